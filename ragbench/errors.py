@@ -1,0 +1,128 @@
+"""Every exception that ragbench raises on purpose.
+
+RagbenchError
+├── InputError                what the user gave cannot be used (exit code 2)
+│   ├── DataError             a data file has problems; holds all of them
+│   ├── ConfigError           an option, a name or a configuration value is wrong
+│   └── MissingExtraError     an optional package is not installed; holds the pip line
+├── InterfaceError            a RAG implementation breaks the interface
+├── RunError                  a run folder cannot be used as asked
+│   ├── RunLockedError        another process works on it
+│   └── RunMismatchError      it holds something else than the command needs
+├── StageTimeoutError         a call took longer than the time allowed for it
+└── InterruptedRunError       the user stopped the run; it can be continued (exit code 130)
+
+An exception of any other type that reaches the command line is a bug of ragbench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "InputError",
+    "InterfaceError",
+    "InterruptedRunError",
+    "MissingExtraError",
+    "Problem",
+    "RagbenchError",
+    "RunError",
+    "RunLockedError",
+    "RunMismatchError",
+    "StageTimeoutError",
+]
+
+
+class RagbenchError(Exception):
+    """Base of all errors that ragbench raises on purpose."""
+
+
+class InputError(RagbenchError):
+    """What the user gave cannot be used; nothing was run and nothing was written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """One thing wrong with one place of an input file."""
+
+    message: str
+    """What is wrong and what was expected instead."""
+    path: str = ""
+    """The file, as the user named it; ``<stdin>`` for standard input."""
+    line: int | None = None
+    """1-based line (or record) number, where one is known."""
+    field: str | None = None
+    """The field or column, where one is known."""
+
+    def __str__(self) -> str:
+        """The problem as ``path:line: field: message``, leaving out what is unknown."""
+        place = self.path if self.line is None else f"{self.path}:{self.line}"
+        parts = [place, f"field '{self.field}'" if self.field else "", self.message]
+        return ": ".join(part for part in parts if part)
+
+
+class DataError(InputError):
+    """A data file has problems. All that were found are in ``problems``."""
+
+    def __init__(self, problems: Sequence[Problem], *, shown: int = 20) -> None:
+        """Keeps all problems and spells out the first ones.
+
+        Args:
+            problems: every problem found, in file order; at least one.
+            shown: how many of them the message spells out.
+        """
+        self.problems = tuple(problems)
+        lines = [str(problem) for problem in self.problems[:shown]]
+        rest = len(self.problems) - shown
+        if rest > 0:
+            lines.append(f"... and {rest} more problems")
+        super().__init__("\n".join(lines))
+
+
+class ConfigError(InputError):
+    """An option, a name or a configuration value is wrong."""
+
+
+class MissingExtraError(InputError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        """Builds the message with the pip line.
+
+        Args:
+            package: the import name of the package that is missing.
+            extra: the ragbench extra that brings it.
+        """
+        self.package = package
+        self.extra = extra
+        super().__init__(
+            f"'{package}' is needed for this and is not installed. "
+            f"Install it with: pip install 'ragbench[{extra}]'"
+        )
+
+
+class InterfaceError(RagbenchError):
+    """A RAG implementation breaks the interface."""
+
+
+class RunError(RagbenchError):
+    """A run folder cannot be used as asked."""
+
+
+class RunLockedError(RunError):
+    """Another process works on the run folder."""
+
+
+class RunMismatchError(RunError):
+    """A run folder holds something else than the command needs."""
+
+
+class StageTimeoutError(RagbenchError):
+    """A call took longer than the time allowed for it."""
+
+
+class InterruptedRunError(RagbenchError):
+    """The user stopped the run. What was finished is stored and the run can be continued."""

@@ -1,0 +1,95 @@
+"""Outcomes that keep "failed", "skipped" and "abstained" apart from any number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+__all__ = ["Cell", "Failure", "Outcome", "Status"]
+
+ValueT = TypeVar("ValueT")
+
+
+class Status(StrEnum):
+    """How a stage or a metric ended for one case."""
+
+    MEASURED = "measured"
+    """It gave a value."""
+    ABSTAINED = "abstained"
+    """The system declined to answer."""
+    SKIPPED = "skipped"
+    """It does not apply to this case: something that it needs is not known."""
+    FAILED = "failed"
+    """It raised, timed out or gave something unusable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why something failed."""
+
+    type: str
+    """The exception's type, such as ``"ValueError"``."""
+    message: str
+    """What the exception said."""
+    stage: str
+    """Where it happened: ``"retrieve"``, ``"generate"``, ``"score"`` ..."""
+    cause: str | None = None
+    """The chain of causes behind it, as ``Type: message`` joined by ``" <- "``."""
+    traceback: str | None = None
+    """The formatted traceback."""
+
+    def __str__(self) -> str:
+        """The failure in a line, without its traceback."""
+        text = f"{self.stage}: {self.type}: {self.message}"
+        return f"{text} <- {self.cause}" if self.cause else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome(Generic[ValueT]):
+    """What one stage gave for one case."""
+
+    status: Status
+    """Measured and abstained come with a value, skipped and failed without."""
+    value: ValueT | None = None
+    """What the stage returned."""
+    reason: str | None = None
+    """Why it was skipped."""
+    failure: Failure | None = None
+    """Why it failed."""
+    seconds: float | None = None
+    """Wall time of the call; a batch call's time is shared equally by its cases."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What one metric gave for one case."""
+
+    status: Status
+    """Only a measured cell has a value."""
+    value: float | None = None
+    """The score; finite."""
+    reason: str | None = None
+    """Why it was skipped or abstained."""
+    failure: Failure | None = None
+    """Why it failed."""
+
+    @classmethod
+    def measured(cls, value: float) -> Cell:
+        """A cell with a value."""
+        return cls(status=Status.MEASURED, value=value)
+
+    @classmethod
+    def skipped(cls, reason: str) -> Cell:
+        """A cell whose metric does not apply to the case."""
+        return cls(status=Status.SKIPPED, reason=reason)
+
+    @classmethod
+    def abstained(cls, reason: str) -> Cell:
+        """A cell whose system declined to answer."""
+        return cls(status=Status.ABSTAINED, reason=reason)
+
+    @classmethod
+    def failed(cls, failure: Failure) -> Cell:
+        """A cell whose metric, or a stage before it, failed."""
+        return cls(status=Status.FAILED, failure=failure)
