@@ -208,14 +208,16 @@ class Journal:
             (number, stage, key, outcome.status, outcome.texts, outcome.body, outcome.seconds),
         )
 
-    def outcome(self, number: int, stage: str, key: bytes) -> StoredOutcome | None:
-        """What a stage gave for a case under this key; None when it has not been computed."""
-        row = self._db.execute(
-            "SELECT status, texts, body, seconds FROM outcomes "
-            "WHERE number = ? AND stage = ? AND key = ?",
-            (number, stage, key),
-        ).fetchone()
-        return None if row is None else StoredOutcome(Status(row[0]), *row[1:])
+    def outcomes(
+        self, stage: str, numbers: Sequence[int]
+    ) -> dict[tuple[int, bytes], StoredOutcome]:
+        """What a stage gave for these cases, by case number and key."""
+        rows = self._db.execute(
+            "SELECT number, key, status, texts, body, seconds FROM outcomes "
+            f"WHERE stage = ? AND number IN ({_marks(numbers)})",
+            (stage, *numbers),
+        )
+        return {(row[0], row[1]): StoredOutcome(Status(row[2]), *row[3:]) for row in rows}
 
     def texts(self, digests: bytes) -> list[str]:
         """The texts behind digests that stand one behind the other.
@@ -248,13 +250,18 @@ class Journal:
             ),
         )
 
-    def cell(self, number: int, metric: str, key: bytes) -> Cell | None:
-        """The cell of a case under this key; None when it has not been computed."""
-        row = self._db.execute(
-            "SELECT status, value, detail FROM cells WHERE number = ? AND metric = ? AND key = ?",
-            (number, metric, key),
-        ).fetchone()
-        return None if row is None else _cell(*row)
+    def cells(self, numbers: Sequence[int]) -> dict[tuple[int, str, bytes], Cell]:
+        """The cells of these cases, by case number, metric identity and key."""
+        rows = self._db.execute(
+            "SELECT number, metric, key, status, value, detail FROM cells "
+            f"WHERE number IN ({_marks(numbers)})",
+            tuple(numbers),
+        )
+        return {(row[0], row[1], row[2]): _cell(*row[3:]) for row in rows}
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
 
 
 def _detail(cell: Cell) -> bytes | None:
