@@ -10,21 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from numbers import Integral
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ragbench.errors import InputError
 from ragbench.records.cases import Case
-from ragbench.records.cells import Outcome, Status
 from ragbench.runs.trace import Trace
 
 __all__ = ["SampleRow", "SampleRowError", "normalise_id", "sample_row"]
-
-ValueT = TypeVar("ValueT")
 
 _TEXT_FIELDS = (
     "user_input", "response", "reference", "persona_name", "query_style", "query_length",
 )  # fmt: skip
 _LIST_FIELDS = ("retrieved_contexts", "reference_contexts", "multi_responses")
+_STRINGS = frozenset({str})
 _ID_FIELDS = ("retrieved_context_ids", "reference_context_ids")
 
 
@@ -149,8 +147,8 @@ def sample_row(trace: Trace) -> SampleRow:
         SampleRowError: a result holds something that is no string, naming field and case.
     """
     case = trace.case
-    retrieved = _given(trace.context)
-    generated = _given(trace.generation)
+    retrieved = trace.context.value
+    generated = trace.generation.value
     references = case.references
     try:
         return SampleRow(
@@ -192,7 +190,7 @@ def _normalise_ids(name: str, values: object) -> Sequence[str] | None:
     if values is None:
         return None
     listed = _sequence(name, values)
-    if all(isinstance(value, str) for value in listed):
+    if _all_exact_strings(listed) or all(isinstance(value, str) for value in listed):
         return cast("Sequence[str]", listed)
     normal: list[str] = []
     for position, value in enumerate(listed):
@@ -201,10 +199,6 @@ def _normalise_ids(name: str, values: object) -> Sequence[str] | None:
         except TypeError as error:
             raise SampleRowError(name, f"element {position}: {error}") from None
     return normal
-
-
-def _given(outcome: Outcome[ValueT]) -> ValueT | None:
-    return outcome.value if outcome.status in (Status.MEASURED, Status.ABSTAINED) else None
 
 
 def _reference_ids(case: Case) -> Sequence[str] | None:
@@ -239,12 +233,23 @@ def _check_rubrics(value: object) -> None:
 def _check_strings(name: str, value: object) -> None:
     if value is None:
         return
-    for position, item in enumerate(_sequence(name, value)):
+    listed = _sequence(name, value)
+    if _all_exact_strings(listed):
+        return
+    for position, item in enumerate(listed):
         if not isinstance(item, str):
             raise SampleRowError(name, f"element {position} must be a string, not {_kind(item)}")
 
 
+def _all_exact_strings(values: Sequence[object]) -> bool:
+    # One pass in C: this is where nearly all values end. Subclasses of str take the slow way.
+    return _STRINGS.issuperset(map(type, values))
+
+
 def _sequence(name: str, value: object) -> Sequence[object]:
+    # list and tuple are checked first: an abstract Sequence check costs ten times as much.
+    if isinstance(value, (list, tuple)):
+        return cast("Sequence[object]", value)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise SampleRowError(name, f"must be a list of strings, not {_kind(value)}")
     return cast("Sequence[object]", value)
