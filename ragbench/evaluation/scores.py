@@ -17,9 +17,7 @@ from ragbench.scoring.plan import Plan
 
 __all__ = ["Scoring", "Turn", "cell_key"]
 
-_GENERATED = frozenset(
-    {Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS, Need.LATENCY}
-)
+_GENERATED = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 
 
 class Turn(NamedTuple):

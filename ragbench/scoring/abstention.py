@@ -61,7 +61,9 @@ _WHOLE = [
     r"(?:я )?(?:не знаю|не могу ответить(?: на (?:этот|ваш) вопрос)?)(?: ответа)?",
     r"(?:нет|недостаточно) (?:информации|данных|ответа)",
 ]
-_OPENING = r"(?P<opening>(?:i am |i'm |we are )?(?:sorry|afraid)[, ]*(?:but )?|unfortunately,? |leider )?"
+_OPENING = (
+    r"(?P<opening>(?:i am |i'm |we are )?(?:sorry|afraid)[, ]*(?:but )?|unfortunately,? |leider )?"
+)
 _ABSTENTION = re.compile(f"{_OPENING}(?:{'|'.join(f'(?:{part})' for part in _WHOLE)})")
 _BUT = re.compile(r"\b(?:but|however|although|though|instead|except|only)\b|但|不过|aber|mais|pero")
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
@@ -109,9 +111,7 @@ class AbstentionScorer:
     def score(self, metrics: Sequence[Metric], traces: Sequence[Trace]) -> list[list[Cell]]:
         """One list a metric, one cell a trace."""
         facts = [(declined(trace.generation), bool(trace.case.answerable)) for trace in traces]
-        return [
-            [_CELLS[metric.definition.name][fact] for fact in facts] for metric in metrics
-        ]
+        return [[_CELLS[metric.definition.name][fact] for fact in facts] for metric in metrics]
 
 
 _CELLS: dict[str, dict[tuple[bool, bool], Cell]] = {

@@ -18,9 +18,7 @@ Check = Callable[[Trace], Cell | None]
 _DECLINED = Cell.abstained("the system declined to answer")
 
 
-def blocked(
-    traces: Sequence[Trace], *, needs: Iterable[Need], abstains: bool
-) -> list[Cell | None]:
+def blocked(traces: Sequence[Trace], *, needs: Iterable[Need], abstains: bool) -> list[Cell | None]:
     """Finds the cases that a metric must not be asked about.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,9 +33,7 @@ class _Group:
 class Plan:
     """Scores cases by a list of metrics: each scorer is called once a batch."""
 
-    def __init__(
-        self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO
-    ) -> None:
+    def __init__(self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO) -> None:
         """Loads the scorers, so that what is not installed is told before anything runs.
 
         Args:
@@ -114,9 +111,7 @@ def _merged(known: Sequence[Cell | None], scored: Sequence[Cell]) -> list[Cell]:
     return [next(rest) if cell is None else cell for cell in known]
 
 
-def _cells(
-    scorer: Scorer, metrics: Sequence[Metric], traces: Sequence[Trace]
-) -> list[list[Cell]]:
+def _cells(scorer: Scorer, metrics: Sequence[Metric], traces: Sequence[Trace]) -> list[list[Cell]]:
     """Asks the scorer; where that fails, asks again in halves, so that one case costs one cell."""
     try:
         columns = scorer.score(metrics, traces)
@@ -132,7 +127,7 @@ def _cells(
             return [[*one, *two] for one, two in zip(first, second, strict=True)]
         if len(metrics) > 1:
             return [_cells(scorer, [metric], traces)[0] for metric in metrics]
-        return [[Cell.failed(_failure(error))]]
+        return [[Cell.failed(Failure.of(error, stage="score"))]]
 
 
 def _check_shape(scorer: Scorer, columns: Sequence[Sequence[Cell]], width: int, rows: int) -> None:
@@ -152,18 +147,3 @@ def _finite(cell: Cell) -> Cell:
         message = f"the metric gave {value}, which is no finite number"
         return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
     return cell
-
-
-def _failure(error: Exception) -> Failure:
-    causes: list[str] = []
-    cause = error.__cause__
-    while cause is not None and len(causes) < 10:
-        causes.append(f"{type(cause).__name__}: {cause}")
-        cause = cause.__cause__
-    return Failure(
-        type=type(error).__name__,
-        message=str(error),
-        stage="score",
-        cause=" <- ".join(causes) or None,
-        traceback="".join(traceback.format_exception(error)),
-    )
