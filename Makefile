@@ -90,6 +90,14 @@ lock: ## renew the versions that development and CI use (needs uv)
 		--no-annotate --no-header --no-emit-package ragbench \
 		--output-file $(CONSTRAINTS) pyproject.toml
 
+.PHONY: lowest
+lowest: ## run the tests on the lowest versions that pyproject.toml allows (needs uv)
+	$(if $(UV),,$(error make lowest needs uv))
+	$(UV) venv --quiet --clear --python "$(PYTHON)" build/lowest
+	$(UV) pip install --quiet --python build/lowest/bin/python --resolution lowest-direct '.[all]'
+	$(UV) pip install --quiet --python build/lowest/bin/python pytest hypothesis jsonschema packaging 'setuptools>=77'
+	build/lowest/bin/pytest $(ARGS)
+
 .PHONY: clean
 clean: ## remove the environment, caches and build results; runs under reports/ stay
 	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
