@@ -94,9 +94,9 @@ lock: ## renew the versions that development and CI use (needs uv)
 lowest: ## run the tests on the lowest versions that pyproject.toml allows (needs uv)
 	$(if $(UV),,$(error make lowest needs uv))
 	$(UV) venv --quiet --clear --python "$(PYTHON)" build/lowest
-	$(UV) pip install --quiet --python build/lowest/bin/python --resolution lowest-direct '.[all]'
+	$(UV) pip install --quiet --python build/lowest/bin/python --resolution lowest-direct --editable '.[all]'
 	$(UV) pip install --quiet --python build/lowest/bin/python pytest hypothesis jsonschema packaging 'setuptools>=77'
-	build/lowest/bin/pytest $(ARGS)
+	build/lowest/bin/pytest -W default $(ARGS)
 
 .PHONY: clean
 clean: ## remove the environment, caches and build results; runs under reports/ stay
