@@ -61,7 +61,7 @@ lint: $(VENV)/dev.stamp ## ruff: rules and format
 
 .PHONY: contracts
 contracts: $(VENV)/dev.stamp ## import-linter: who may import whom
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 .PHONY: types
 types: $(VENV)/dev.stamp ## mypy and pyright, both strict
