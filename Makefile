@@ -32,6 +32,7 @@ endif
 # Tools and libraries that keep caches of their own keep them here, not in the home folder.
 # (pip and uv keep theirs: what they have downloaded once, they need not download again.)
 CACHES := $(CURDIR)/$(VENV)/cache
+unexport PYTHONDONTWRITEBYTECODE  # without compiled files every start compiles ragbench again
 export HF_HOME := $(CACHES)/huggingface
 export MPLCONFIGDIR := $(CACHES)/matplotlib
 export NLTK_DATA := $(CACHES)/nltk
