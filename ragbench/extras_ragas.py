@@ -1,46 +1,51 @@
-"""The one door to ragas, which needs care before it can be imported."""
+"""The one way in to ragas: its import made to work, its telemetry off, its warnings quiet."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
-from importlib.util import find_spec
 from types import ModuleType
 
 from ragbench.extras import require
 
 __all__ = ["import_ragas"]
 
-_VERTEX_AI = "langchain_community.chat_models.vertexai"
+_TRACKING = "RAGAS_DO_NOT_TRACK"
+_VERTEXAI = "langchain_community.chat_models.vertexai"
 
 
-def import_ragas(module: str = "ragas") -> ModuleType:
-    """Imports ragas, or a module of it.
+def import_ragas() -> ModuleType:
+    """Imports ragas; takes seconds the first time.
 
-    - ragas reports usage over the network unless ``RAGAS_DO_NOT_TRACK`` is the word ``true``: it is
-      set to that, unless the user has set it to anything.
-    - ragas 0.4 imports a module that langchain-community 0.4.2 removed, and uses one name of it
-      only to recognise its instances: where it is missing an empty class stands in.
-    - Its deprecation warnings are about ragbench's choices, not the user's: they are not shown.
+    ragas sends usage data unless ``RAGAS_DO_NOT_TRACK`` is ``true`` (no other value counts) before
+    its first use. It is set here, unless the user has set it to anything.
 
-    Args:
-        module: ``"ragas"`` or a module below it.
+    Returns:
+        The module ``ragas``.
 
     Raises:
         MissingExtraError: ragas is not installed.
     """
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
+    os.environ.setdefault(_TRACKING, "true")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _stand_in_for_vertex_ai()
-        return require(module, extra="ragas")
+        warnings.simplefilter("ignore", DeprecationWarning)
+        if "ragas" not in sys.modules:
+            _seed_vertexai()
+        return require("ragas", extra="ragas")
 
 
-def _stand_in_for_vertex_ai() -> None:
-    if _VERTEX_AI in sys.modules or find_spec("langchain_community") is None:
-        return
-    if find_spec(_VERTEX_AI) is None:
-        stand_in = ModuleType(_VERTEX_AI)
-        stand_in.__dict__["ChatVertexAI"] = type("ChatVertexAI", (), {})
-        sys.modules[_VERTEX_AI] = stand_in
+def _seed_vertexai() -> None:
+    """Stands in for a module that ragas imports and langchain-community 0.4.2 removed.
+
+    ragas only asks whether a model is an instance of its class, which then is never the case.
+    """
+    try:
+        importlib.import_module(_VERTEXAI)
+    except ModuleNotFoundError as error:
+        # Another name: langchain-community as a whole is missing, and then ragas is as well.
+        if error.name == _VERTEXAI:
+            stub = ModuleType(_VERTEXAI, "Stands in for a module that ragas expects.")
+            stub.__dict__["ChatVertexAI"] = type("ChatVertexAI", (), {})
+            sys.modules[_VERTEXAI] = stub

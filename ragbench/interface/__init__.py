@@ -1,0 +1,1 @@
+"""Interface V2: what a RAG implements and what it returns."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -134,7 +133,7 @@ def _cells(scorer: Scorer, metrics: Sequence[Metric], traces: Sequence[Trace]) -
             return [[*one, *two] for one, two in zip(first, second, strict=True)]
         if len(metrics) > 1:
             return [_cells(scorer, [metric], traces)[0] for metric in metrics]
-        return [[Cell.failed(_failure(error))]]
+        return [[Cell.failed(Failure.of(error, stage="score"))]]
 
 
 def _check_shape(scorer: Scorer, columns: Sequence[Sequence[Cell]], width: int, rows: int) -> None:
@@ -155,18 +154,3 @@ def _sound(cell: Cell) -> bool:
 def _unsound(cell: Cell) -> Cell:
     message = f"the metric gave {cell.value}, which is no finite number"
     return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
-
-
-def _failure(error: Exception) -> Failure:
-    causes: list[str] = []
-    cause = error.__cause__
-    while cause is not None and len(causes) < 10:
-        causes.append(f"{type(cause).__name__}: {cause}")
-        cause = cause.__cause__
-    return Failure(
-        type=type(error).__name__,
-        message=str(error),
-        stage="score",
-        cause=" <- ".join(causes) or None,
-        traceback="".join(traceback.format_exception(error)),
-    )

@@ -53,8 +53,9 @@ class RagasScorer:
         Raises:
             MissingExtraError: ragas is not installed.
         """
-        self._metrics = import_ragas("ragas.metrics")
-        self._sample = import_ragas("ragas").__dict__["SingleTurnSample"]
+        ragas = import_ragas()
+        self._metrics = ragas.__dict__["metrics"]
+        self._sample = ragas.__dict__["SingleTurnSample"]
         self._objects: dict[str, Any] = {}
         self._loop = asyncio.new_event_loop()
 

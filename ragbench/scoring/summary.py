@@ -7,18 +7,19 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from ragbench.records.cases import Case
 from ragbench.records.cells import Cell, Status
 from ragbench.records.metrics import Metric
 from ragbench.records.summaries import Interval, Slice, Summary
 from ragbench.registry import load_attribute
 from ragbench.scoring.interval import mean_interval
 
-__all__ = ["Summariser"]
+__all__ = ["SummaryBuilder"]
 
 Aggregate = Callable[[Metric, Sequence[float]], float]
 
 
-class Summariser:
+class SummaryBuilder:
     """Collects the cells of a run and sums them up.
 
     Memory is eight bytes a case and metric, and a few more for its cluster, tags and language.
@@ -38,21 +39,12 @@ class Summariser:
         self._cluster_numbers: dict[str, int] = {}
         self._members: dict[tuple[str, str], array[int]] = {}
 
-    def add(
-        self,
-        cells: Sequence[Cell],
-        *,
-        cluster: str | None = None,
-        tags: Iterable[str] = (),
-        language: str | None = None,
-    ) -> None:
+    def add(self, case: Case, cells: Sequence[Cell]) -> None:
         """Adds one case.
 
         Args:
+            case: its cluster, tags and language are kept, nothing else of it.
             cells: one a metric, in their order.
-            cluster: what the case shares with others; None when it stands alone.
-            tags: the slices that it belongs to.
-            language: the language slice that it belongs to.
         """
         row = len(self._clusters)
         for position, (column, cell) in enumerate(zip(self._columns, cells, strict=True)):
@@ -61,14 +53,15 @@ class Summariser:
                 self._statuses[position][cell.status] += 1
                 self._reasons[position][_reason(cell)] += 1
         # A lone case gets a number that no cluster has.
-        named = self._cluster_numbers
+        named, cluster = self._cluster_numbers, case.cluster
         self._clusters.append(
             -1 - row if cluster is None else named.setdefault(cluster, len(named))
         )
-        for tag in dict.fromkeys(tags):
-            self._members.setdefault(("tag", tag), array("q")).append(row)
-        if language is not None:
-            self._members.setdefault(("language", language), array("q")).append(row)
+        slices = [("tag", tag) for tag in dict.fromkeys(case.tags)]
+        if case.language is not None:
+            slices.append(("language", case.language))
+        for key in slices:
+            self._members.setdefault(key, array("q")).append(row)
 
     def summaries(self) -> tuple[Summary, ...]:
         """One summary a metric, in their order, of the cases added so far."""
