@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
+from typing import cast
 
 from ragbench.errors import ConfigError
 from ragbench.records.metrics import Metric, MetricDefinition, Parameter, ParameterValue
@@ -126,7 +127,7 @@ def _third_party() -> tuple[MetricDefinition, ...]:
     found: list[MetricDefinition] = []
     for name, target in Registry(kind="metrics").targets().items():
         given = load_attribute(target)
-        several = given if isinstance(given, Sequence) else (given,)
+        several = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
         for definition in several:
             if not isinstance(definition, MetricDefinition):
                 raise ConfigError(
