@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from ragbench.scoring.summary import SummaryBuilder
 
 from ragbench.errors import RunMismatchError
 from ragbench.evaluation.traces import StoredTraces, TracedCase
@@ -21,7 +22,6 @@ from ragbench.runs.journal import Journal
 from ragbench.runs.manifest import Manifest, read_manifest
 from ragbench.runs.trace import Trace
 from ragbench.scoring.registry import parse_metrics
-from ragbench.scoring.summary import SummaryBuilder
 
 __all__ = ["open_traces", "report_of"]
 
