@@ -9,14 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.interface.identity import describe_rag
-
 from ragbench.errors import DataError, Problem
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
 from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import Limits
+from ragbench.interface.identity import describe_rag
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import Report

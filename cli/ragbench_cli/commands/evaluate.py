@@ -125,7 +125,6 @@ def command(
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
     """
     from ragbench.data.read import read_cases
-
     from ragbench.evaluation.evaluate import evaluate
     from ragbench.evaluation.selection import Selection
     from ragbench.evaluation.stage import Limits
@@ -177,9 +176,8 @@ def _load(
 
         baseline = BaselineRAG.from_corpus(corpus or dataset, **arguments)
         return baseline, dict(describe_rag(baseline, "baseline", arguments)), "baseline"
-    from ragbench.interface.load import load_rag
-
     from ragbench.errors import ConfigError
+    from ragbench.interface.load import load_rag
 
     if corpus is not None:
         raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
