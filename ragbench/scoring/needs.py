@@ -32,16 +32,13 @@ def blocked(traces: Sequence[Trace], *, needs: Iterable[Need], abstains: bool) -
     Returns:
         For each case its cell, or None when the metric can be computed.
     """
-    checks = _checks(frozenset(needs), abstains)
-    return [_first(checks, trace) for trace in traces]
-
-
-def _first(checks: Sequence[Check], trace: Trace) -> Cell | None:
-    for check in checks:
-        cell = check(trace)
-        if cell is not None:
-            return cell
-    return None
+    found: list[Cell | None] = [None] * len(traces)
+    for check in _checks(frozenset(needs), abstains):
+        found = [
+            check(trace) if cell is None else cell
+            for cell, trace in zip(found, traces, strict=True)
+        ]
+    return found
 
 
 def _checks(needs: frozenset[Need], abstains: bool) -> list[Check]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragbench.errors import InputError, InterfaceError
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.records.cells import Cell, Failure, Status
 from ragbench.records.metrics import Metric, Need
 from ragbench.registry import load_attribute
@@ -57,7 +57,8 @@ class Plan:
             For each case its cells, in the order of ``metrics``.
 
         Raises:
-            InputError: a scorer found that the user has to change something.
+            ConfigError: a metric cannot be computed as it is set.
+            MissingExtraError: a metric needs a package that is not installed.
         """
         if not self.metrics:
             return [()] * len(traces)
@@ -116,8 +117,13 @@ def _cells(scorer: Scorer, metrics: Sequence[Metric], traces: Sequence[Trace]) -
     try:
         columns = scorer.score(metrics, traces)
         _check_shape(scorer, columns, len(metrics), len(traces))
-        return [[_finite(cell) for cell in column] for column in columns]
-    except InputError:
+        return [
+            column
+            if all(map(_sound, column))
+            else [c if _sound(c) else _unsound(c) for c in column]
+            for column in columns
+        ]
+    except (ConfigError, MissingExtraError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a scorer raises becomes a cell
         if len(traces) > 1:
@@ -139,11 +145,12 @@ def _check_shape(scorer: Scorer, columns: Sequence[Sequence[Cell]], width: int, 
         )
 
 
-def _finite(cell: Cell) -> Cell:
-    value = cell.value
+def _sound(cell: Cell) -> bool:
     if cell.status is not Status.MEASURED:
-        return cell
-    if value is None or not math.isfinite(value):
-        message = f"the metric gave {value}, which is no finite number"
-        return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
-    return cell
+        return True
+    return cell.value is not None and math.isfinite(cell.value)
+
+
+def _unsound(cell: Cell) -> Cell:
+    message = f"the metric gave {cell.value}, which is no finite number"
+    return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
