@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["bootstrap_interval", "bootstrap_intervals"]
 
 # Below this many clusters resamples are too alike: the percentiles are too narrow.
-_FEWEST_CLUSTERS = 10
+_FEWEST_CLUSTERS = 20
 
 
 def bootstrap_interval(
@@ -42,7 +42,7 @@ def bootstrap_interval(
     bias (share of resampled means below the observed one) and for a spread that changes with the
     mean (skewness of the leave-one-cluster-out means).
 
-    Falls back, and says so in the note: to Student-t below 10 clusters, where resamples are too
+    Falls back, and says so in the note: to Student-t below 20 clusters, where resamples are too
     alike; from ``bca`` to ``percentile`` where the correction does not exist (all resampled means
     on one side of the observed one) or its cut lies outside the resamples.
 
