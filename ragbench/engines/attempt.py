@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar, cast
 
+from ragbench.interface.partial import PartialBatchError
 from ragbench.records.cells import Failure, Outcome, Status
 
-__all__ = ["attempt", "attempt_async", "failure_of"]
+__all__ = ["attempt", "attempt_async"]
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
@@ -74,45 +74,20 @@ def _split(items: Sequence[Any], stage: str) -> _Steps:
     started = time.perf_counter()
     answer = yield items
     seconds = (time.perf_counter() - started) / len(items)
+    if isinstance(answer, PartialBatchError):
+        answer = answer.outcomes
     if not isinstance(answer, BaseException):
-        return [Outcome(status=Status.MEASURED, value=value, seconds=seconds) for value in answer]
+        return [_outcome(value, stage, seconds) for value in answer]
     if len(items) == 1:
-        failure = failure_of(answer, stage)
-        return [Outcome(status=Status.FAILED, failure=failure, seconds=seconds)]
+        return [_outcome(answer, stage, seconds)]
     middle = len(items) // 2
     first = yield from _split(items[:middle], stage)
     second = yield from _split(items[middle:], stage)
     return first + second
 
 
-def failure_of(error: BaseException, stage: str) -> Failure:
-    """What is kept of an exception: type, message, chain of causes, traceback."""
-    return Failure(
-        type=type(error).__name__,
-        message=_readable(str(error)),
-        stage=stage,
-        cause=" <- ".join(_causes(error)) or None,
-        traceback=_readable("".join(traceback.format_exception(error))),
-    )
-
-
-def _causes(error: BaseException) -> list[str]:
-    found: list[str] = []
-    seen: set[int] = {id(error)}
-    following: BaseException | None = _behind(error)
-    while following is not None and id(following) not in seen:
-        seen.add(id(following))
-        found.append(_readable(f"{type(following).__name__}: {following}"))
-        following = _behind(following)
-    return found
-
-
-def _behind(error: BaseException) -> BaseException | None:
-    if error.__cause__ is not None:
-        return error.__cause__
-    return None if error.__suppress_context__ else error.__context__
-
-
-def _readable(text: Any) -> str:
-    # A message may quote broken text; what is stored must be valid UTF-8.
-    return str(text).encode("utf-8", "backslashreplace").decode()
+def _outcome(value: Any, stage: str, seconds: float) -> Outcome[Any]:
+    if isinstance(value, BaseException):
+        failure = Failure.of(value, stage=stage)
+        return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+    return Outcome(status=Status.MEASURED, value=value, seconds=seconds)

@@ -14,7 +14,7 @@ from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
 from ragbench.evaluation.selection import Selection
-from ragbench.evaluation.stage import Advance, Limits
+from ragbench.evaluation.stage import Limits
 from ragbench.interface.identity import describe_rag
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
@@ -34,7 +34,11 @@ from ragbench.runs.manifest import (
 from ragbench.scoring.matching import Matching
 from ragbench.scoring.registry import default_metrics
 
-__all__ = ["evaluate"]
+__all__ = ["Advance", "evaluate"]
+
+Advance = Callable[[str, int, int, int, int], None]
+"""Told of progress: stage, cases in all, cases now settled, how many of those failed, how many
+came out of the journal."""
 
 _PACKAGES = (
     "bm25s", "ir-measures", "pytrec-eval-terrier", "ragas", "ragbench", "rapidfuzz",
@@ -117,7 +121,9 @@ def evaluate(
             retry_failed=retry_failed,
             stopped=stopped,
             in_loop=runner.run,
-            advance=advance,
+            settle=lambda stage, done, failed, reused: advance(
+                stage, dataset.cases, done, failed, reused
+            ),
         )
         manifest = Manifest(
             dataset=dataset,
@@ -144,7 +150,11 @@ def _stage_fingerprints(
     for stage in ("retrieve", "generate"):
         identity = rag.stage_identity(stage)
         found[stage] = fingerprint(
-            (stage, description if identity is None else identity, top_k if stage == "retrieve" else None)
+            (
+                stage,
+                description if identity is None else identity,
+                top_k if stage == "retrieve" else None,
+            )
         )
     return found
 

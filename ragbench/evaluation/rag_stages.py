@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, cast
 
+from ragbench.evaluation.stage import Stage
 from ragbench.interface.base import AsyncRAGInterface, RAGInterface
 from ragbench.interface.coerce import to_batch, to_generation_result, to_retrieval_result
 from ragbench.interface.forms import GENERATION, RETRIEVAL, Family, routes
@@ -17,7 +18,6 @@ from ragbench.runs.codec import (
     encode_retrieval,
 )
 from ragbench.scoring.abstention import abstained
-from ragbench.evaluation.stage import Stage
 
 __all__ = ["RAG", "GenerateInput", "generate_stage", "retrieve_stage"]
 
@@ -42,23 +42,19 @@ def retrieve_stage(
     def check(values: object, size: int) -> Sequence[RetrievalResult[Any]]:
         return [to_retrieval_result(value, where) for value in to_batch(values, size, where)]
 
-    call, call_async = None, None
-    if isinstance(rag, AsyncRAGInterface):
-        coroutine = rag.batch_retrieve_with_metadata
+    def call(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
+        return check(rag.batch_retrieve_with_metadata(list(queries), *tail), len(queries))
 
-        async def call_async(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
-            return check(await coroutine(list(queries), *tail), len(queries))
-    else:
-        plain = rag.batch_retrieve_with_metadata
+    async def call_async(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
+        values = rag.batch_retrieve_with_metadata(list(queries), *tail)
+        return check(await cast("Awaitable[object]", values), len(queries))
 
-        def call(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
-            return check(plain(list(queries), *tail), len(queries))
-
+    is_async = isinstance(rag, AsyncRAGInterface)
     return Stage(
         name="retrieve",
         identity=identity,
-        call=call,
-        call_async=call_async,
+        call=None if is_async else call,
+        call_async=call_async if is_async else None,
         takes_batches=_takes_batches(rag, RETRIEVAL),
         texts=lambda result: result.contexts,
         encode=encode_retrieval,
@@ -79,25 +75,19 @@ def generate_stage(rag: RAG, identity: bytes) -> Stage[GenerateInput, Generation
     def check(values: object, size: int) -> Sequence[GenerationResult[Any]]:
         return [to_generation_result(value, where) for value in to_batch(values, size, where)]
 
-    call, call_async = None, None
-    if isinstance(rag, AsyncRAGInterface):
-        coroutine = rag.batch_generate_with_metadata
+    def call(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
+        return check(rag.batch_generate_with_metadata(*_columns(inputs)), len(inputs))
 
-        async def call_async(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
-            queries, contexts = _columns(inputs)
-            return check(await coroutine(queries, contexts), len(inputs))
-    else:
-        plain = rag.batch_generate_with_metadata
+    async def call_async(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
+        values = rag.batch_generate_with_metadata(*_columns(inputs))
+        return check(await cast("Awaitable[object]", values), len(inputs))
 
-        def call(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
-            queries, contexts = _columns(inputs)
-            return check(plain(queries, contexts), len(inputs))
-
+    is_async = isinstance(rag, AsyncRAGInterface)
     return Stage(
         name="generate",
         identity=identity,
-        call=call,
-        call_async=call_async,
+        call=None if is_async else call,
+        call_async=call_async if is_async else None,
         takes_batches=_takes_batches(rag, GENERATION),
         texts=lambda _: (),
         encode=encode_generation,

@@ -8,8 +8,8 @@ from typing import Any
 
 from ragbench.errors import InterruptedRunError
 from ragbench.evaluation.rag_stages import GenerateInput
-from ragbench.evaluation.scores import Scoring, Turn
-from ragbench.evaluation.stage import Advance, Limits, Settled, Stage, Work, run_stage
+from ragbench.evaluation.scores import Column, Scoring, Turn
+from ragbench.evaluation.stage import Limits, Settle, Settled, Stage, Work, run_stage
 from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
@@ -48,7 +48,7 @@ class Run:
     retry_failed: bool
     stopped: Callable[[], bool]
     in_loop: Callable[[Coroutine[Any, Any, None]], None]
-    advance: Advance
+    settle: Settle
 
     def all_cases(self, matching: Matching) -> Matching:
         """Takes every case through every stage and through scoring.
@@ -70,13 +70,13 @@ class Run:
                 if matching is Matching.AUTO:
                     matching = decide_matching([turn.trace for turn in turns])
                 scoring = Scoring(
-                    metrics=self.metrics,
+                    columns=tuple(Column.of(metric) for metric in self.metrics),
                     matching=matching,
                     journal=self.journal,
                     retry_failed=self.retry_failed,
                 )
             reused = scoring.score(turns)
-            self.advance("score", len(turns), 0, reused)
+            self.settle("score", len(turns), 0, reused)
         return matching
 
     def _through_stages(self, window: Sequence[StoredCase]) -> list[Turn]:
@@ -107,9 +107,7 @@ class Run:
         if stage is None:
             return {stored.number: _skipped(NO_RETRIEVAL) for stored in window}
         work = [
-            Work(
-                stored.number, retrieve_key(stage.identity, stored.case.query), stored.case.query
-            )
+            Work(stored.number, retrieve_key(stage.identity, stored.case.query), stored.case.query)
             for stored in window
         ]
         return self._settle(stage, work)
@@ -131,7 +129,7 @@ class Run:
                 key = generate_key(stage.identity, stored.case.query, before.texts)
                 work.append(Work(stored.number, key, (stored.case.query, contexts)))
         if settled:
-            self.advance(stage.name, len(settled), len(settled), 0)
+            self.settle(stage.name, len(settled), len(settled), 0)
         return settled | self._settle(stage, work)
 
     def _settle(self, stage: Stage[Any, Any], work: Sequence[Work[Any]]) -> dict[int, Settled]:
@@ -143,7 +141,7 @@ class Run:
             retry_failed=self.retry_failed,
             stopped=self.stopped,
             in_loop=self.in_loop,
-            advance=self.advance,
+            settle=self.settle,
         )
 
 
@@ -154,8 +152,8 @@ def _contexts(stored: StoredCase, retrieved: Settled) -> list[str] | None:
         return None
     if outcome.value is None:  # a RAG that only generates is given the reference contexts
         return list(stored.case.reference_contexts or ())
-    contexts = outcome.value.contexts
-    return contexts if isinstance(contexts, list) else list(contexts)
+    contexts: Sequence[str] = outcome.value.contexts
+    return contexts if isinstance(contexts, list) else [*contexts]
 
 
 def _skipped(reason: str) -> Settled:

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ragbench.engines.attempt import failure_of
 from ragbench.engines.local import run_async, run_plain
-from ragbench.records.cells import Outcome, Status
+from ragbench.records.cells import Failure, Outcome, Status
 from ragbench.runs.codec import decode_failure, encode_failure
-from ragbench.runs.fingerprint import digest
+from ragbench.runs.fingerprint import text_digest
 from ragbench.runs.journal import Journal, StoredOutcome
 
-__all__ = ["Advance", "Limits", "Settled", "Stage", "Work", "run_stage"]
+__all__ = ["Limits", "Settle", "Settled", "Stage", "Work", "run_stage"]
 
 InputT = TypeVar("InputT")
 ValueT = TypeVar("ValueT")
@@ -79,8 +78,8 @@ _AT_RISK = 0.005
 """Seconds of the RAG's work that a crash may cost at most."""
 
 
-Advance = Callable[[str, int, int, int], None]
-"""Told of progress: stage, cases settled, how many of them failed, how many were reused."""
+Settle = Callable[[str, int, int, int], None]
+"""Told of cases settled: stage, how many, how many of them failed, how many were reused."""
 
 
 def run_stage(
@@ -92,7 +91,7 @@ def run_stage(
     retry_failed: bool,
     stopped: Callable[[], bool],
     in_loop: Callable[[Coroutine[Any, Any, None]], None],
-    advance: Advance,
+    settle: Settle,
 ) -> dict[int, Settled]:
     """Settles each case's turn at a stage.
 
@@ -107,7 +106,7 @@ def run_stage(
         retry_failed: call again where the journal holds a failure.
         stopped: asked before each call; once true, what is in flight is finished and no more.
         in_loop: runs a coroutine in the run's event loop.
-        advance: told of progress.
+        settle: told of cases as they are settled.
 
     Returns:
         Case number to what was settled; after a stop, not all of them.
@@ -123,7 +122,7 @@ def run_stage(
             settled[item.number] = _restore(stage, stored, journal)
     if settled:
         failed = sum(entry.outcome.status == Status.FAILED for entry in settled.values())
-        advance(stage.name, len(settled), failed, len(settled))
+        settle(stage.name, len(settled), failed, len(settled))
     at_risk = 0.0
 
     def keep(batch: Sequence[Work[InputT]], outcomes: list[Outcome[ValueT]]) -> None:
@@ -137,7 +136,7 @@ def run_stage(
         if at_risk > _AT_RISK:
             journal.flush()
             at_risk = 0.0
-        advance(stage.name, len(batch), failed, 0)
+        settle(stage.name, len(batch), failed, 0)
 
     size = limits.batch_size if stage.takes_batches else 1
     batches = [todo[at : at + size] for at in range(0, len(todo), size)]
@@ -189,7 +188,7 @@ def _record(
             texts = stage.texts(value)
             stored = StoredOutcome(
                 stage.status(value),
-                b"".join(digest((text.encode(),)) for text in texts),
+                b"".join([text_digest(text) for text in texts]),
                 stage.encode(value),
                 outcome.seconds,
             )
@@ -201,7 +200,9 @@ def _record(
     except (ValueError, TypeError) as error:
         # Lone surrogates, integers beyond 64 bits: the value cannot be written down.
         failed = Outcome[ValueT](
-            status=Status.FAILED, failure=failure_of(error, stage.name), seconds=outcome.seconds
+            status=Status.FAILED,
+            failure=Failure.of(error, stage=stage.name),
+            seconds=outcome.seconds,
         )
         return _record(stage, item, failed, journal)
     journal.record_outcome(item.number, stage.name, item.key, stored, texts)

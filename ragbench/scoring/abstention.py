@@ -12,6 +12,7 @@ from ragbench.interface.results import GenerationResult
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.metrics import Metric
 from ragbench.runs.trace import Trace
+from ragbench.scoring.measured import measured
 
 __all__ = ["AbstentionScorer", "abstained", "declined"]
 
@@ -61,13 +62,21 @@ _WHOLE = [
     r"(?:я )?(?:не знаю|не могу ответить(?: на (?:этот|ваш) вопрос)?)(?: ответа)?",
     r"(?:нет|недостаточно) (?:информации|данных|ответа)",
 ]
-_OPENING = r"(?P<opening>(?:i am |i'm |we are )?(?:sorry|afraid)[, ]*(?:but )?|unfortunately,? |leider )?"
+_OPENING = (
+    r"(?P<opening>(?:i am |i'm |we are )?(?:sorry|afraid)[, ]*(?:but )?|unfortunately,? |leider )?"
+)
 _ABSTENTION = re.compile(f"{_OPENING}(?:{'|'.join(f'(?:{part})' for part in _WHOLE)})")
+_EDGES = " \t\r\n.!。…\"'“”«»()[]"
 _BUT = re.compile(r"\b(?:but|however|although|though|instead|except|only)\b|但|不过|aber|mais|pero")
+_CUE = re.compile(
+    r"no[tn ]|n['’]t|insuff|unable|unanswer|unknown|nicht|keine|pas|aucune|não|"
+    r"不|无|無|没|未|ません|모르|모릅|없습|не |нет|недост"
+)
+"""Every pattern above needs one of these: an answer without any is told apart at once."""
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'"})
 
-_ZERO = Cell.measured(0.0)
-_ONE = Cell.measured(1.0)
+_ZERO = measured(0.0)
+_ONE = measured(1.0)
 _IS_UNANSWERABLE = Cell.skipped("the case is unanswerable")
 _IS_ANSWERABLE = Cell.skipped("the case is answerable")
 _WAS_ANSWERED = Cell.skipped("the system did not decline")
@@ -95,8 +104,10 @@ def declined(outcome: Outcome[GenerationResult[Any]]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _declines(response: str) -> bool:
+    if response and _CUE.search(response.casefold()) is None:
+        return not response.strip(_EDGES)
     text = unicodedata.normalize("NFKC", response).translate(_APOSTROPHES).casefold()
-    text = " ".join(text.split()).strip(" .!。…\"'“”«»()[]")
+    text = " ".join(text.split()).strip(_EDGES)
     if not text:
         return True
     found = _ABSTENTION.fullmatch(text)
@@ -109,9 +120,7 @@ class AbstentionScorer:
     def score(self, metrics: Sequence[Metric], traces: Sequence[Trace]) -> list[list[Cell]]:
         """One list a metric, one cell a trace."""
         facts = [(declined(trace.generation), bool(trace.case.answerable)) for trace in traces]
-        return [
-            [_CELLS[metric.definition.name][fact] for fact in facts] for metric in metrics
-        ]
+        return [[_CELLS[metric.definition.name][fact] for fact in facts] for metric in metrics]
 
 
 _CELLS: dict[str, dict[tuple[bool, bool], Cell]] = {

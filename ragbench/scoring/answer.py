@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from ragbench.records.cells import Cell
 from ragbench.records.metrics import Metric
 from ragbench.runs.trace import Trace
+from ragbench.scoring.measured import measured
 from ragbench.scoring.tokenise import multilingual_tokens, squad_tokens
 
 __all__ = [
@@ -26,8 +28,6 @@ AnswerMeasure = Callable[[str, str], float]
 Tokeniser = Callable[[str], tuple[str, ...]]
 
 _TOKENISERS: dict[str, Tokeniser] = {"multilingual": multilingual_tokens, "squad": squad_tokens}
-_ZERO = Cell.measured(0.0)
-_ONE = Cell.measured(1.0)
 
 
 def exact_match(
@@ -48,14 +48,11 @@ def token_f1(answer: str, reference: str, *, tokens: Tokeniser = multilingual_to
     given, wanted = tokens(answer), tokens(reference)
     if not given or not wanted:
         return float(given == wanted)
-    left: dict[str, int] = {}
-    for token in wanted:
-        left[token] = left.get(token, 0) + 1
-    shared = 0
-    for token in given:
-        if count := left.get(token):
-            left[token] = count - 1
-            shared += 1
+    distinct, distinct_wanted = set(given), set(wanted)
+    shared = len(distinct & distinct_wanted)
+    # Where either side repeats no token, no repetition can be shared.
+    if len(distinct) < len(given) and len(distinct_wanted) < len(wanted):
+        shared = (Counter(given) & Counter(wanted)).total()
     if not shared:
         return 0.0
     precision, recall = shared / len(given), shared / len(wanted)
@@ -108,11 +105,11 @@ def _of(metric: Metric) -> AnswerMeasure:
 
 
 def _column(measure: AnswerMeasure, rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[Cell]:
-    cells: list[Cell] = []
-    for response, references in rows:
-        if len(references) == 1:
-            value = measure(response, references[0])
-        else:
-            value = best(measure, response, references)
-        cells.append(_ZERO if value == 0.0 else _ONE if value == 1.0 else Cell.measured(value))
-    return cells
+    return [
+        measured(
+            measure(response, references[0])
+            if len(references) == 1
+            else best(measure, response, references)
+        )
+        for response, references in rows
+    ]

@@ -18,9 +18,7 @@ Check = Callable[[Trace], Cell | None]
 _DECLINED = Cell.abstained("the system declined to answer")
 
 
-def blocked(
-    traces: Sequence[Trace], *, needs: Iterable[Need], abstains: bool
-) -> list[Cell | None]:
+def blocked(traces: Sequence[Trace], *, needs: Iterable[Need], abstains: bool) -> list[Cell | None]:
     """Finds the cases that a metric must not be asked about.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does
@@ -34,16 +32,13 @@ def blocked(
     Returns:
         For each case its cell, or None when the metric can be computed.
     """
-    checks = _checks(frozenset(needs), abstains)
-    return [_first(checks, trace) for trace in traces]
-
-
-def _first(checks: Sequence[Check], trace: Trace) -> Cell | None:
-    for check in checks:
-        cell = check(trace)
-        if cell is not None:
-            return cell
-    return None
+    found: list[Cell | None] = [None] * len(traces)
+    for check in _checks(frozenset(needs), abstains):
+        found = [
+            check(trace) if cell is None else cell
+            for cell, trace in zip(found, traces, strict=True)
+        ]
+    return found
 
 
 def _checks(needs: frozenset[Need], abstains: bool) -> list[Check]:

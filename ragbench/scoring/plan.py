@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragbench.errors import InputError, InterfaceError
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.records.cells import Cell, Failure, Status
 from ragbench.records.metrics import Metric, Need
 from ragbench.registry import load_attribute
@@ -34,9 +33,7 @@ class _Group:
 class Plan:
     """Scores cases by a list of metrics: each scorer is called once a batch."""
 
-    def __init__(
-        self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO
-    ) -> None:
+    def __init__(self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO) -> None:
         """Loads the scorers, so that what is not installed is told before anything runs.
 
         Args:
@@ -60,7 +57,8 @@ class Plan:
             For each case its cells, in the order of ``metrics``.
 
         Raises:
-            InputError: a scorer found that the user has to change something.
+            ConfigError: a metric cannot be computed as it is set.
+            MissingExtraError: a metric needs a package that is not installed.
         """
         if not self.metrics:
             return [()] * len(traces)
@@ -114,15 +112,18 @@ def _merged(known: Sequence[Cell | None], scored: Sequence[Cell]) -> list[Cell]:
     return [next(rest) if cell is None else cell for cell in known]
 
 
-def _cells(
-    scorer: Scorer, metrics: Sequence[Metric], traces: Sequence[Trace]
-) -> list[list[Cell]]:
+def _cells(scorer: Scorer, metrics: Sequence[Metric], traces: Sequence[Trace]) -> list[list[Cell]]:
     """Asks the scorer; where that fails, asks again in halves, so that one case costs one cell."""
     try:
         columns = scorer.score(metrics, traces)
         _check_shape(scorer, columns, len(metrics), len(traces))
-        return [[_finite(cell) for cell in column] for column in columns]
-    except InputError:
+        return [
+            column
+            if all(map(_sound, column))
+            else [c if _sound(c) else _unsound(c) for c in column]
+            for column in columns
+        ]
+    except (ConfigError, MissingExtraError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a scorer raises becomes a cell
         if len(traces) > 1:
@@ -132,7 +133,7 @@ def _cells(
             return [[*one, *two] for one, two in zip(first, second, strict=True)]
         if len(metrics) > 1:
             return [_cells(scorer, [metric], traces)[0] for metric in metrics]
-        return [[Cell.failed(_failure(error))]]
+        return [[Cell.failed(Failure.of(error, stage="score"))]]
 
 
 def _check_shape(scorer: Scorer, columns: Sequence[Sequence[Cell]], width: int, rows: int) -> None:
@@ -144,26 +145,12 @@ def _check_shape(scorer: Scorer, columns: Sequence[Sequence[Cell]], width: int, 
         )
 
 
-def _finite(cell: Cell) -> Cell:
-    value = cell.value
+def _sound(cell: Cell) -> bool:
     if cell.status is not Status.MEASURED:
-        return cell
-    if value is None or not math.isfinite(value):
-        message = f"the metric gave {value}, which is no finite number"
-        return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
-    return cell
+        return True
+    return cell.value is not None and math.isfinite(cell.value)
 
 
-def _failure(error: Exception) -> Failure:
-    causes: list[str] = []
-    cause = error.__cause__
-    while cause is not None and len(causes) < 10:
-        causes.append(f"{type(cause).__name__}: {cause}")
-        cause = cause.__cause__
-    return Failure(
-        type=type(error).__name__,
-        message=str(error),
-        stage="score",
-        cause=" <- ".join(causes) or None,
-        traceback="".join(traceback.format_exception(error)),
-    )
+def _unsound(cell: Cell) -> Cell:
+    message = f"the metric gave {cell.value}, which is no finite number"
+    return Cell.failed(Failure(type="ValueError", message=message, stage="score"))

@@ -25,6 +25,7 @@ from ragbench.records.cells import Cell
 from ragbench.records.metrics import Metric
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import NO_GOLD, IdRanking, Matching, SlotRanking, match
+from ragbench.scoring.measured import measured
 from ragbench.scoring.scorer import Scorer
 
 __all__ = ["RankScorer"]
@@ -45,8 +46,7 @@ _BY_GOLD = frozenset({"recall", "set_recall", "set_f1"})
 _EXPONENTIAL = {grade: 2**grade - 1 for grade in range(1, 16)}
 """Gains of nDCG(dcg=exp-log2). trec_eval's memory grows with the gain, hence the end at 15."""
 
-_ZERO = Cell.measured(0.0)
-_ONE = Cell.measured(1.0)
+_ZERO = measured(0.0)
 _NOTHING_RELEVANT = Cell.skipped(NO_GOLD)
 _NOTHING_RETRIEVED = Cell.skipped("nothing was retrieved")
 
@@ -57,14 +57,16 @@ _SCORES = [float(score) for score in range(1000, 0, -1)]
 
 @dataclass(slots=True)
 class _Batch:
-    """The cases of one call, as trec_eval's queries; a query is named by its case's position."""
+    """The cases of one call as trec_eval's queries."""
 
     rankings: list[IdRanking | SlotRanking | str]
     best: list[int] = field(default_factory=list[int])
     """The highest grade of each case; 0 where nothing is known."""
+    queries: list[str | None] = field(default_factory=list["str | None"])
+    """The query of each case: its position; None where nothing is known or was retrieved."""
     qrels: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     run: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
-    irregular: set[int] = field(default_factory=set[int])
+    irregular: dict[int, SlotRanking] = field(default_factory=dict[int, SlotRanking])
     """Cases whose gain is a query of its own, named with a ``g`` before the position."""
 
 
@@ -100,18 +102,22 @@ class RankScorer:
 def _batch(rankings: list[IdRanking | SlotRanking | str]) -> _Batch:
     batch = _Batch(rankings)
     for position, ranking in enumerate(rankings):
-        if isinstance(ranking, str):
-            batch.best.append(0)
-        elif isinstance(ranking, IdRanking):
-            batch.best.append(max(ranking.grades.values()))
+        query: str | None = None
+        if isinstance(ranking, IdRanking):
+            best = max(ranking.grades.values())
             if ranking.ids:
                 query = str(position)
                 batch.qrels[query] = ranking.grades
                 batch.run[query] = _run(ranking.ids)
-        else:
-            batch.best.append(max(ranking.grades))
+        elif isinstance(ranking, SlotRanking):
+            best = max(ranking.grades)
             if ranking.slots:
+                query = str(position)
                 _add_slots(batch, position, ranking)
+        else:
+            best = 0
+        batch.best.append(best)
+        batch.queries.append(query)
     return batch
 
 
@@ -139,7 +145,7 @@ def _add_slots(batch: _Batch, position: int, ranking: SlotRanking) -> None:
     query = str(position)
     batch.qrels[query], batch.run[query] = relevance | missed, run
     if not regular:
-        batch.irregular.add(position)
+        batch.irregular[position] = ranking
         batch.qrels[f"g{query}"], batch.run[f"g{query}"] = gain | missed, run
 
 
@@ -169,12 +175,9 @@ def _measure(metric: Metric) -> Any:
     name = metric.definition.name
     measure = getattr(ir_measures, _MEASURES[name])
     for key, value in metric.parameters:
-        if key == "dcg":
-            # ir_measures hands dcg='exp-log2' itself to a Perl script that rounds; these gains
-            # are the same formula.
-            measure = measure(gains=_EXPONENTIAL)
-        else:
-            measure = measure(**{key: value})
+        # ir_measures hands dcg='exp-log2' itself to a Perl script that rounds; these gains are the
+        # same formula.
+        measure = measure(gains=_EXPONENTIAL) if key == "dcg" else measure(**{key: value})
     # trec_eval's reciprocal rank has no cutoff: `_column` applies it.
     return measure if metric.cutoff is None or name == "MRR" else measure @ metric.cutoff
 
@@ -190,24 +193,33 @@ def _results(evaluator: Any, run: dict[str, dict[str, float]]) -> Iterable[Any]:
 
 def _column(metric: Metric, batch: _Batch, values: Mapping[str, float]) -> list[Cell]:
     name = metric.definition.name
-    level = int(dict(metric.parameters).get("rel", 1))
     floor = 1 / metric.cutoff if name == "MRR" and metric.cutoff is not None else 0.0
-    cells: list[Cell] = []
-    for position, ranking in enumerate(batch.rankings):
-        if isinstance(ranking, str):
-            cells.append(Cell.skipped(ranking))
-        elif batch.best[position] < level:
-            cells.append(_nothing_relevant(batch.best[position], level))
-        elif not _size(ranking):
-            cells.append(_ZERO)
-        elif position in batch.irregular and isinstance(ranking, SlotRanking) and name in _BY_GOLD:
-            cells.append(_cell(_by_gold(metric, ranking, level)))
-        else:
-            gain = position in batch.irregular and name in _GAIN
-            # A query without a value is an error, not a zero.
-            value = values[f"g{position}" if gain else str(position)]
-            cells.append(_cell(value if value >= floor else 0.0))
+    level = int(dict(metric.parameters).get("rel", 1))
+    # A query without a value is an error (KeyError), not a zero.
+    cells = [
+        _unmeasured(batch, position, level)
+        if query is None or batch.best[position] < level
+        else measured(value if (value := values[query]) >= floor else 0.0)
+        for position, query in enumerate(batch.queries)
+    ]
+    if name in _GAIN or name in _BY_GOLD:
+        for position, ranking in batch.irregular.items():
+            if batch.best[position] >= level:
+                by_gold = name in _BY_GOLD
+                value = _by_gold(metric, ranking, level) if by_gold else values[f"g{position}"]
+                cells[position] = measured(value)
     return cells
+
+
+def _unmeasured(batch: _Batch, position: int, level: int) -> Cell:
+    """The cell of a case for which trec_eval is not asked."""
+    ranking = batch.rankings[position]
+    if isinstance(ranking, str):
+        return Cell.skipped(ranking)
+    best = batch.best[position]
+    if best < 1:
+        return _NOTHING_RELEVANT
+    return _ZERO if best >= level else Cell.skipped(f"no context has a grade of {level} or more")
 
 
 def _by_gold(metric: Metric, ranking: SlotRanking, level: int) -> float:
@@ -227,25 +239,10 @@ def _by_gold(metric: Metric, ranking: SlotRanking, level: int) -> float:
 def _judged(ranking: IdRanking | SlotRanking | str, cutoff: int | None) -> Cell:
     if isinstance(ranking, str):
         return Cell.skipped(ranking)
-    if not _size(ranking):
-        return _NOTHING_RETRIEVED
     if isinstance(ranking, IdRanking):
         judged = [id in ranking.grades for id in ranking.ids[:cutoff]]
     else:
         judged = [bool(slot) for slot in ranking.slots[:cutoff]]
-    return _cell(sum(judged) / len(judged))
-
-
-def _size(ranking: IdRanking | SlotRanking) -> int:
-    return len(ranking.ids if isinstance(ranking, IdRanking) else ranking.slots)
-
-
-def _nothing_relevant(best: int, level: int) -> Cell:
-    if best < 1:
-        return _NOTHING_RELEVANT
-    return Cell.skipped(f"no context has a grade of {level} or more")
-
-
-def _cell(value: float) -> Cell:
-    # Most values are 0 or 1, and a cell is immutable: those two are made once.
-    return _ZERO if value == 0.0 else _ONE if value == 1.0 else Cell.measured(value)
+    if not judged:
+        return _NOTHING_RETRIEVED
+    return measured(sum(judged) / len(judged))

@@ -39,8 +39,8 @@ def multilingual_tokens(text: str) -> tuple[str, ...]:
         words = text.lower().translate(_ASCII_PUNCTUATION).split()
     else:
         plain = unicodedata.normalize("NFKC", text).lower()
-        words = _TOKEN.findall("".join(char for char in plain if not _is_punctuation(char)))
-    return tuple(word for word in words if word not in _ARTICLES)
+        words = _TOKEN.findall("".join([char for char in plain if not _is_punctuation(char)]))
+    return tuple([word for word in words if word not in _ARTICLES])
 
 
 @lru_cache(maxsize=4096)
