@@ -204,7 +204,7 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
         raise ConfigError(f'{option} is not JSON: {error}. Expected {{"name": value}}') from error
     if not isinstance(value, dict):
         raise ConfigError(f'{option} must be a JSON object such as {{"top_k": 3}}, not {text}')
-    return value
+    return cast("dict[str, Any]", value)
 
 
 def _mapping(fields: list[str] | None) -> dict[str, str] | None:
