@@ -24,7 +24,7 @@ _BY_SUFFIX: Mapping[str, str] = {
 }
 _PARQUET_MAGIC = b"PAR1"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
-_RAGAS = re.compile(r'\s*[\[{]?[^\n]*"(?:user_input|eval_sample)"\s*:')
+_RAGAS = re.compile(r'"(?:user_input|eval_sample)"\s*:')
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
@@ -92,7 +92,7 @@ def _file_format(suffix: str, head: bytes, kind: Kind) -> str | None:
     if found is None or found == "json":
         found = _shape(text, found)
     if kind == "cases" and suffix in {".jsonl", ".json"} and found in {"jsonl", "json"}:
-        return "ragas" if _RAGAS.match(text) else found
+        return "ragas" if _RAGAS.search(text) else found
     if kind == "cases" and suffix == ".csv":
         header = text.partition("\n")[0].strip().split(",")
         return "ragas" if "user_input" in header else found

@@ -97,12 +97,15 @@ def read_documents(
 def _rows(
     source: Source, reader: RowReader | None, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
-    if reader is None:
-        name = detect_format(source, kind, problems)
-        if name is None:
-            return
-        reader = _reader(name)
-    yield from reader(source, kind=kind, problems=problems)
+    try:
+        if reader is None:
+            name = detect_format(source, kind, problems)
+            if name is None:
+                return
+            reader = _reader(name)
+        yield from reader(source, kind=kind, problems=problems)
+    finally:
+        source.close()
 
 
 def _reader(name: str) -> RowReader:

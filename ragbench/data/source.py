@@ -109,6 +109,12 @@ class Source:
             if self.path is not None:
                 stream.close()
 
+    def close(self) -> None:
+        """Closes what ``head`` opened and nothing has read since."""
+        if self._stream is not None and self.path is not None:
+            self._stream.close()
+        self._stream = None
+
     def _open(self) -> BinaryIO:
         if self.hub is not None:
             raise IsADirectoryError(None, "it is a dataset on the hub, not a file")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar, cast
 
+from ragbench.interface.partial import PartialBatchError
 from ragbench.records.cells import Failure, Outcome, Status
 
 __all__ = ["attempt", "attempt_async"]
@@ -73,12 +74,19 @@ def _split(items: Sequence[Any], stage: str) -> _Steps:
     started = time.perf_counter()
     answer = yield items
     seconds = (time.perf_counter() - started) / len(items)
-    if not isinstance(answer, BaseException):
-        return [Outcome(status=Status.MEASURED, value=value, seconds=seconds) for value in answer]
+    values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
+    if not isinstance(values, BaseException):
+        return [_outcome(value, stage, seconds) for value in values]
     if len(items) == 1:
-        failure = Failure.of(answer, stage=stage)
-        return [Outcome(status=Status.FAILED, failure=failure, seconds=seconds)]
+        return [_outcome(values, stage, seconds)]
     middle = len(items) // 2
     first = yield from _split(items[:middle], stage)
     second = yield from _split(items[middle:], stage)
     return first + second
+
+
+def _outcome(value: Any, stage: str, seconds: float) -> Outcome[Any]:
+    if isinstance(value, BaseException):
+        failure = Failure.of(value, stage=stage)
+        return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+    return Outcome(status=Status.MEASURED, value=value, seconds=seconds)

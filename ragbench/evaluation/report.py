@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from ragbench.scoring.summary import SummaryBuilder
 
 from ragbench.errors import RunMismatchError
 from ragbench.evaluation.traces import StoredTraces, TracedCase
@@ -22,6 +21,7 @@ from ragbench.runs.journal import Journal
 from ragbench.runs.manifest import Manifest, read_manifest
 from ragbench.runs.trace import Trace
 from ragbench.scoring.registry import parse_metrics
+from ragbench.scoring.summary import SummaryBuilder
 
 __all__ = ["open_traces", "report_of"]
 
@@ -60,16 +60,16 @@ def report_of(path: Path) -> Report:
     """
     manifest = read_manifest(RunFolder(path=path).manifest)
     metrics = parse_metrics([metric.name for metric in manifest.metrics])
-    summaries = SummaryBuilder(metrics)
+    builder = SummaryBuilder(metrics)
     tally = _Tally()
     for case in open_traces(path, with_texts=False):
         cells = _complete(case)
-        summaries.add(case.trace.case, cells)
+        builder.add(case.trace.case, cells)
         tally.add(case.trace, cells)
     return Report(
         manifest=orjson.loads(orjson.dumps(manifest)),
         metrics=metrics,
-        summaries=summaries.summaries(),
+        summaries=builder.summaries(),
         stages=tally.stages(),
         failures=tally.failures(),
         latencies=tally.latencies(),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragbench.errors import InterruptedRunError
 from ragbench.evaluation.rag_stages import GenerateInput
-from ragbench.evaluation.scores import Scoring, Turn
+from ragbench.evaluation.scores import Column, Scoring, Turn
 from ragbench.evaluation.stage import Limits, Settle, Settled, Stage, Work, run_stage
 from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cells import Outcome, Status
@@ -70,7 +70,7 @@ class Run:
                 if matching is Matching.AUTO:
                     matching = decide_matching([turn.trace for turn in turns])
                 scoring = Scoring(
-                    metrics=self.metrics,
+                    columns=tuple(Column.of(metric) for metric in self.metrics),
                     matching=matching,
                     journal=self.journal,
                     retry_failed=self.retry_failed,

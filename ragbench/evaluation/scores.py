@@ -15,7 +15,7 @@ from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching
 from ragbench.scoring.plan import Plan
 
-__all__ = ["Scoring", "Turn", "cell_key"]
+__all__ = ["Column", "Scoring", "Turn", "cell_keys"]
 
 _GENERATED = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 
@@ -31,26 +31,45 @@ class Turn(NamedTuple):
     """Digest of what was generated."""
 
 
-def cell_key(metric: Metric, matching: Matching, turn: Turn) -> bytes:
-    """Digest of all that a cell depends on, besides the metric itself.
+class Column(NamedTuple):
+    """A metric's place in the journal."""
 
-    A metric that reads no answer keeps its cells when only the answers change.
+    metric: Metric
+    identity: str
+    """The metric's own, under which its cells are stored."""
+    reads_answer: bool
+    """Whether its cells depend on what was generated."""
+
+    @classmethod
+    def of(cls, metric: Metric) -> Column:
+        """The column of a metric."""
+        needs, abstains = metric.definition.needs, metric.definition.abstains
+        return cls(metric, metric.identity, abstains or not needs.isdisjoint(_GENERATED))
+
+
+def cell_keys(turn: Turn, matching: Matching) -> tuple[bytes, bytes]:
+    """Digests of all that a cell depends on, besides the metric itself.
+
+    Returns:
+        The key of metrics that read no answer, which keep their cells when only the answers
+        change, and the key of those that do. `Column.reads_answer` is the index.
     """
-    parts = [turn.stored.digest, turn.retrieved, str(matching).encode()]
-    if not metric.definition.needs.isdisjoint(_GENERATED) or metric.definition.abstains:
-        parts.append(turn.generated)
-    return digest(parts)
+    question = (turn.stored.digest, turn.retrieved, matching.encode())
+    return digest(question), digest((*question, turn.generated))
+
+
+_Keyed = tuple[Turn, tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scoring:
     """Scores windows of cases under the run's metrics."""
 
-    metrics: tuple[Metric, ...]
+    columns: tuple[Column, ...]
     matching: Matching
     journal: Journal
     retry_failed: bool
-    _plans: dict[tuple[Metric, ...], Plan] = field(default_factory=dict[tuple[Metric, ...], Plan])
+    _plans: dict[tuple[Column, ...], Plan] = field(default_factory=dict[tuple[Column, ...], Plan])
 
     def score(self, turns: Sequence[Turn]) -> int:
         """Settles every cell of a window.
@@ -61,38 +80,36 @@ class Scoring:
         known = {}
         if not self.journal.was_empty:
             known = self.journal.cells([turn.stored.number for turn in turns])
-        groups: dict[tuple[Metric, ...], list[Turn]] = defaultdict(list)
+        groups: dict[tuple[Column, ...], list[_Keyed]] = defaultdict(list)
         for turn in turns:
-            lacking = tuple(
-                metric
-                for metric in self.metrics
-                if self._is_missing(
-                    known.get(
-                        (
-                            turn.stored.number,
-                            metric.identity,
-                            cell_key(metric, self.matching, turn),
-                        )
+            number, keys = turn.stored.number, cell_keys(turn, self.matching)
+            lacking = self.columns
+            if known:
+                lacking = tuple(
+                    column
+                    for column in self.columns
+                    if self._is_missing(
+                        known.get((number, column.identity, keys[column.reads_answer]))
                     )
                 )
-            )
-            groups[lacking].append(turn)
-        for metrics, members in groups.items():
-            if metrics:
-                self._compute(metrics, members)
+            groups[lacking].append((turn, keys))
+        for columns, members in groups.items():
+            if columns:
+                self._compute(columns, members)
         return len(groups.get((), ()))
 
     def _is_missing(self, cell: Cell | None) -> bool:
         return cell is None or (self.retry_failed and cell.status == Status.FAILED)
 
-    def _compute(self, metrics: tuple[Metric, ...], turns: Sequence[Turn]) -> None:
-        plan = self._plans.get(metrics)
+    def _compute(self, columns: tuple[Column, ...], members: Sequence[_Keyed]) -> None:
+        plan = self._plans.get(columns)
         if plan is None:  # kept for the run: a scorer may hold a model or an event loop
-            plan = self._plans[metrics] = Plan(metrics, matching=self.matching)
-        rows = plan.score([turn.trace for turn in turns])
+            metrics = [column.metric for column in columns]
+            plan = self._plans[columns] = Plan(metrics, matching=self.matching)
+        rows = plan.score([turn.trace for turn, _ in members])
         self.journal.record_cells(
-            (turn.stored.number, metric.identity, cell_key(metric, self.matching, turn), cell)
-            for turn, cells in zip(turns, rows, strict=True)
-            for metric, cell in zip(metrics, cells, strict=True)
+            (turn.stored.number, column.identity, keys[column.reads_answer], cell)
+            for (turn, keys), cells in zip(members, rows, strict=True)
+            for column, cell in zip(columns, cells, strict=True)
         )
         self.journal.flush()

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ragbench.engines.local import run_async, run_plain
 from ragbench.records.cells import Failure, Outcome, Status
 from ragbench.runs.codec import decode_failure, encode_failure
-from ragbench.runs.fingerprint import digest
+from ragbench.runs.fingerprint import text_digest
 from ragbench.runs.journal import Journal, StoredOutcome
 
 __all__ = ["Limits", "Settle", "Settled", "Stage", "Work", "run_stage"]
@@ -188,7 +188,7 @@ def _record(
             texts = stage.texts(value)
             stored = StoredOutcome(
                 stage.status(value),
-                b"".join(digest((text.encode(),)) for text in texts),
+                b"".join([text_digest(text) for text in texts]),
                 stage.encode(value),
                 outcome.seconds,
             )

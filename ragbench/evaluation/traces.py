@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ragbench.evaluation.run import NO_GENERATION, NO_RETRIEVAL, generate_key, retrieve_key
-from ragbench.evaluation.scores import Turn, cell_key
+from ragbench.evaluation.scores import Column, Turn, cell_keys
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.metrics import Metric
 from ragbench.runs.codec import decode_failure, decode_generation, decode_retrieval
@@ -40,10 +40,13 @@ class StoredTraces:
 
     def __iter__(self) -> Iterator[TracedCase]:
         """Every case of the run."""
+        columns = [Column.of(metric) for metric in self.metrics]
         for window in self.journal.cases():
-            yield from self._window(window)
+            yield from self._window(window, columns)
 
-    def _window(self, window: Sequence[StoredCase]) -> Iterator[TracedCase]:
+    def _window(
+        self, window: Sequence[StoredCase], columns: Sequence[Column]
+    ) -> Iterator[TracedCase]:
         numbers = [stored.number for stored in window]
         retrieved = self.journal.outcomes("retrieve", numbers)
         generated = self.journal.outcomes("generate", numbers)
@@ -68,13 +71,12 @@ class StoredTraces:
                 b"" if first is None else first.digest,
                 b"" if second is None else second.digest,
             )
-            yield TracedCase(
-                turn.trace,
-                tuple(
-                    cells.get((stored.number, metric.identity, cell_key(metric, matching, turn)))
-                    for metric in self.metrics
-                ),
-            )
+            keys = cell_keys(turn, matching)
+            found = [
+                cells.get((stored.number, column.identity, keys[column.reads_answer]))
+                for column in columns
+            ]
+            yield TracedCase(turn.trace, tuple(found))
 
     def _retrieval(self, stored: StoredOutcome) -> Any:
         if self.with_texts:

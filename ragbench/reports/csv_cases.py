@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from typing import BinaryIO
 
 import orjson
 
@@ -12,7 +12,7 @@ from ragbench.records.cells import Cell, Status
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import CaseRow, Report
 
-__all__ = ["csv_cases"]
+__all__ = ["CsvCases"]
 
 _COLUMNS = (
     "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
@@ -20,16 +20,30 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def csv_cases(report: Report) -> Iterator[bytes]:
-    """The cases in pieces, a header first.
+class CsvCases:
+    """Writes the cases, a header first.
 
     Lists are JSON. A cell that was not measured holds its status instead of a number, so that
     none is taken for a 0.
     """
-    metrics = [metric for metric in report.metrics if metric.definition.deterministic]
-    yield _line([*_COLUMNS, *(metric.name for metric in metrics)])
-    for row in report.rows():
-        yield _line(_fields(row, report.metrics))
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        """Writes the header."""
+        self._metrics = report.metrics
+        self._text = io.TextIOWrapper(
+            file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+        )
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        names = [metric.name for metric in report.metrics if metric.definition.deterministic]
+        self._writer.writerow([*_COLUMNS, *names])
+
+    def case(self, row: CaseRow) -> None:
+        """Writes a case."""
+        self._writer.writerow(_fields(row, self._metrics))
+
+    def finish(self) -> None:
+        """Hands the file back, everything written."""
+        self._text.detach()
 
 
 def _fields(row: CaseRow, metrics: tuple[Metric, ...]) -> list[str]:
@@ -65,9 +79,3 @@ def _list(values: tuple[str, ...] | None) -> str:
 
 def _cell(cell: Cell) -> str:
     return repr(cell.value) if cell.status is Status.MEASURED else cell.status.value
-
-
-def _line(fields: list[str]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue().encode("utf-8", "backslashreplace")

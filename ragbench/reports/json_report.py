@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
-from ragbench.records.reports import Report
+from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
 from ragbench.reports.rows import case_object
 
-__all__ = ["SCHEMA_VERSION", "json_report"]
+__all__ = ["SCHEMA_VERSION", "JsonReport"]
 
 SCHEMA_VERSION = 1
 
-_OPTIONS = orjson.OPT_INDENT_2
 
-
-def json_report(report: Report) -> Iterator[bytes]:
-    """The report in pieces: everything about the run, then a line a case.
+class JsonReport:
+    """Writes the report: everything about the run, then a line a case.
 
     Durations are left out, so that the same inputs give the same bytes; they are in timings.json.
     """
-    head = orjson.dumps(_head(report), option=_OPTIONS)
-    yield head.removesuffix(b"\n}")
-    yield b',\n  "cases": ['
-    separator = b"\n    "
-    for row in report.rows():
-        yield separator
-        yield orjson.dumps(case_object(row, report.metrics))
-        separator = b",\n    "
-    yield b"\n  ]\n}\n"
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        """Writes what stands before the cases."""
+        self._file, self._metrics = file, report.metrics
+        head = orjson.dumps(_head(report), option=orjson.OPT_INDENT_2)
+        file.write(head.removesuffix(b"\n}") + b',\n  "cases": [')
+        self._separator = b"\n    "
+
+    def case(self, row: CaseRow) -> None:
+        """Writes a case."""
+        self._file.write(self._separator + orjson.dumps(case_object(row, self._metrics)))
+        self._separator = b",\n    "
+
+    def finish(self) -> None:
+        """Writes what stands behind the cases."""
+        self._file.write(b"\n  ]\n}\n")
 
 
 def _head(report: Report) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import orjson
 
-__all__ = ["SIZE", "digest", "fingerprint", "jsonable"]
+__all__ = ["SIZE", "digest", "fingerprint", "jsonable", "text_digest"]
 
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
@@ -25,11 +25,17 @@ _OPTIONS = (
 
 def digest(parts: Iterable[bytes]) -> bytes:
     """Digest of several byte strings; where one ends and the next begins matters."""
-    state = blake2b(digest_size=SIZE)
-    for part in parts:
-        state.update(len(part).to_bytes(8, "little"))
-        state.update(part)
-    return state.digest()
+    framed = b"".join([b"%d:%b" % (len(part), part) for part in parts])
+    return blake2b(framed, digest_size=SIZE).digest()
+
+
+def text_digest(text: str) -> bytes:
+    """Digest of a text.
+
+    Raises:
+        UnicodeEncodeError: it holds a lone surrogate.
+    """
+    return blake2b(text.encode(), digest_size=SIZE).digest()
 
 
 def fingerprint(value: object) -> str:

@@ -22,6 +22,7 @@ from ragbench.runs.fingerprint import SIZE, digest
 __all__ = ["Journal", "StoredCase", "StoredOutcome"]
 
 _SCHEMA_VERSION = 1
+_STATUSES = {status.value: status for status in Status}
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS cases (
@@ -217,7 +218,7 @@ class Journal:
             f"WHERE stage = ? AND number IN ({_marks(numbers)})",
             (stage, *numbers),
         )
-        return {(row[0], row[1]): StoredOutcome(Status(row[2]), *row[3:]) for row in rows}
+        return {(row[0], row[1]): StoredOutcome(_STATUSES[row[2]], *row[3:]) for row in rows}
 
     def texts(self, digests: bytes) -> list[str]:
         """The texts behind digests that stand one behind the other.
@@ -271,8 +272,8 @@ def _detail(cell: Cell) -> bytes | None:
 
 
 def _cell(status: str, value: float | None, detail: bytes | None) -> Cell:
-    if status == Status.MEASURED:
-        return Cell(status=Status.MEASURED, value=value)
-    if status == Status.FAILED and detail is not None:
+    if detail is None:
+        return Cell(status=_STATUSES[status], value=value)
+    if status == Status.FAILED:
         return Cell(status=Status.FAILED, failure=decode_failure(detail))
-    return Cell(status=Status(status), reason=None if detail is None else detail.decode())
+    return Cell(status=_STATUSES[status], reason=detail.decode())

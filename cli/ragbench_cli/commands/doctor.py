@@ -89,10 +89,9 @@ def _ask(spec: str, arguments: str | None, question: str) -> list[dict[str, str]
     """Loads a RAG and sends one question through both of its stages."""
     import asyncio
 
-    from ragbench.interface.load import load_rag
-
     from ragbench.errors import RagbenchError
     from ragbench.evaluation.rag_stages import generate_stage, retrieve_stage
+    from ragbench.interface.load import load_rag
     from ragbench.records.cells import Failure
     from ragbench_cli.commands.evaluate import json_object
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -125,7 +125,6 @@ def command(
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
     """
     from ragbench.data.read import read_cases
-
     from ragbench.evaluation.evaluate import evaluate
     from ragbench.evaluation.selection import Selection
     from ragbench.evaluation.stage import Limits
@@ -177,9 +176,8 @@ def _load(
 
         baseline = BaselineRAG.from_corpus(corpus or dataset, **arguments)
         return baseline, dict(describe_rag(baseline, "baseline", arguments)), "baseline"
-    from ragbench.interface.load import load_rag
-
     from ragbench.errors import ConfigError
+    from ragbench.interface.load import load_rag
 
     if corpus is not None:
         raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
@@ -201,12 +199,12 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        value = orjson.loads(text)
+        value = cast("object", orjson.loads(text))
     except orjson.JSONDecodeError as error:
         raise ConfigError(f'{option} is not JSON: {error}. Expected {{"name": value}}') from error
     if not isinstance(value, dict):
         raise ConfigError(f'{option} must be a JSON object such as {{"top_k": 3}}, not {text}')
-    return value
+    return cast("dict[str, Any]", value)
 
 
 def _mapping(fields: list[str] | None) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from ragbench.errors import InputError
 from ragbench.extras import require
 from ragbench.prepare.export.base import Scores, Tally
-from ragbench.prepare.export.table import Kind, columns, table_row
+from ragbench.prepare.export.table import Column, Kind, columns, table_row
 from ragbench.runs.trace import Trace
 
 __all__ = ["arrow_batches", "arrow_schema"]
@@ -24,6 +24,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def arrow_schema(scores: Scores) -> Any:
     """The table's Arrow schema: strings, doubles, booleans and lists of them, all nullable.
 
+    A column of JSON texts is called ``<name>_json``, because its type is not what the name says:
+    a reader that expects a mapping there would refuse the table.
+
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
@@ -34,8 +37,9 @@ def arrow_schema(scores: Scores) -> Any:
         Kind.NUMBER: pa.float64(),
         Kind.NUMBERS: pa.list_(pa.float64()),
         Kind.FLAG: pa.bool_(),
+        Kind.JSON: pa.string(),
     }
-    return pa.schema([(column.name, types[column.kind]) for column in columns(scores)])
+    return pa.schema([(_name(column), types[column.kind]) for column in columns(scores)])
 
 
 def arrow_batches(
@@ -48,15 +52,23 @@ def arrow_batches(
             something without a JSON form.
     """
     pa: Any = require("pyarrow", extra="hf")
+    names = [column.name for column in columns(scores)]
     remaining = iter(traces)
     while chunk := list(islice(remaining, _BATCH_ROWS)):
         rows = [table_row(trace, scores) for trace in chunk]
         try:
-            batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+            arrays = [
+                pa.array([row[name] for row in rows], type=field.type)
+                for name, field in zip(names, schema, strict=True)
+            ]
         except UnicodeEncodeError as error:
             raise InputError(_surrogate(rows)) from error
         tally.written += len(rows)
-        yield batch
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _name(column: Column) -> str:
+    return f"{column.name}_json" if column.kind is Kind.JSON else column.name
 
 
 def _surrogate(rows: list[dict[str, Any]]) -> str:

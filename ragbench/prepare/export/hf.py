@@ -40,7 +40,8 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
         # Without a fingerprint of the content, the folder would hold the time of writing.
         dataset = datasets.Dataset(mapped.data, fingerprint=_fingerprint(rows))
         with _quiet(datasets):
-            dataset.save_to_disk(str(folder))
+            # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
+            dataset.save_to_disk(str(folder), num_shards=None if tally.written else 1)
         del mapped, dataset
     return tally.exported(path)
 
@@ -51,6 +52,9 @@ def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Tal
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
         for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
             stream.write_batch(batch)
+        if tally.written == 0:
+            # datasets cannot read a stream without any batch.
+            stream.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
 
 
 def _fingerprint(path: Path) -> str:

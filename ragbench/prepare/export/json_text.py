@@ -61,7 +61,8 @@ def plain(value: object, where: str = "") -> Any:
     """A value in JSON's own types.
 
     Args:
-        value: mappings, sequences, sets (sorted), dataclasses, enums, dates, numpy values ...
+        value: mappings, sequences, sets (sorted), dataclasses, pydantic models, enums, dates,
+            numpy values ...
         where: the way to it, for errors.
 
     Raises:
@@ -114,6 +115,9 @@ def _object_of_fields(value: object, where: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
         return plain(named, where)
+    dump: object = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):  # pydantic
+        return plain(dump(), where)
     # numpy's arrays and scalars, without importing numpy.
     to_list: object = getattr(value, "tolist", None)
     if type(value).__module__ == "numpy" and callable(to_list):

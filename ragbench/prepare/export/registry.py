@@ -32,9 +32,7 @@ def export(
     """Writes a run in a format.
 
     Example:
-        >>> from ragbench.prepare.export.registry import export
-        >>> export("trec", [], "out.run").written  # doctest: +SKIP
-        0
+        ``export("ragas", traces, "samples.jsonl").written`` is the number of samples in the file.
 
     Args:
         name: a format's name, such as ``"ragas"``.

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     NUMBERS = "numbers"
     FLAG = "flag"
     """True or false."""
+    JSON = "json"
+    """A mapping, or a list of mappings, as a JSON text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +41,9 @@ class Column:
 
 _FIXED: Mapping[str, Kind] = {
     "id": Kind.TEXT,
-    # The twelve fields of a RAGAS sample, under ragas' names: ragas reads the table as it is.
-    # All but rubrics, whose keys differ from case to case.
+    # The twelve fields of a RAGAS sample, under ragas' names: ragas reads the table as it is. All
+    # but the rubrics: a text under that name would be refused by ragas, and also where the table
+    # is read back as cases, because their metadata may hold the rubrics as a mapping.
     "user_input": Kind.TEXT,
     "retrieved_contexts": Kind.TEXTS,
     "reference_contexts": Kind.TEXTS,
@@ -59,16 +62,16 @@ _FIXED: Mapping[str, Kind] = {
     "language": Kind.TEXT,
     "cluster": Kind.TEXT,
     "tags": Kind.TEXTS,
-    "grades_json": Kind.TEXT,
-    "evidence_json": Kind.TEXT,
-    "metadata_json": Kind.TEXT,
+    "grades": Kind.JSON,
+    "evidence": Kind.JSON,
+    "metadata": Kind.JSON,
     # How the stages ended and what else they gave.
     "retrieval_status": Kind.TEXT,
     "retrieval_reason": Kind.TEXT,
     "retrieval_seconds": Kind.NUMBER,
     "retrieved_scores": Kind.NUMBERS,
-    "context_metadata_json": Kind.TEXT,
-    "retrieval_metadata_json": Kind.TEXT,
+    "context_metadata": Kind.JSON,
+    "retrieval_metadata": Kind.JSON,
     "post_retrieval_status": Kind.TEXT,
     "post_retrieval_reason": Kind.TEXT,
     "post_retrieval_seconds": Kind.NUMBER,
@@ -77,7 +80,7 @@ _FIXED: Mapping[str, Kind] = {
     "generation_seconds": Kind.NUMBER,
     "confidence": Kind.NUMBER,
     "abstained": Kind.FLAG,
-    "generation_metadata_json": Kind.TEXT,
+    "generation_metadata": Kind.JSON,
 }
 
 
@@ -98,7 +101,8 @@ def columns(scores: Scores) -> tuple[Column, ...]:
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
     """One case's values by column name.
 
-    Texts are strings, numbers floats, flags booleans, lists lists of these; None is not known.
+    Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
+    not known.
 
     Raises:
         InputError: metadata holds something without a JSON form, or a result is no string.
@@ -130,9 +134,9 @@ def _case(case: Case) -> dict[str, Any]:
         "language": case.language,
         "cluster": case.cluster,
         "tags": list(case.tags),
-        "grades_json": _json(case.grades),
-        "evidence_json": _json(case.evidence),
-        "metadata_json": _json(case.metadata),
+        "grades": _json(case.grades),
+        "evidence": _json(case.evidence),
+        "metadata": _json(case.metadata),
     }
 
 
@@ -145,11 +149,11 @@ def _stages(trace: Trace) -> dict[str, Any]:
         **_outcome("post_retrieval", trace.post_retrieval),
         **_outcome("generation", trace.generation),
         "retrieved_scores": None if scores is None else [float(score) for score in scores],
-        "context_metadata_json": None if retrieved is None else _json(retrieved.context_metadata),
-        "retrieval_metadata_json": None if retrieved is None else _json(retrieved.metadata),
+        "context_metadata": None if retrieved is None else _json(retrieved.context_metadata),
+        "retrieval_metadata": None if retrieved is None else _json(retrieved.metadata),
         "confidence": None if generated is None else _float(generated.confidence),
         "abstained": None if generated is None else generated.abstained,
-        "generation_metadata_json": None if generated is None else _json(generated.metadata),
+        "generation_metadata": None if generated is None else _json(generated.metadata),
     }
 
 
