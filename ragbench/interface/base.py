@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from ragbench.interface.completeness import (
     check_complete,
+    check_kind,
     is_abstract,
     known_families,
     warn_of_hidden,
     written,
 )
-from ragbench.interface.config import RAGConfig
-from ragbench.interface.fallback import Derivation, derive, drive, drive_async
-from ragbench.interface.forms import FAMILIES, FORMS, Form, routes
+from ragbench.interface.config import OwnConfig, RAGConfig
+from ragbench.interface.fallback import Derivation, Route, derive, drive, drive_async, routes_of
+from ragbench.interface.forms import FAMILIES
 from ragbench.interface.results import GenerationResult, MetaT, RetrievalResult
 
 __all__ = ["AsyncRAGInterface", "RAGBase", "RAGInterface"]
@@ -27,10 +28,16 @@ class RAGBase(Generic[MetaT]):
     """What the class can do: ``"retrieval"``, ``"generation"`` or both."""
     implemented: ClassVar[frozenset[str]] = frozenset()
     """Names of the interface's methods that the class, or a class it inherits from, wrote."""
-    _routes: ClassVar[Mapping[str, Form]] = {}
+    is_async: ClassVar[bool] = False
+    """Whether the methods are coroutines."""
+    _routes: ClassVar[Mapping[str, Route]] = {}
+    _abstract: ClassVar[bool] = False
 
-    # A class attribute, because old subclasses need not call __init__.
-    config: RAGConfig = RAGConfig()
+    if TYPE_CHECKING:
+        config: RAGConfig
+        """What the system was built with."""
+    else:
+        config = OwnConfig()
 
     def __init__(self, config: RAGConfig | None = None) -> None:
         """Keeps the configuration.
@@ -52,18 +59,19 @@ class RAGBase(Generic[MetaT]):
             **kwargs: for other base classes.
 
         Raises:
-            InterfaceError: a family has no method to derive the others from.
+            InterfaceError: a family has no method to derive the others from, or a method of a
+                plain interface is a coroutine.
         """
         super().__init_subclass__(**kwargs)
         if families is not None:
             cls.families = known_families(cls, families)
-        cls.implemented = written(cls, beneath=RAGBase)
-        cls._routes = {
-            name: form
-            for family in FAMILIES.values()
-            for name, form in routes(family, cls.implemented).items()
-        }
-        if not abstract and not is_abstract(cls):
+        cls.implemented = written(cls)
+        cls._routes = routes_of(cls, cls.implemented)
+        check_kind(cls, cls.implemented, awaited=cls.is_async)
+        # A decorator that makes the class anew, dataclass(slots=True), repeats no keywords: what
+        # was said stays in the class's own namespace.
+        cls._abstract = abstract or bool(cls.__dict__.get("_abstract"))
+        if not cls._abstract and not is_abstract(cls):
             check_complete(cls, cls.families, cls.implemented)
             warn_of_hidden(cls, cls.implemented)
 
@@ -84,10 +92,9 @@ class RAGBase(Generic[MetaT]):
         return None
 
     def _derive(
-        self, name: str, columns: tuple[Sequence[Any], ...], tail: tuple[Any, ...] = ()
+        self, name: str, columns: tuple[Sequence[Any], ...], top_k: int | None = None
     ) -> Derivation:
-        family, form = FORMS[name]
-        return derive(self, family, form, self._routes.get(name), columns, tail)
+        return derive(self, name, self._routes.get(name), columns, top_k)
 
 
 class RAGInterface(RAGBase[MetaT], abstract=True):
@@ -106,6 +113,8 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
         ['You asked: Why?']
     """
 
+    _methods_are_derived: ClassVar[bool] = True
+
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         """Returns the contexts for one query, best first.
 
@@ -113,7 +122,7 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             query: the question.
             top_k: how many contexts are wanted; None leaves it to the system.
         """
-        contexts: list[str] = drive(self._derive("retrieve", ([query],), _tail(top_k)))
+        contexts: list[str] = drive(self._derive("retrieve", ([query],), top_k))
         return contexts
 
     def retrieve_with_metadata(
@@ -126,13 +135,13 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
             top_k: how many contexts are wanted; None leaves it to the system.
         """
         result: RetrievalResult[MetaT] = drive(
-            self._derive("retrieve_with_metadata", ([query],), _tail(top_k))
+            self._derive("retrieve_with_metadata", ([query],), top_k)
         )
         return result
 
     def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
         """Returns the contexts for several queries, in their order."""
-        contexts: list[list[str]] = drive(self._derive("batch_retrieve", (queries,), _tail(top_k)))
+        contexts: list[list[str]] = drive(self._derive("batch_retrieve", (queries,), top_k))
         return contexts
 
     def batch_retrieve_with_metadata(
@@ -140,7 +149,7 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
     ) -> list[RetrievalResult[MetaT]]:
         """Returns the results for several queries, in their order. ragbench calls this one."""
         results: list[RetrievalResult[MetaT]] = drive(
-            self._derive("batch_retrieve_with_metadata", (queries,), _tail(top_k))
+            self._derive("batch_retrieve_with_metadata", (queries,), top_k)
         )
         return results
 
@@ -186,11 +195,24 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
 
     Methods have the same names and mean the same; each is awaited. ragbench keeps as many calls
     in flight as ``--concurrency`` says.
+
+    Example:
+        >>> import asyncio
+        >>> class Echo(AsyncRAGInterface):
+        ...     async def retrieve(self, query, top_k=None):
+        ...         return [f"You asked: {query}"]
+        ...     async def generate(self, query, contexts):
+        ...         return contexts[0]
+        >>> asyncio.run(Echo().retrieve_with_metadata("Why?")).contexts
+        ['You asked: Why?']
     """
+
+    is_async: ClassVar[bool] = True
+    _methods_are_derived: ClassVar[bool] = True
 
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         """See `RAGInterface.retrieve`."""
-        contexts: list[str] = await drive_async(self._derive("retrieve", ([query],), _tail(top_k)))
+        contexts: list[str] = await drive_async(self._derive("retrieve", ([query],), top_k))
         return contexts
 
     async def retrieve_with_metadata(
@@ -198,14 +220,14 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
     ) -> RetrievalResult[MetaT]:
         """See `RAGInterface.retrieve_with_metadata`."""
         result: RetrievalResult[MetaT] = await drive_async(
-            self._derive("retrieve_with_metadata", ([query],), _tail(top_k))
+            self._derive("retrieve_with_metadata", ([query],), top_k)
         )
         return result
 
     async def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
         """See `RAGInterface.batch_retrieve`."""
         contexts: list[list[str]] = await drive_async(
-            self._derive("batch_retrieve", (queries,), _tail(top_k))
+            self._derive("batch_retrieve", (queries,), top_k)
         )
         return contexts
 
@@ -214,7 +236,7 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
     ) -> list[RetrievalResult[MetaT]]:
         """See `RAGInterface.batch_retrieve_with_metadata`."""
         results: list[RetrievalResult[MetaT]] = await drive_async(
-            self._derive("batch_retrieve_with_metadata", (queries,), _tail(top_k))
+            self._derive("batch_retrieve_with_metadata", (queries,), top_k)
         )
         return results
 
@@ -247,8 +269,3 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
             self._derive("batch_generate_with_metadata", (queries, contexts_list))
         )
         return results
-
-
-def _tail(top_k: int | None) -> tuple[int, ...]:
-    # Left out when not given: a method written without top_k still works.
-    return () if top_k is None else (top_k,)

@@ -6,6 +6,7 @@ on as the same object, everything else is refused with a sentence that names the
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,13 @@ from typing import Any, cast
 from ragbench.errors import InterfaceError
 from ragbench.interface.results import GenerationResult, RetrievalResult
 
-__all__ = ["to_batch", "to_generation_result", "to_retrieval_result"]
+__all__ = [
+    "to_batch",
+    "to_contexts",
+    "to_generation_result",
+    "to_response",
+    "to_retrieval_result",
+]
 
 
 def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
@@ -32,12 +39,27 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
         InterfaceError: it is something else, or an element is of the wrong kind.
     """
     if isinstance(value, RetrievalResult):
-        return _checked(cast("RetrievalResult[Any]", value), where)
+        result = cast("RetrievalResult[Any]", value)
+        _check_strings(result.contexts, "contexts", where)
+        if result.scores is not None:
+            _check_scores(result.scores, where)
+        return result if result.context_ids is None else _with_string_ids(result, where)
     if isinstance(value, (list, tuple)):
-        return _checked(RetrievalResult(cast("Sequence[str]", value)), where)
-    raise InterfaceError(
-        f"{where} must return a RetrievalResult or a list of strings, not {_kind(value)}"
-    )
+        contexts = cast("Sequence[str]", value)
+        _check_strings(contexts, "contexts", where)
+        return RetrievalResult(contexts)
+    raise _refusal(value, "a RetrievalResult or a list of strings", where)
+
+
+def to_contexts(value: object, where: str) -> list[str]:
+    """The contexts of what a retrieval method returned, as the old interface's list.
+
+    Raises:
+        InterfaceError: see `to_retrieval_result`.
+    """
+    contexts = to_retrieval_result(value, where).contexts
+    # The old interface promises a list; a list is handed on as the same object.
+    return contexts if isinstance(contexts, list) else list(contexts)
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
@@ -57,7 +79,16 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
         return result
     if isinstance(value, str):
         return GenerationResult(value)
-    raise InterfaceError(f"{where} must return a GenerationResult or a string, not {_kind(value)}")
+    raise _refusal(value, "a GenerationResult or a string", where)
+
+
+def to_response(value: object, where: str) -> str:
+    """The answer in what a generation method returned.
+
+    Raises:
+        InterfaceError: see `to_generation_result`.
+    """
+    return value if isinstance(value, str) else to_generation_result(value, where).response
 
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
@@ -66,22 +97,14 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
     Raises:
         InterfaceError: no list, or another number of results than queries.
     """
-    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise InterfaceError(f"{where} must return a list, not {_kind(values)}")
+    if not isinstance(values, list) and (
+        isinstance(values, (str, bytes)) or not isinstance(values, Sequence)
+    ):
+        raise _refusal(values, "a list with one element a query", where)
     results = cast("Sequence[Any]", values)
     if len(results) != size:
         raise InterfaceError(f"{where} returned {len(results)} results for {size} queries")
     return results
-
-
-def _checked(result: RetrievalResult[Any], where: str) -> RetrievalResult[Any]:
-    _check_strings(result.contexts, "contexts", where)
-    if result.scores is not None:
-        _check_scores(result.scores, where)
-    ids = result.context_ids
-    if ids is None or all(type(id_) is str for id_ in ids):
-        return result
-    return replace(result, context_ids=[_to_id(id_, where) for id_ in ids])
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
@@ -94,33 +117,42 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 
 def _check_scores(scores: Sequence[object], where: str) -> None:
     for position, score in enumerate(scores):
-        # numpy's float32 is no float, yet a number: anything with __float__ will do, bool will not.
-        number = None if isinstance(score, bool) else _to_float(score)
-        if number is None or not math.isfinite(number):
-            raise InterfaceError(f"{where}: scores[{position}] must be a finite number: {score!r}")
+        if type(score) is not float and not _is_number(score):
+            raise InterfaceError(f"{where}: scores[{position}] must be a number, not {score!r}")
+        if not math.isfinite(cast("float", score)):
+            raise InterfaceError(f"{where}: scores[{position}] must be finite, not {score!r}")
 
 
-def _to_float(value: Any) -> float | None:
-    if isinstance(value, (str, bytes)):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
+def _is_number(value: object) -> bool:
+    # numpy's float32 is no float, yet a number: what has __float__ will do. A flag will not.
+    return hasattr(value, "__float__") and type(value).__name__ not in ("bool", "bool_")
 
 
-def _to_id(value: object, where: str) -> str:
+def _with_string_ids(result: RetrievalResult[Any], where: str) -> RetrievalResult[Any]:
+    ids = cast("Sequence[object]", result.context_ids)
+    for value in ids:
+        if type(value) is not str:
+            return replace(result, context_ids=[_to_id(id_, where) for id_ in ids])
+    return result
+
+
+def _to_id(value: Any, where: str) -> str:
     if isinstance(value, str):
-        return value
-    if isinstance(value, bool) or value is None:
-        raise InterfaceError(f"{where}: a context id must be a string, not {value!r}")
-    try:
-        return str(value.__index__())  # type: ignore[attr-defined]  # int and numpy integers
-    except AttributeError:
-        pass
-    if type(value).__name__ == "UUID":
-        return str(value)
-    raise InterfaceError(f"{where}: a context id must be a string, not {_kind(value)}")
+        return str.__str__(value)  # numpy's and enumerations' strings become plain ones
+    if not isinstance(value, bool):
+        if hasattr(value, "__index__"):  # int and numpy's integers
+            return str(value.__index__())
+        if type(value).__name__ in ("UUID", "ObjectId"):
+            return str(value)
+    raise InterfaceError(f"{where}: a context id must be a string, not {value!r}")
+
+
+def _refusal(value: object, expected: str, where: str) -> InterfaceError:
+    hint = ""
+    if inspect.iscoroutine(value):
+        value.close()
+        hint = ": it is a coroutine, so inherit from AsyncRAGInterface"
+    return InterfaceError(f"{where} must return {expected}, not {_kind(value)}{hint}")
 
 
 def _kind(value: object) -> str:

@@ -71,20 +71,19 @@ FORMS: Mapping[str, tuple[Family, Form]] = {
 }
 
 
-def routes(family: Family, implemented: Iterable[str]) -> dict[str, Form]:
+def routes(implemented: Iterable[str]) -> dict[str, Form]:
     """Which implemented form each form falls back on, were it not implemented itself.
 
     Args:
-        family: retrieval or generation.
         implemented: names of the methods that the user wrote.
 
     Returns:
         Method name to the form that stands in for it. A method is left out when nothing else
-        can stand in: it is then either the only primitive or the family has none.
+        can stand in: it is then either the only primitive or its family has none.
     """
     written = set(implemented)
     found: dict[str, Form] = {}
-    for form in family.forms:
+    for family, form in FORMS.values():
         for substitute in family.substitutes(form):
             if substitute.name in written:
                 found[form.name] = substitute

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Generic, Self
+from difflib import get_close_matches
+from typing import Any, Generic, Self, TypeAlias
 
 from typing_extensions import TypeVar
 
 from ragbench.errors import InterfaceError
 from ragbench.records.corpus import Chunk
 
-__all__ = ["GenerationResult", "MetaT", "RetrievalResult"]
+__all__ = ["GenerationResult", "MetaT", "Metadata", "RetrievalResult"]
 
-MetaT = TypeVar("MetaT", default=Mapping[str, Any])
+Metadata: TypeAlias = Mapping[str, Any]
+"""Metadata of no particular type: any keys, any values."""
+
+MetaT = TypeVar("MetaT", default=Metadata)
 """The user's own type of metadata; any mapping when not given."""
 
 
@@ -78,6 +82,20 @@ context_metadata=None, metadata=None)
             for position, text in enumerate(self.contexts)
         ]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        return _known(self, ("contexts", *_RETRIEVAL_OPTIONS))
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
+
+        Raises:
+            InterfaceError: ``contexts`` is missing, or a key is no field.
+        """
+        _check_fields("RetrievalResult", values, "contexts", _RETRIEVAL_OPTIONS)
+        return cls(**values)
+
     @classmethod
     def from_chunks(cls, chunks: Sequence[Chunk], *, metadata: MetaT | None = None) -> Self:
         """A result of chunks, best first. Scores are kept only when every chunk has one."""
@@ -123,15 +141,65 @@ class GenerationResult(Generic[MetaT]):
             raise InterfaceError(f"response must be a string, not {_kind(self.response)}")
         if self.multi_responses is not None:
             _check_sequence("multi_responses", self.multi_responses)
-        confidence = self.confidence
-        # `not (0 <= x <= 1)` is also true for NaN.
-        if confidence is not None and not (0.0 <= confidence <= 1.0):
-            raise InterfaceError(f"confidence must lie in [0, 1], not {confidence!r}")
+        if self.confidence is not None:
+            _check_confidence(self.confidence)
+        if self.abstained is not None:
+            _check_flag("abstained", self.abstained)
 
     @property
     def candidates(self) -> Sequence[str]:
         """``multi_responses``, or the response alone."""
         return self.multi_responses if self.multi_responses else (self.response,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        return _known(self, ("response", *_GENERATION_OPTIONS))
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
+
+        Raises:
+            InterfaceError: ``response`` is missing, or a key is no field.
+        """
+        _check_fields("GenerationResult", values, "response", _GENERATION_OPTIONS)
+        return cls(**values)
+
+
+_RETRIEVAL_OPTIONS = ("context_ids", "scores", "context_metadata", "metadata")
+_GENERATION_OPTIONS = ("multi_responses", "confidence", "abstained", "metadata")
+
+
+def _known(result: object, names: tuple[str, ...]) -> dict[str, Any]:
+    found = {name: getattr(result, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _check_fields(
+    result: str, values: Mapping[str, Any], required: str, options: tuple[str, ...]
+) -> None:
+    if values.get(required) is None:
+        raise InterfaceError(f"a {result} needs '{required}'; there are {sorted(values)}")
+    for key in values:
+        if key != required and key not in options:
+            close = get_close_matches(key, (required, *options), n=1)
+            hint = f"did you mean '{close[0]}'?" if close else "other things go into 'metadata'"
+            raise InterfaceError(f"a {result} has no field '{key}': {hint}")
+
+
+def _check_confidence(value: Any) -> None:
+    try:
+        # Also false for NaN.
+        inside = bool(0.0 <= value <= 1.0)
+    except (TypeError, ValueError):
+        raise InterfaceError(f"confidence must be a number, not {_kind(value)}") from None
+    if not inside:
+        raise InterfaceError(f"confidence must lie in [0, 1], not {value!r}")
+
+
+def _check_flag(name: str, value: object) -> None:
+    if value is not True and value is not False:
+        raise InterfaceError(f"{name} must be True, False or None, not {value!r}")
 
 
 def _check_sequence(name: str, value: object) -> None:
@@ -139,7 +207,8 @@ def _check_sequence(name: str, value: object) -> None:
     if isinstance(value, (list, tuple)):
         return
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise InterfaceError(f"{name} must be a list, not {_kind(value)}")
+        hint = "; call its tolist()" if hasattr(value, "tolist") else ""
+        raise InterfaceError(f"{name} must be a list, not {_kind(value)}{hint}")
 
 
 def _check_length(name: str, value: Sequence[object], size: int) -> None:

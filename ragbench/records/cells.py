@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -38,6 +39,17 @@ class Failure:
     """The chain of causes behind it, as ``Type: message`` joined by ``" <- "``."""
     traceback: str | None = None
     """The formatted traceback."""
+
+    @classmethod
+    def of(cls, error: BaseException, *, stage: str) -> Failure:
+        """What is kept of an exception: type, message, chain of causes, traceback."""
+        return cls(
+            type=type(error).__name__,
+            message=_readable(str(error)),
+            stage=stage,
+            cause=" <- ".join(_causes(error)) or None,
+            traceback=_readable("".join(traceback.format_exception(error))),
+        )
 
     def __str__(self) -> str:
         """The failure in a line, without its traceback."""
@@ -93,3 +105,25 @@ class Cell:
     def failed(cls, failure: Failure) -> Cell:
         """A cell whose metric, or a stage before it, failed."""
         return cls(status=Status.FAILED, failure=failure)
+
+
+def _causes(error: BaseException) -> list[str]:
+    found: list[str] = []
+    seen = {id(error)}
+    following = _behind(error)
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        found.append(_readable(f"{type(following).__name__}: {following}"))
+        following = _behind(following)
+    return found
+
+
+def _behind(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None:
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
+
+
+def _readable(text: str) -> str:
+    # A message may quote broken text; what is stored must be valid UTF-8.
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,126 @@
+"""How records are stored in the journal: compact JSON, trusted on reading.
+
+Context texts are not part of it: they are stored once, under their digest, however many queries
+retrieve them and however many stages hand them on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from ragbench.interface.results import GenerationResult, RetrievalResult
+from ragbench.records.cases import Case, Evidence
+from ragbench.records.cells import Failure
+from ragbench.runs.fingerprint import jsonable
+
+__all__ = [
+    "decode_case",
+    "decode_failure",
+    "decode_generation",
+    "decode_retrieval",
+    "encode_case",
+    "encode_failure",
+    "encode_generation",
+    "encode_retrieval",
+]
+
+
+def encode_case(case: Case) -> bytes:
+    """A case, without its id."""
+    return jsonable(
+        (
+            case.query,
+            case.reference,
+            case.alternative_references,
+            case.reference_contexts,
+            case.reference_context_ids,
+            case.grades,
+            [(span.text, span.document_id, span.start, span.end) for span in case.evidence],
+            case.answerable,
+            case.cluster,
+            case.tags,
+            case.language,
+            case.metadata,
+        )
+    )
+
+
+def decode_case(case_id: str, body: bytes) -> Case:
+    """The case that `encode_case` wrote."""
+    query, reference, others, contexts, ids, grades, spans, *rest = orjson.loads(body)
+    answerable, cluster, tags, language, metadata = rest
+    return Case(
+        id=case_id,
+        query=query,
+        reference=reference,
+        alternative_references=tuple(others),
+        reference_contexts=None if contexts is None else tuple(contexts),
+        reference_context_ids=None if ids is None else tuple(ids),
+        grades=grades,
+        evidence=tuple(
+            Evidence(text=text, document_id=document, start=start, end=end)
+            for text, document, start, end in spans
+        ),
+        answerable=answerable,
+        cluster=cluster,
+        tags=tuple(tags),
+        language=language,
+        metadata=metadata,
+    )
+
+
+def encode_retrieval(result: RetrievalResult[Any]) -> bytes:
+    """A retrieval result, without its texts."""
+    return jsonable((result.context_ids, result.scores, result.context_metadata, result.metadata))
+
+
+def decode_retrieval(contexts: list[str], body: bytes) -> RetrievalResult[Any]:
+    """The result that `encode_retrieval` wrote, with its texts put back."""
+    ids, scores, context_metadata, metadata = orjson.loads(body)
+    return RetrievalResult(
+        contexts,
+        context_ids=ids,
+        scores=scores,
+        context_metadata=context_metadata,
+        metadata=metadata,
+    )
+
+
+def encode_generation(result: GenerationResult[Any]) -> bytes:
+    """A generation result."""
+    return jsonable(
+        (
+            result.response,
+            result.multi_responses,
+            result.confidence,
+            result.abstained,
+            result.metadata,
+        )
+    )
+
+
+def decode_generation(body: bytes) -> GenerationResult[Any]:
+    """The result that `encode_generation` wrote."""
+    response, candidates, confidence, abstained, metadata = orjson.loads(body)
+    return GenerationResult(
+        response,
+        multi_responses=candidates,
+        confidence=confidence,
+        abstained=abstained,
+        metadata=metadata,
+    )
+
+
+def encode_failure(failure: Failure) -> bytes:
+    """A failure with its traceback."""
+    return jsonable(
+        (failure.type, failure.message, failure.stage, failure.cause, failure.traceback)
+    )
+
+
+def decode_failure(body: bytes) -> Failure:
+    """The failure that `encode_failure` wrote."""
+    kind, message, stage, cause, traceback = orjson.loads(body)
+    return Failure(type=kind, message=message, stage=stage, cause=cause, traceback=traceback)
