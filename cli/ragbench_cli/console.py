@@ -71,17 +71,17 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
 
 
 @contextmanager
-def progress(*, shown: bool) -> Generator[Advance]:
+def progress(*, shown: bool) -> Generator[Advance | None]:
     """A progress bar a stage on standard error, with rate, failures and time left.
 
     Args:
         shown: False draws nothing; so does a standard error that is no terminal.
 
     Yields:
-        What the evaluation tells its progress to.
+        What the evaluation tells its progress to; None when nothing is drawn.
     """
     if not shown or not sys.stderr.isatty():
-        yield lambda *_: None
+        yield None
         return
     with _bars() as bars:
         yield _Bars(bars).advance

@@ -17,7 +17,9 @@ _LIST_FIELDS = frozenset(
 _ID_FIELDS = frozenset({"reference_context_ids", "tags"})
 _OBJECT_FIELDS = frozenset({"grades", "metadata"})
 
-_PYTHON_STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_PRINTED_ITEM = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan""", re.DOTALL
+)
 _BETWEEN = re.compile(r"\s*,?\s*")
 
 
@@ -72,18 +74,18 @@ def _parse_list(text: str) -> object:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _parse_python_strings(text)
+        return _parse_printed(text)
 
 
-def _parse_python_strings(text: str) -> list[str]:
+def _parse_printed(text: str) -> list[object]:
     # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
-    items: list[str] = []
+    items: list[object] = []
     position, end = _skip(text, 1), len(text) - 1
     while position < end:
-        match = _PYTHON_STRING.match(text, position, end)
+        match = _PRINTED_ITEM.match(text, position, end)
         if match is None:
             raise ValueProblem("expected a list of texts as JSON or as Python prints it")
-        items.append(_python_string(match.group()))
+        items.append(_printed_item(match.group()))
         position = _skip(text, match.end())
     return items
 
@@ -93,12 +95,15 @@ def _skip(text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _python_string(literal: str) -> str:
+def _printed_item(literal: str) -> object:
+    if literal in {"None", "nan"}:
+        return None
     try:
         # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
-        return str(ast.literal_eval(literal.replace("\n", "\\n").replace("\r", "\\r")))
+        item: object = ast.literal_eval(literal.replace("\n", "\\n").replace("\r", "\\r"))
     except (ValueError, SyntaxError) as error:
-        raise ValueProblem(f"not a text as Python prints it: {literal[:40]}") from error
+        raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
+    return item
 
 
 def _split_ids(target: str, text: str) -> list[str]:

@@ -67,8 +67,7 @@ def decode_document(values: Mapping[str, Any]) -> Document:
     Raises:
         DataError: a field is missing or wrong; holds every wrong field.
     """
-    required = ("id",) if isinstance(values.get("text"), str) else ("id", "text")
-    return build_document({"text": ""} | _decode(values, _DOCUMENT_FIELDS, required))
+    return build_document(_decode(values, _DOCUMENT_FIELDS, ("id", "text")))
 
 
 def _encode_rest(case: Case) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def read_fields(row: Row, plan: FieldPlan, problems: Problems) -> dict[str, Any]
     found: dict[str, Any] = {}
     for target, source in plan.bindings:
         value = values[source]
-        if is_missing(value):
+        # White space alone says nothing as an answer, but is the text of a document as it stands.
+        if is_missing(value) and not (target == "text" and type(value) is str):
             continue
         try:
             if cells:
@@ -130,7 +131,8 @@ class CaseDecoder:
         """The case that a row holds, or None with at least one problem noted."""
         self._count += 1
         values = row.values
-        if isinstance(values.get("answers"), Mapping):
+        # An abstract check would cost more than the rest of this method's own work.
+        if type(values.get("answers")) is dict:
             values = flatten_squad_row(values)
             row = row._replace(values=values)
         plan = self._map.plan(values)
@@ -180,11 +182,8 @@ class DocumentDecoder:
         if found is None:
             return None
         if "text" not in found:
-            # An empty document is a document (Cranfield has two); one without the field is not.
-            if not _holds_empty_text(row, plan):
-                _add_absent("text", row, plan, self._reported, self.problems)
-                return None
-            found["text"] = ""
+            _add_absent("text", row, plan, self._reported, self.problems)
+            return None
         line = self._count if row.line is None else row.line
         if "id" not in found:
             found["id"] = self._ids.add_derived(derived_id("d", found["text"]), line)
@@ -211,12 +210,10 @@ def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: 
     values = row.values
     metadata: dict[str, Any] = {name: values[name] for name in rest}
     for name in rest:
-        value = metadata[name]
-        if type(value) in (list, dict):
-            try:
-                check_depth(value)
-            except ValueProblem as problem:
-                problems.add(str(problem), path=row.path, line=row.line, field=name)
+        try:
+            check_depth(metadata[name])
+        except ValueProblem as problem:
+            problems.add(str(problem), path=row.path, line=row.line, field=name)
     nested: dict[str, Any] | None = found.get("metadata")
     if nested is not None:
         for name in metadata.keys() & nested.keys():
@@ -252,12 +249,6 @@ def _add_absent(
         f"({names}). Name the right one with the field mapping {target}=NAME"
     )
     problems.add(message, path=row.path, line=row.line)
-
-
-def _holds_empty_text(row: Row, plan: FieldPlan) -> bool:
-    return any(
-        bound == "text" and isinstance(row.values[source], str) for bound, source in plan.bindings
-    )
 
 
 def _is_repeated(identifier: str, line: int, row: Row, ids: IdRegister, problems: Problems) -> bool:

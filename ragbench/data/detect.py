@@ -24,7 +24,7 @@ _BY_SUFFIX: Mapping[str, str] = {
 }
 _PARQUET_MAGIC = b"PAR1"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
-_RAGAS = re.compile(r'\s*[\[{]?[^\n]*"(?:user_input|eval_sample)"\s*:')
+_RAGAS = re.compile(r'"(?:user_input|eval_sample)"\s*:')
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
@@ -92,7 +92,7 @@ def _file_format(suffix: str, head: bytes, kind: Kind) -> str | None:
     if found is None or found == "json":
         found = _shape(text, found)
     if kind == "cases" and suffix in {".jsonl", ".json"} and found in {"jsonl", "json"}:
-        return "ragas" if _RAGAS.match(text) else found
+        return "ragas" if _RAGAS.search(text) else found
     if kind == "cases" and suffix == ".csv":
         header = text.partition("\n")[0].strip().split(",")
         return "ragas" if "user_input" in header else found
@@ -131,10 +131,15 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
-    if isinstance(value, dict):
-        holds_list = any(
-            isinstance(item, list) and isinstance(next(iter(cast("list[object]", item)), 0), dict)
-            for item in cast("dict[str, object]", value).values()
-        )
-        return by_suffix or ("json" if holds_list else "jsonl")
-    return by_suffix or "jsonl"
+    if not isinstance(value, dict):
+        return by_suffix or "jsonl"
+    record = cast("dict[str, object]", value)
+    if any(_starts_with_object(item) for item in record.values()):
+        return by_suffix or "json"
+    # A single line that is a record itself.
+    return "jsonl" if any(map(is_known_field, record)) else by_suffix or "jsonl"
+
+
+def _starts_with_object(item: object) -> bool:
+    items = cast("list[object]", item) if isinstance(item, list) else []
+    return bool(items) and isinstance(items[0], dict)

@@ -10,7 +10,7 @@ from ragbench.data.problems import Problems
 from ragbench.data.rows import Kind, Row
 from ragbench.data.source import Source
 from ragbench.data.text import Line, decode_line, read_bytes
-from ragbench.data.values import ValueProblem
+from ragbench.data.values import ValueProblem, describe
 
 __all__ = ["load", "read"]
 
@@ -50,8 +50,8 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
         if isinstance(item, dict):
             yield Row(path, number, cast("Mapping[str, object]", item))
         else:
-            found = type(item).__name__
-            problems.add(f"expected a JSON object, found {found}", path=path, line=number)
+            message = f"expected a JSON object, found {describe(item)}"
+            problems.add(message, path=path, line=number)
 
 
 def _array(value: object, kind: Kind) -> list[object] | None:

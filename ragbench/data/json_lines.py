@@ -12,6 +12,7 @@ from ragbench.data.problems import Problems
 from ragbench.data.rows import Kind, Row
 from ragbench.data.source import Source
 from ragbench.data.text import read_lines
+from ragbench.data.values import describe
 
 __all__ = ["read"]
 
@@ -20,6 +21,7 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a line; blank lines are skipped. Memory holds one line."""
     path = source.name
     for line in read_lines(source, problems):
+        value: object
         try:
             value = orjson.loads(line.raw)
         except orjson.JSONDecodeError:
@@ -32,6 +34,7 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
         if type(value) is dict:
             yield Row(path, line.number, cast("Mapping[str, object]", value))
         else:
-            found = "a list: is it one JSON array? Then name the format json"
-            found = found if isinstance(value, list) else f"{type(value).__name__} instead"
-            problems.add(f"expected a JSON object, found {found}", path=path, line=line.number)
+            message = f"expected a JSON object, found {describe(value)}"
+            if line.raw.lstrip().startswith(b"["):
+                message += " (for one JSON array, name the format json)"
+            problems.add(message, path=path, line=line.number)

@@ -24,6 +24,7 @@ __all__ = [
     "as_text",
     "as_texts",
     "check_depth",
+    "describe",
     "is_missing",
 ]
 
@@ -34,6 +35,7 @@ _TRUE = frozenset({"true", "yes", "y", "1", "answerable"})
 _FALSE = frozenset({"false", "no", "n", "0", "unanswerable"})
 _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
 _EXACT_INTEGERS = 2.0**53
+_CONTAINERS = frozenset({list, dict})
 _EVIDENCE_KEYS = frozenset({"text", "document_id", "start", "end"})
 _T = TypeVar("_T")
 
@@ -55,7 +57,7 @@ def is_missing(value: object) -> bool:
 def as_text(value: object) -> str:
     """Text, as it came."""
     if type(value) is not str:
-        raise ValueProblem(f"expected text, found {_describe(value)}")
+        raise ValueProblem(f"expected text, found {describe(value)}")
     if "\x00" in value:
         raise ValueProblem("the text holds a NUL character")
     return value
@@ -71,7 +73,7 @@ def as_id(value: object) -> str:
         if abs(value) >= _EXACT_INTEGERS:
             raise ValueProblem(f"the number {value!r} is too large to be exact: write it as text")
         return str(int(value)) if value.is_integer() else repr(value)
-    raise ValueProblem(f"expected an id (text or a number), found {_describe(value)}")
+    raise ValueProblem(f"expected an id (text or a number), found {describe(value)}")
 
 
 def as_texts(value: object) -> tuple[str, ...]:
@@ -99,7 +101,10 @@ def as_answers(value: object) -> tuple[str, ...]:
         return (as_text(value),)
     if isinstance(value, Mapping):
         # The columns of SQuAD in Hugging Face's form: {"text": [...], "answer_start": [...]}.
-        value = cast("Mapping[str, object]", value).get("text")
+        texts = cast("Mapping[str, object]", value).get("text")
+        if texts is None:
+            raise ValueProblem("expected a list of answers, or an object with them under 'text'")
+        value = texts
     if isinstance(value, (list, tuple)):
         value = [_answer_text(item) for item in cast("list[object]", value)]
     return tuple(dict.fromkeys(as_texts(value)))
@@ -117,13 +122,13 @@ def as_flag(value: object) -> bool:
             return True
         if word in _FALSE:
             return False
-    raise ValueProblem(f"expected true or false, found {_describe(value)}")
+    raise ValueProblem(f"expected true or false, found {describe(value)}")
 
 
 def as_grades(value: object) -> dict[str, int]:
     """Relevance by id: whole numbers, 0 for judged and not relevant."""
     if not isinstance(value, Mapping):
-        raise ValueProblem(f"expected an object of id and grade, found {_describe(value)}")
+        raise ValueProblem(f"expected an object of id and grade, found {describe(value)}")
     return {
         as_id(key): _as_whole(grade, "grade")
         for key, grade in cast("Mapping[object, object]", value).items()
@@ -141,32 +146,24 @@ def as_evidence(value: object) -> tuple[Evidence, ...]:
 def as_metadata(value: object) -> dict[str, Any]:
     """An object that may be nested ``MAX_DEPTH`` deep."""
     if not isinstance(value, Mapping):
-        raise ValueProblem(f"expected an object, found {_describe(value)}")
+        raise ValueProblem(f"expected an object, found {describe(value)}")
     metadata = dict(cast("Mapping[str, Any]", value))
-    if any(map(_nests, metadata.values())):
-        check_depth(metadata)
+    check_depth(metadata)
     return metadata
 
 
 def check_depth(value: object) -> None:
     """Refuses what is nested too deep to be written again."""
-    level = [value]
+    level = [value] if type(value) in _CONTAINERS else []
     for _ in range(MAX_DEPTH):
         below: list[object] = []
         for item in level:
-            if type(item) is dict:
-                below.extend(v for v in cast("dict[str, object]", item).values() if _nests(v))
-            elif type(item) is list:
-                below.extend(v for v in cast("list[object]", item) if _nests(v))
+            inner = cast("dict[str, object]", item).values() if type(item) is dict else item
+            below += [v for v in cast("list[object]", inner) if type(v) in _CONTAINERS]
         if not below:
             return
         level = below
     raise ValueProblem(f"nested more than {MAX_DEPTH} levels deep")
-
-
-def _nests(value: object) -> bool:
-    kind = type(value)
-    return kind is list or kind is dict
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
@@ -206,7 +203,7 @@ def _as_whole(value: object, what: str) -> int:
         return int(value)
     if type(value) is str and _WHOLE_NUMBER.fullmatch(value):
         return int(value)
-    raise ValueProblem(f"expected a whole number as {what}, found {_describe(value)}")
+    raise ValueProblem(f"expected a whole number as {what}, found {describe(value)}")
 
 
 def _as_span(item: object) -> Evidence:
@@ -230,7 +227,8 @@ def _as_span(item: object) -> Evidence:
     )
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
+    """A value as the end of a sentence that begins with "expected text, found"."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -74,12 +74,11 @@ def _split(items: Sequence[Any], stage: str) -> _Steps:
     started = time.perf_counter()
     answer = yield items
     seconds = (time.perf_counter() - started) / len(items)
-    if isinstance(answer, PartialBatchError):
-        answer = answer.outcomes
-    if not isinstance(answer, BaseException):
-        return [_outcome(value, stage, seconds) for value in answer]
+    values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
+    if not isinstance(values, BaseException):
+        return [_outcome(value, stage, seconds) for value in values]
     if len(items) == 1:
-        return [_outcome(answer, stage, seconds)]
+        return [_outcome(values, stage, seconds)]
     middle = len(items) // 2
     first = yield from _split(items[:middle], stage)
     second = yield from _split(items[middle:], stage)

@@ -14,7 +14,7 @@ from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
 from ragbench.evaluation.selection import Selection
-from ragbench.evaluation.stage import Limits
+from ragbench.evaluation.stage import Limits, Settle
 from ragbench.interface.identity import describe_rag
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
@@ -63,7 +63,7 @@ def evaluate(
     fresh: bool = False,
     retry_failed: bool = False,
     stopped: Callable[[], bool] = lambda: False,
-    advance: Advance = lambda *_: None,
+    advance: Advance | None = None,
 ) -> Report:
     """Evaluates a RAG and leaves everything in a run folder.
 
@@ -98,7 +98,7 @@ def evaluate(
     """
     folder = RunFolder(path=out)
     chosen = tuple(metrics) if metrics is not None else default_metrics()
-    description = rag_description or describe_rag(rag)
+    description = rag_description or describe_rag(rag, rag_name or type(rag).__name__)
     stages = _stage_fingerprints(rag, description, top_k)
     with ExitStack() as stack:
         is_new = stack.enter_context(folder.locked(fresh=fresh))
@@ -121,9 +121,7 @@ def evaluate(
             retry_failed=retry_failed,
             stopped=stopped,
             in_loop=runner.run,
-            settle=lambda stage, done, failed, reused: advance(
-                stage, dataset.cases, done, failed, reused
-            ),
+            settle=_settle(advance, dataset.cases),
         )
         manifest = Manifest(
             dataset=dataset,
@@ -174,6 +172,14 @@ def _ingest(
         sample=selection.sample,
         seed=None if selection.sample is None else selection.seed,
     )
+
+
+def _settle(advance: Advance | None, total: int) -> Settle:
+    def settle(stage: str, done: int, failed: int, reused: int) -> None:
+        if advance is not None:
+            advance(stage, total, done, failed, reused)
+
+    return settle
 
 
 def _discard_if_empty(folder: RunFolder) -> None:

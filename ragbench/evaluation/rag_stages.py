@@ -105,5 +105,5 @@ def _takes_batches(rag: RAG, family: Family) -> bool:
     name = family.rich_batch.name
     if name in rag.implemented:
         return True
-    source = routes(family, rag.implemented).get(name)
+    source = routes(rag.implemented).get(name)
     return source is not None and source.batch

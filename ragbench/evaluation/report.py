@@ -21,7 +21,7 @@ from ragbench.runs.journal import Journal
 from ragbench.runs.manifest import Manifest, read_manifest
 from ragbench.runs.trace import Trace
 from ragbench.scoring.registry import parse_metrics
-from ragbench.scoring.summary import Summariser
+from ragbench.scoring.summary import SummaryBuilder
 
 __all__ = ["open_traces", "report_of"]
 
@@ -60,17 +60,16 @@ def report_of(path: Path) -> Report:
     """
     manifest = read_manifest(RunFolder(path=path).manifest)
     metrics = parse_metrics([metric.name for metric in manifest.metrics])
-    summariser = Summariser(metrics)
+    builder = SummaryBuilder(metrics)
     tally = _Tally()
     for case in open_traces(path, with_texts=False):
         cells = _complete(case)
-        asked = case.trace.case
-        summariser.add(cells, cluster=asked.cluster, tags=asked.tags, language=asked.language)
+        builder.add(case.trace.case, cells)
         tally.add(case.trace, cells)
     return Report(
         manifest=orjson.loads(orjson.dumps(manifest)),
         metrics=metrics,
-        summaries=summariser.summaries(),
+        summaries=builder.summaries(),
         stages=tally.stages(),
         failures=tally.failures(),
         latencies=tally.latencies(),

@@ -19,7 +19,7 @@ from ragbench.interface.coerce import (
     to_retrieval_result,
 )
 from ragbench.interface.forms import FORMS, RETRIEVAL, Form, routes
-from ragbench.interface.top_k import TopK, top_k_of_method
+from ragbench.interface.top_k import TopK, pass_top_k, top_k_of_method
 
 __all__ = ["Derivation", "Route", "derive", "drive", "drive_async", "routes_of"]
 
@@ -91,7 +91,7 @@ def derive(
     source = route.source
     where = route.where
     method = getattr(rag, source.name)
-    extra, options = ((), {}) if top_k is None else _pass_top_k(route, top_k)
+    extra, options = pass_top_k(route.top_k, top_k, where)
     values: Sequence[Any]
     _check_columns(target, columns)
     if source.batch:
@@ -141,17 +141,6 @@ async def drive_async(derivation: Derivation) -> Any:
             pending = derivation.send(await pending)
     except StopIteration as stop:
         return stop.value
-
-
-def _pass_top_k(route: Route, top_k: int) -> tuple[tuple[int, ...], dict[str, int]]:
-    if route.top_k is TopK.KEYWORD:
-        return (), {"top_k": top_k}
-    if route.top_k is TopK.POSITIONAL:
-        return (top_k,), {}
-    raise InterfaceError(
-        f"{route.where} takes no top_k, so that it cannot be asked for {top_k} contexts: "
-        "add the parameter 'top_k=None' to it, or ask without top_k"
-    )
 
 
 def _check_columns(target: str, columns: tuple[Sequence[Any], ...]) -> None:

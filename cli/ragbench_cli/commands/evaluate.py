@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -199,12 +199,12 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        value = orjson.loads(text)
+        value = cast("object", orjson.loads(text))
     except orjson.JSONDecodeError as error:
         raise ConfigError(f'{option} is not JSON: {error}. Expected {{"name": value}}') from error
     if not isinstance(value, dict):
         raise ConfigError(f'{option} must be a JSON object such as {{"top_k": 3}}, not {text}')
-    return value
+    return cast("dict[str, Any]", value)
 
 
 def _mapping(fields: list[str] | None) -> dict[str, str] | None:

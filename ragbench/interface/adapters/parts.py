@@ -1,0 +1,175 @@
+"""From the methods that an adapter found to a RAG that has just these."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, SupportsIndex, cast, runtime_checkable
+
+from ragbench.interface.base import AsyncRAGInterface, RAGInterface
+from ragbench.interface.forms import FORMS, RETRIEVAL
+from ragbench.interface.results import RetrievalResult
+
+__all__ = ["Adapted", "Parts", "compose", "converting", "is_coroutine_function"]
+
+Restore = Callable[[str, RetrievalResult[Any]], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """Methods of the interface that an adapter made for a foreign object."""
+
+    source: object
+    """The foreign object."""
+    methods: Mapping[str, Callable[..., Any]]
+    """The interface's method names to functions that take what the method takes."""
+    restore: Restore | None = field(default=None)
+    """Takes back a retrieval of an earlier process; see `Adapted.restore`."""
+
+    def only(self, family: str) -> Parts:
+        """The methods of one family."""
+        chosen = {
+            name: made for name, made in self.methods.items() if FORMS[name][0].name == family
+        }
+        return Parts(source=self.source, methods=chosen, restore=self.restore)
+
+
+@runtime_checkable
+class _Identified(Protocol):
+    def stage_identity(self, stage: str) -> object: ...
+
+
+class Adapted:
+    """What every RAG made by `as_rag` has besides the interface."""
+
+    adapts: tuple[object, ...] = ()
+    """The foreign objects behind it."""
+    top_k: int | None = None
+    """How many contexts it asks for when a call does not say."""
+    rebuild: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    """What makes it anew in another process."""
+    _restores: tuple[Restore, ...] = ()
+
+    def restore(self, query: str, result: RetrievalResult[Any]) -> None:
+        """Takes back a retrieval that an earlier process stored.
+
+        A system that retrieves and generates in one call keeps its answer with the retrieval.
+        Whoever continues a run calls this before it asks for the generation, so that the system
+        is not asked a second time.
+
+        Args:
+            query: the query.
+            result: the stored retrieval, with its metadata.
+        """
+        for restore in self._restores:
+            restore(query, result)
+
+    def stage_identity(self, stage: str) -> object:
+        """What the adapted objects say of themselves; None when none of them says anything."""
+        said = [
+            source.stage_identity(stage)
+            for source in self.adapts
+            if isinstance(source, _Identified)
+        ]
+        return said if any(one is not None for one in said) else None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickles what it adapts, not the class that was made for it."""
+        return super().__reduce_ex__(protocol) if self.rebuild is None else self.rebuild
+
+    def __repr__(self) -> str:
+        """What is adapted, by type."""
+        return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
+
+
+def compose(
+    name: str, parts: Sequence[Parts], top_k: int | None = None
+) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    """Builds a RAG of the methods that adapters made.
+
+    It is an `AsyncRAGInterface` as soon as one of them is a coroutine function; plain ones then
+    run in a thread, so that they do not hold up the others.
+
+    Args:
+        name: the class's name, which error messages show.
+        parts: the methods; together at least one.
+        top_k: how many contexts to ask for when a call does not say.
+    """
+    methods = {method: made for part in parts for method, made in part.methods.items()}
+    awaited = any(is_coroutine_function(made) for made in methods.values())
+    namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
+    for method, made in methods.items():
+        function = _in_thread(made) if awaited and not is_coroutine_function(made) else made
+        if top_k is not None and FORMS[method][0] is RETRIEVAL:
+            function = _with_default(function, top_k)
+        namespace[method] = staticmethod(function)
+    made_class = types.new_class(
+        name,
+        (Adapted, AsyncRAGInterface if awaited else RAGInterface),
+        {"families": {FORMS[method][0].name for method in methods}},
+        lambda body: body.update(namespace),
+    )
+    rag = made_class()
+    rag.adapts = tuple(part.source for part in parts)
+    rag.top_k = top_k
+    rag._restores = tuple(part.restore for part in parts if part.restore is not None)
+    return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
+
+
+def converting(
+    function: Callable[..., Any],
+    convert: Callable[[Any, Any], Any],
+    pass_top_k: Callable[[int | None], tuple[tuple[int, ...], dict[str, int]]] | None = None,
+) -> Callable[..., Any]:
+    """A function whose value is converted; a coroutine function when the given one is.
+
+    Args:
+        function: what is called, with a query, or a list of queries, first.
+        convert: takes the value and that first argument.
+        pass_top_k: for retrieval: the arguments that tell the function how many are wanted.
+    """
+    if pass_top_k is None:
+
+        def call(*args: Any) -> Any:
+            return convert(function(*args), args[0])
+
+        async def acall(*args: Any) -> Any:
+            return convert(await function(*args), args[0])
+
+        return acall if is_coroutine_function(function) else call
+
+    def retrieve(query: Any, top_k: int | None = None) -> Any:
+        extra, options = pass_top_k(top_k)
+        return convert(function(query, *extra, **options), query)
+
+    async def aretrieve(query: Any, top_k: int | None = None) -> Any:
+        extra, options = pass_top_k(top_k)
+        return convert(await function(query, *extra, **options), query)
+
+    return aretrieve if is_coroutine_function(function) else retrieve
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
+    )
+
+
+def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    return call
+
+
+def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(queries: Any, top_k: int | None = None) -> Any:
+        return function(queries, default if top_k is None else top_k)
+
+    return call
