@@ -131,10 +131,15 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
-    if isinstance(value, dict):
-        holds_list = any(
-            isinstance(item, list) and isinstance(next(iter(cast("list[object]", item)), 0), dict)
-            for item in cast("dict[str, object]", value).values()
-        )
-        return by_suffix or ("json" if holds_list else "jsonl")
-    return by_suffix or "jsonl"
+    if not isinstance(value, dict):
+        return by_suffix or "jsonl"
+    record = cast("dict[str, object]", value)
+    if any(_starts_with_object(item) for item in record.values()):
+        return by_suffix or "json"
+    # A single line that is a record itself.
+    return "jsonl" if any(map(is_known_field, record)) else by_suffix or "jsonl"
+
+
+def _starts_with_object(item: object) -> bool:
+    items = cast("list[object]", item) if isinstance(item, list) else []
+    return bool(items) and isinstance(items[0], dict)

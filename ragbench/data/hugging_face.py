@@ -30,6 +30,9 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     A hub name is ``owner/name`` or ``owner/name/configuration``. Without a split, the only one or
     else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
     """
+    if source.hub == "":
+        problems.add("expected a name such as hf:owner/name or hf:owner/name:test", path="hf:")
+        return
     datasets = require("datasets", extra="hf")
     number = 0
     try:

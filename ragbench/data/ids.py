@@ -41,8 +41,8 @@ class IdRegister:
     share a hash with a probability of 3e-8.
     """
 
-    _hashes: array[int] = field(default_factory=lambda: array("Q", bytes(8 * _FIRST_SLOTS)))
-    _lines: array[int] = field(default_factory=lambda: array("I", bytes(4 * _FIRST_SLOTS)))
+    _hashes: array[int] = field(default_factory=lambda: array("Q", (0,)) * _FIRST_SLOTS)
+    _lines: array[int] = field(default_factory=lambda: array("I", (0,)) * _FIRST_SLOTS)
     _used: int = 0
     _repeats: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -89,8 +89,8 @@ class IdRegister:
     def _grow(self) -> None:
         old_hashes, old_lines = self._hashes, self._lines
         size = 2 * len(old_hashes)
-        self._hashes = array("Q", bytes(8 * size))
-        self._lines = array("I", bytes(4 * size))
+        self._hashes = array("Q", (0,)) * size
+        self._lines = array("I", (0,)) * size
         for hashed, line in zip(old_hashes, old_lines, strict=True):
             if hashed:
                 slot, _ = self._slot(hashed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,7 @@ from ragbench.data.detect import detect_format
 from ragbench.data.formats import READERS
 from ragbench.data.problems import Problems
 from ragbench.data.rows import Kind, Row, RowReader
-from ragbench.data.source import Source
+from ragbench.data.source import NotingReadErrors, Source
 from ragbench.records.cases import Case
 from ragbench.records.corpus import Document
 
@@ -97,15 +98,14 @@ def read_documents(
 def _rows(
     source: Source, reader: RowReader | None, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
-    try:
+    # Looking at a folder may fail as well as reading a file.
+    with closing(source), NotingReadErrors(source.name, problems):
         if reader is None:
             name = detect_format(source, kind, problems)
             if name is None:
                 return
             reader = _reader(name)
         yield from reader(source, kind=kind, problems=problems)
-    finally:
-        source.close()
 
 
 def _reader(name: str) -> RowReader:

@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 from ragbench.data.problems import Problems
 
-__all__ = ["HEAD_BYTES", "HUB_PREFIX", "STDIN", "Source"]
+__all__ = ["HEAD_BYTES", "HUB_PREFIX", "STDIN", "NotingReadErrors", "Source"]
 
 STDIN = "-"
 """How a user names standard input."""
@@ -54,7 +54,8 @@ class Source:
             if source.startswith(HUB_PREFIX):
                 hub, _, named = source.removeprefix(HUB_PREFIX).partition(":")
                 return cls(name=source, hub=hub, split=split or named or None)
-        return cls(name=str(source), path=Path(source), split=split)
+        path = Path(source)
+        return cls(name=str(source) or str(path), path=path, split=split)
 
     @property
     def is_folder(self) -> bool:
@@ -84,7 +85,7 @@ class Source:
 
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""
-        with _NotingReadErrors(self.name, problems):
+        with NotingReadErrors(self.name, problems):
             if self._stream is None:
                 self._stream = self._open()
             return _peek(self._stream)
@@ -97,13 +98,13 @@ class Source:
         An error while reading inside the ``with`` block ends the block and becomes a problem.
         """
         stream: BinaryIO | None = None
-        with _NotingReadErrors(self.name, problems):
+        with NotingReadErrors(self.name, problems):
             stream, self._stream = self._stream or self._open(), None
         if stream is None:
             yield None
             return
         try:
-            with _NotingReadErrors(self.name, problems):
+            with NotingReadErrors(self.name, problems):
                 yield stream
         finally:
             if self.path is not None:
@@ -150,7 +151,7 @@ def _peek(stream: BinaryIO) -> bytes:
     return cast("io.BufferedReader", stream).peek(HEAD_BYTES)
 
 
-class _NotingReadErrors:
+class NotingReadErrors:
     """Ends its block on an error of reading, and turns the error into a problem."""
 
     def __init__(self, name: str, problems: Problems) -> None:

@@ -101,7 +101,10 @@ def as_answers(value: object) -> tuple[str, ...]:
         return (as_text(value),)
     if isinstance(value, Mapping):
         # The columns of SQuAD in Hugging Face's form: {"text": [...], "answer_start": [...]}.
-        value = cast("Mapping[str, object]", value).get("text")
+        texts = cast("Mapping[str, object]", value).get("text")
+        if texts is None:
+            raise ValueProblem("expected a list of answers, or an object with them under 'text'")
+        value = texts
     if isinstance(value, (list, tuple)):
         value = [_answer_text(item) for item in cast("list[object]", value)]
     return tuple(dict.fromkeys(as_texts(value)))

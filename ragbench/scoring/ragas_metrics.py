@@ -54,7 +54,7 @@ class RagasScorer:
             MissingExtraError: ragas is not installed.
         """
         ragas = import_ragas()
-        self._metrics = ragas.__dict__["metrics"]
+        self._metrics = require("ragas.metrics", extra="ragas")
         self._sample = ragas.__dict__["SingleTurnSample"]
         self._objects: dict[str, Any] = {}
         self._loop = asyncio.new_event_loop()

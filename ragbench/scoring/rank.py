@@ -153,11 +153,12 @@ def _evaluate(metrics: Sequence[Metric], batch: _Batch) -> dict[str, dict[str, f
     """Values by metric and query."""
     import ir_measures
 
+    provider: Any = ir_measures.pytrec_eval
     measures = {metric.name: _measure(metric) for metric in metrics}
     distinct = {str(measure): measure for measure in measures.values()}
     values: dict[int, dict[str, float]] = {id(measure): {} for measure in distinct.values()}
     if batch.run and distinct:
-        evaluator = ir_measures.pytrec_eval.evaluator(list(distinct.values()), batch.qrels)
+        evaluator = provider.evaluator(list(distinct.values()), batch.qrels)
         for query, measure, value in _results(evaluator, batch.run):
             values[id(measure)][query] = value
     return {name: values[id(distinct[str(measure)])] for name, measure in measures.items()}

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
+from typing import cast
 
 from ragbench.errors import ConfigError
 from ragbench.records.metrics import Metric, MetricDefinition, Parameter, ParameterValue
@@ -34,7 +35,7 @@ _BUILT_IN: tuple[MetricDefinition, ...] = (
 _DEFAULT = (
     "recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, token_f1, "
     "best_of_n, candidate_agreement, brier, ECE, abstention_accuracy, answer_rate, "
-    "abstention_recall, retrieval_latency, generation_latency"
+    "abstention_recall"
 )
 
 
@@ -126,7 +127,7 @@ def _third_party() -> tuple[MetricDefinition, ...]:
     found: list[MetricDefinition] = []
     for name, target in Registry(kind="metrics").targets().items():
         given = load_attribute(target)
-        several = given if isinstance(given, Sequence) else (given,)
+        several = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
         for definition in several:
             if not isinstance(definition, MetricDefinition):
                 raise ConfigError(

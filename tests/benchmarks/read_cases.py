@@ -116,8 +116,9 @@ def measure(path: Path) -> None:
         with path.open("rb") as lines:
             yield from map(orjson.loads, lines)
 
+    named: dict[str, Callable[..., Iterator[Any]]]
     named = {"corpus.jsonl": read_documents, "cases.floor": floor}
-    read: Callable[[Path], Iterator[Any]] = named.get(path.name, read_cases)
+    read = named.get(path.name, read_cases)
     begin, first, count = time.perf_counter(), 0.0, 0
     for _ in read(path):
         count += 1

@@ -72,6 +72,12 @@ def test_right_answers(
     assert read(tmp_path, {"query": "q", **row})[0].references == references
 
 
+@pytest.mark.parametrize("value", [True, {"a": 1}, [["a"]], [{"txt": "a"}]])
+def test_wrong_answers(tmp_path: Path, value: object) -> None:
+    with pytest.raises(DataError, match="field 'answers': expected"):
+        read(tmp_path, {"query": "q", "answers": value})
+
+
 def test_what_a_system_said_is_not_taken_for_gold(tmp_path: Path) -> None:
     row = {"question": "q", "answer": "said", "contexts": ["c"], "ground_truth": "right"}
     (case,) = read(tmp_path, row)

@@ -132,6 +132,18 @@ def test_a_folder_that_is_not_what_it_is_said_to_be(
         list(read_cases(tmp_path, format=format_name))
 
 
+def test_a_folder_that_may_not_be_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tests may run as a user who may look everywhere.
+    def denied(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    with pytest.raises(DataError, match="cannot be read: Permission denied"):
+        list(read_cases(tmp_path))
+
+
 def test_a_file_that_is_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "notes.xyz").write_text("Hello, world; nothing here\n", encoding="utf-8")
     with pytest.raises(DataError, match="the format is not recognised; name one of: jsonl"):

@@ -31,6 +31,11 @@ def test_lines_in_a_file_called_json(tmp_path: Path) -> None:
     assert [case.query for case in read_cases(tmp_path / "cases.json")] == ["a", "b"]
 
 
+def test_one_record_alone(tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text('{"query": "a", "answers": ["b"]}', encoding="utf-8")
+    assert [case.reference for case in read_cases(tmp_path / "case.json")] == ["b"]
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -119,6 +119,11 @@ def test_a_dataset_named_as_on_the_hub(tmp_path: Path, monkeypatch: pytest.Monke
         list(read_cases("hf:team/qa:dev"))
 
 
+def test_a_hub_name_needs_a_name() -> None:
+    with pytest.raises(DataError, match="expected a name such as hf:owner/name"):
+        list(read_cases("hf:"))
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_dataset_that_cannot_be_had_is_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets: Any = pytest.importorskip("datasets")
