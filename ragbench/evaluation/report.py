@@ -108,11 +108,11 @@ def _row(case: TracedCase) -> CaseRow:
 
 def _failures(trace: Trace, cells: Iterable[Cell]) -> Iterator[Failure]:
     """What failed for a case; a failure that only passes on an earlier one is told once."""
-    told: list[Failure] = []
+    told: set[str] = set()
     outcomes = (outcome.failure for _, outcome in _stage_outcomes(trace))
     for failure in (*outcomes, *(cell.failure for cell in cells)):
-        if failure is not None and failure not in told:
-            told.append(failure)
+        if failure is not None and (text := str(failure)) not in told:
+            told.add(text)
             yield failure
 
 
