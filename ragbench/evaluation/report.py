@@ -25,6 +25,9 @@ from ragbench.scoring.summary import SummaryBuilder
 
 __all__ = ["open_traces", "report_of"]
 
+_KINDS = 1000
+"""How many messages are told apart: a message that quotes its query differs for every case."""
+_OTHERS = "(other messages)"
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
@@ -136,6 +139,8 @@ class _Tally:
                 self.seconds.setdefault(stage, array("d")).append(outcome.seconds)
         for failure in _failures(trace, cells):
             key = (failure.stage, failure.type, failure.message)
+            if key not in self.counts and len(self.counts) >= _KINDS:
+                key = (failure.stage, failure.type, _OTHERS)
             self.counts[key] += 1
             examples = self.groups.setdefault(key, [])
             if len(examples) < 5:
