@@ -1,7 +1,7 @@
 """ragbench: what a RAG system retrieves, what it answers, and what that is worth.
 
 The names here are what a RAG implementation needs. Everything else is imported from its module,
-for example ``from ragbench.evaluation import evaluate``.
+for example ``from ragbench.evaluation.evaluate import evaluate``.
 """
 
 from ragbench.interface.base import AsyncRAGInterface, RAGInterface

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -9,6 +10,9 @@ from typing import Generic, TypeVar
 __all__ = ["Cell", "Failure", "Outcome", "Status"]
 
 ValueT = TypeVar("ValueT")
+
+_LONGEST = 10_000
+"""Characters that are kept of a message or a traceback."""
 
 
 class Status(StrEnum):
@@ -38,6 +42,17 @@ class Failure:
     """The chain of causes behind it, as ``Type: message`` joined by ``" <- "``."""
     traceback: str | None = None
     """The formatted traceback."""
+
+    @classmethod
+    def of(cls, error: BaseException, *, stage: str) -> Failure:
+        """What is kept of an exception: type, message, chain of causes, traceback."""
+        return cls(
+            type=type(error).__name__,
+            message=_readable(_message(error)),
+            stage=stage,
+            cause=" <- ".join(_causes(error)) or None,
+            traceback=_readable("".join(traceback.format_exception(error))),
+        )
 
     def __str__(self) -> str:
         """The failure in a line, without its traceback."""
@@ -93,3 +108,35 @@ class Cell:
     def failed(cls, failure: Failure) -> Cell:
         """A cell whose metric, or a stage before it, failed."""
         return cls(status=Status.FAILED, failure=failure)
+
+
+def _causes(error: BaseException) -> list[str]:
+    found: list[str] = []
+    seen = {id(error)}
+    following = _behind(error)
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        found.append(_readable(f"{type(following).__name__}: {_message(following)}"))
+        following = _behind(following)
+    return found
+
+
+def _behind(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None:
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
+        return f"(its message cannot be read: {type(broken).__name__})"
+
+
+def _readable(text: str) -> str:
+    """Valid UTF-8 of bounded length: a message may quote broken text, or a whole document."""
+    if len(text) > _LONGEST:
+        half, rest = _LONGEST // 2, len(text) - _LONGEST
+        text = f"{text[:half]} ... ({rest:,} characters) ... {text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode()

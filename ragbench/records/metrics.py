@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -18,6 +20,9 @@ __all__ = [
 ]
 
 ParameterValue = str | int | float | bool
+
+_BARE = re.compile(r"[\w.+-]+", re.ASCII)
+"""Texts that need no quotes as a parameter's value."""
 
 
 class Group(StrEnum):
@@ -42,7 +47,8 @@ class Need(StrEnum):
     REFERENCE_CONTEXTS = "reference_contexts"
     ANSWERABLE = "answerable"
     RUBRICS = "rubrics"
-    LATENCY = "latency"
+    RETRIEVAL_LATENCY = "retrieval_latency"
+    GENERATION_LATENCY = "generation_latency"
     TOKENS = "tokens"
     EMBEDDINGS = "embeddings"
     LLM = "llm"
@@ -76,6 +82,8 @@ class Parameter:
     """What it does, in a line."""
     choices: tuple[ParameterValue, ...] = ()
     """The values it may take; empty when any value of its type will do."""
+    low: float | None = None
+    """The smallest number it may be; None when any number will do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,6 +119,12 @@ class MetricDefinition:
     extra: str | None = None
     """The ragbench extra that it needs."""
     cost: Cost = Cost.FREE
+    deterministic: bool = True
+    """False for measured times: the same run gives other values, so reports that must repeat
+    byte for byte keep them apart."""
+    aggregate: str | None = None
+    """``"module:attribute"`` of a function of the metric and the measured values that gives the
+    summary's figure; None when that is their mean."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,4 +165,6 @@ class Metric:
 
 
 def _spell(value: ParameterValue) -> str:
+    if isinstance(value, str):
+        return value if _BARE.fullmatch(value) else json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""A report's rendered forms, one file a form."""

@@ -1,0 +1,137 @@
+# One command each for what a developer and CI do. `make` alone lists them.
+#
+# Everything is installed into ./.venv: by uv where it is on the PATH, else by pip (23 or newer).
+# The stamps in .venv say what is installed; changing pyproject.toml or the constraints renews it.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+DATASET ?= $(firstword $(sort $(patsubst %/README.md,%,$(wildcard datasets/*/README.md))))
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINTS := .ci/constraints.txt
+NEWER_PYTHONS := python3.13 python3.12 python3.11
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+PYTHON_NEEDS := import sys, venv; sys.exit(sys.version_info < (3, 11))
+VENV_NEEDS := import sys; sys.exit(sys.version_info < (3, 11))
+CREATE_VENV := $(UV) venv --quiet --clear $(VENV) --python
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint $(CONSTRAINTS)
+else
+PYTHON_NEEDS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+VENV_NEEDS := import sys, pip; sys.exit(sys.version_info < (3, 11))
+CREATE_VENV := create() { "$$1" -m venv --clear $(VENV); }; create
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
+endif
+
+# Tools and libraries that keep caches of their own keep them here, not in the home folder.
+# (pip and uv keep theirs: what they have downloaded once, they need not download again.)
+CACHES := $(CURDIR)/$(VENV)/cache
+unexport PYTHONDONTWRITEBYTECODE  # without compiled files every start compiles ragbench again
+export HF_HOME := $(CACHES)/huggingface
+export MPLCONFIGDIR := $(CACHES)/matplotlib
+export NLTK_DATA := $(CACHES)/nltk
+export PYRIGHT_PYTHON_CACHE_DIR := $(CACHES)/pyright
+export TIKTOKEN_CACHE_DIR := $(CACHES)/tiktoken
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: eval
+eval: $(VENV)/core.stamp ## evaluate the baseline RAG on the bundled dataset (DATASET=path ARGS="--limit 10")
+	@test -n "$(DATASET)" || { echo "make eval: no dataset under datasets/; say DATASET=path" >&2; exit 2; }
+	$(BIN)/ragbench eval $(DATASET) $(ARGS)
+
+.PHONY: test
+test: $(VENV)/dev.stamp ## run the tests and show what they cover (ARGS="tests/unit -k name")
+	$(BIN)/pytest --cov $(ARGS)
+
+.PHONY: check
+check: lint contracts types test ## all that must be green before a commit
+
+.PHONY: lint
+lint: $(VENV)/dev.stamp ## ruff: rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: contracts
+contracts: $(VENV)/dev.stamp ## import-linter: who may import whom
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: types
+types: $(VENV)/dev.stamp ## mypy and pyright, both strict
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+.PHONY: cover
+cover: test ## the tests, then the covered lines as pages in build/coverage/
+	$(BIN)/coverage html --quiet --directory build/coverage
+	@echo "build/coverage/index.html"
+
+.PHONY: format
+format: $(VENV)/dev.stamp ## let ruff fix and format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: docs
+docs: $(VENV)/dev.stamp ## the API reference from the docstrings, as pages in build/docs/
+	$(BIN)/pdoc --docformat google --output-directory build/docs ragbench
+	@echo "build/docs/index.html"
+
+.PHONY: lock
+lock: ## renew the versions that development and CI use (needs uv)
+	$(if $(UV),,$(error make lock needs uv))
+	$(UV) pip compile --quiet --universal --upgrade --python-version 3.11 --all-extras \
+		--no-annotate --no-header --no-emit-package ragbench \
+		--output-file $(CONSTRAINTS) pyproject.toml
+
+.PHONY: lowest
+lowest: ## run the tests on the lowest versions that pyproject.toml allows (needs uv)
+	$(if $(UV),,$(error make lowest needs uv))
+	$(UV) venv --quiet --clear --python "$(PYTHON)" build/lowest
+	$(UV) pip install --quiet --python build/lowest/bin/python --resolution lowest-direct --editable '.[all]'
+	$(UV) pip install --quiet --python build/lowest/bin/python pytest hypothesis jsonschema packaging 'setuptools>=77'
+	build/lowest/bin/pytest -W default $(ARGS)
+
+.PHONY: clean
+clean: ## remove the environment, caches and build results; runs under reports/ stay
+	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf ragbench.egg-info cli/*.egg-info
+	find ragbench cli tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# --- the environment
+
+# An environment that is there and serves is kept. A python that was named must serve; in place of
+# the default one a newer one may be found beside it.
+$(VENV)/python.stamp:
+	@if $(BIN)/python -c '$(VENV_NEEDS)' 2>/dev/null; then touch $@; exit; fi; \
+	found=; \
+	for python in "$(PYTHON)" $(if $(filter file,$(origin PYTHON)),$(NEWER_PYTHONS)); do \
+		if "$$python" -c '$(PYTHON_NEEDS)' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if test -z "$$found"; then \
+		echo "ragbench needs Python 3.11 or newer with the module venv;" \
+			"'$(PYTHON)' is $$({ command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" --version 2>&1; } || echo missing)." >&2; \
+		echo "Install one (Debian, Ubuntu: apt-get install python3-venv) or name it:" \
+			"make PYTHON=/path/to/python3.12 ..." >&2; \
+		exit 2; \
+	fi; \
+	echo "creating $(VENV) with $$found ($$("$$found" --version))"; \
+	$(CREATE_VENV) "$$found" && touch $@
+
+$(VENV)/core.stamp: $(VENV)/python.stamp pyproject.toml $(CONSTRAINTS)
+	@echo "installing ragbench into $(VENV)"
+	@$(INSTALL) --editable .
+	@touch $@
+
+# After the core, never beside it: two installers in one environment break each other.
+$(VENV)/dev.stamp: $(VENV)/core.stamp
+	@echo "installing all extras and the development tools into $(VENV)"
+	@$(INSTALL) --editable '.[all,dev]'
+	@touch $@

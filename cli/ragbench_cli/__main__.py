@@ -1,0 +1,6 @@
+"""``python -m ragbench_cli``."""
+
+from ragbench_cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,253 @@
+"""``ragbench eval``: a dataset through a RAG, to a scored report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.invocation import Invocation, invocation_of
+from ragbench_cli.options import JsonOption, argument, option
+
+if TYPE_CHECKING:
+    from ragbench.records.reports import Report
+
+__all__ = ["command"]
+
+_MATCHING = ("auto", "id", "document_id", "text")
+
+
+def _matching(typed: str) -> list[str]:
+    return [name for name in _MATCHING if name.startswith(typed)]
+
+
+def _formats(typed: str) -> list[str]:
+    from ragbench.data.formats import READERS
+
+    return [name for name in READERS.targets() if name.startswith(typed)]
+
+
+def _metrics(typed: str) -> list[str]:
+    """Names for the last metric of the list."""
+    from ragbench.scoring.registry import definitions
+
+    before, comma, last = typed.rpartition(",")
+    return [
+        f"{before}{comma}{definition.name}"
+        for definition in definitions()
+        if definition.name.casefold().startswith(last.casefold())
+    ]
+
+
+def command(
+    context: typer.Context,
+    dataset: Annotated[
+        str,
+        argument(
+            metavar="DATASET",
+            help="File or folder with cases, '-' for standard input, 'hf:OWNER/NAME' for the hub. "
+            "See: ragbench show formats.",
+        ),
+    ],
+    rag: Annotated[
+        str | None,
+        option(
+            help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
+            "or an http(s) address. Without it, the baseline RAG over the dataset's own corpus.",
+            metavar="RAG",
+        ),
+    ] = None,
+    rag_args: Annotated[
+        str | None, option(help="Arguments for the class or factory, as JSON.", metavar="JSON")
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        option(
+            help="Documents for the baseline RAG, if not those beside the cases.", metavar="PATH"
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        option(
+            "--metrics",
+            "-m",
+            help="Metrics by name, separated by commas. See: ragbench show metrics.",
+            metavar="LIST",
+            complete=_metrics,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "--out",
+            "-o",
+            help="Folder of the run. By default one under reports/ that this command always "
+            "arrives at again.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    limit: Annotated[int | None, option(help="Take only the first N cases.", metavar="N")] = None,
+    sample: Annotated[int | None, option(help="Draw N cases at random.", metavar="N")] = None,
+    seed: Annotated[int, option(help="Seed of the draw.", metavar="N", show_default=True)] = 0,
+    top_k: Annotated[
+        int | None,
+        option(
+            help="How many contexts to ask for; the RAG decides when not given.",
+            metavar="K",
+            min=1,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int,
+        option(
+            help="Queries a call, for a RAG that takes batches.",
+            metavar="N",
+            min=1,
+            show_default=True,
+        ),
+    ] = 32,
+    concurrency: Annotated[
+        int,
+        option(
+            help="Calls in flight; more than 1 needs a RAG that allows it.",
+            metavar="N",
+            min=1,
+            show_default=True,
+        ),
+    ] = 1,
+    timeout: Annotated[
+        float | None, option(help="Seconds allowed for each query.", metavar="SECONDS")
+    ] = None,
+    matching: Annotated[
+        str,
+        option(
+            help="How retrieved chunks are matched with the gold: auto, id, document_id or text.",
+            metavar="HOW",
+            show_default=True,
+            complete=_matching,
+        ),
+    ] = "auto",
+    format: Annotated[
+        str | None,
+        option(
+            help="The dataset's format, if not to be recognised.",
+            metavar="FORMAT",
+            complete=_formats,
+        ),
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        option(
+            help="Where a field of the cases is found, such as query=Frage; repeatable.",
+            metavar="TARGET=SOURCE",
+        ),
+    ] = None,
+    fresh: Annotated[bool, option("--fresh", help="Start over instead of continuing.")] = False,
+    retry_failed: Annotated[
+        bool, option("--retry-failed", help="Call again what failed in an earlier run.")
+    ] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", help="No progress and no hints.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Evaluate a RAG on a dataset.
+
+    It is asked every question, what it says is scored, and a report is written. The same command
+    again continues an interrupted run, and computes only what has changed.
+
+    \b
+    Examples:
+      ragbench eval datasets/pellorin
+      ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
+      ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
+    """
+    from ragbench.data.read import read_cases
+    from ragbench.errors import ConfigError, InterruptedRunError
+    from ragbench.evaluation.evaluate import evaluate
+    from ragbench.evaluation.selection import Selection
+    from ragbench.evaluation.stage import Limits
+    from ragbench.reports.write import write_reports
+    from ragbench.scoring.matching import Matching
+    from ragbench.scoring.registry import default_metrics, parse_metrics
+    from ragbench_cli.naming import dataset_name, default_folder
+    from ragbench_cli.progress import progress
+    from ragbench_cli.systems import baseline, user_rag
+    from ragbench_cli.values import json_object, mapping, one_of
+
+    if rag is not None and corpus is not None:
+        raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+    chosen = default_metrics() if metrics is None else parse_metrics(metrics)
+    selection = Selection(limit=limit, sample=sample, seed=seed)
+    how = Matching(one_of(matching, _MATCHING, "--matching"))
+    fields = mapping(field, "--field")
+    arguments = json_object(rag_args, "--rag-args")
+    with (
+        console.stop_on_signal() as stopped,
+        console.stdout_for_data(),
+        progress(shown=not quiet) as bars,
+    ):
+        system = (
+            user_rag(rag, arguments)
+            if rag is not None
+            else baseline(arguments, dataset=dataset, corpus=corpus, format=format)
+        )
+        identity = (system.description, selection, top_k)
+        folder = out or default_folder(dataset, system.name, identity)
+        try:
+            report = evaluate(
+                read_cases(dataset, format=format, fields=fields),
+                system.rag,
+                out=folder,
+                metrics=chosen,
+                name=dataset_name(dataset),
+                source=dataset,
+                rag_name=system.name,
+                rag_description=system.description,
+                top_k=top_k,
+                selection=selection,
+                limits=Limits(batch_size=batch_size, concurrency=concurrency, timeout=timeout),
+                matching=how,
+                fresh=fresh,
+                retry_failed=retry_failed,
+                stopped=stopped,
+                advance=bars,
+            )
+        except InterruptedRunError as error:
+            raise InterruptedRunError(
+                f"what is finished is stored in {folder}. The same command continues"
+            ) from error
+    write_reports(report, folder)
+    _show(report, folder, as_json=json)
+    if not quiet:
+        _hint(report, folder, invocation_of(context))
+    if _nothing_succeeded(report):
+        console.say("Error: no call succeeded, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+
+
+def _show(report: Report, folder: Path, *, as_json: bool) -> None:
+    from ragbench_cli.tables import print_report
+
+    if as_json:
+        console.print_file(folder / "report.json")
+    else:
+        print_report(report)
+
+
+def _hint(report: Report, folder: Path, invocation: Invocation) -> None:
+    """Says where everything is and what may come next."""
+    import shlex
+
+    place = shlex.quote(str(folder))
+    console.say("")
+    console.say(f"report  {folder / 'report.md'} (also report.json, cases.csv)")
+    if report.failures:
+        again = invocation.again("--retry-failed", without=("--fresh",))
+        console.say(f"retry   {again}")
+    console.say(f"export  ragbench export {place} --to ragas")
+
+
+def _nothing_succeeded(report: Report) -> bool:
+    return all(stage.measured + stage.abstained == 0 for stage in report.stages)

@@ -1,0 +1,182 @@
+"""The loop over a run's cases: each window goes through every stage, then through scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragbench.errors import InterruptedRunError
+from ragbench.evaluation.rag_stages import GenerateInput
+from ragbench.evaluation.scores import Column, Scoring, Turn
+from ragbench.evaluation.stage import (
+    InLoop,
+    Limits,
+    Settle,
+    Settled,
+    Stage,
+    Work,
+    run_stage,
+)
+from ragbench.interface.results import GenerationResult, RetrievalResult
+from ragbench.records.cases import Case
+from ragbench.records.cells import Outcome, Status
+from ragbench.records.metrics import Metric
+from ragbench.runs.fingerprint import digest, text_digest
+from ragbench.runs.journal import Journal, StoredCase
+from ragbench.runs.trace import Trace
+from ragbench.scoring.matching import Matching, decide_matching
+
+__all__ = [
+    "NO_GENERATION",
+    "NO_RETRIEVAL",
+    "Run",
+    "generate_key",
+    "given_contexts",
+    "retrieve_key",
+]
+
+NO_RETRIEVAL = "the RAG does not retrieve"
+NO_GENERATION = "the RAG does not generate"
+_STOPPED = "stopped; the same command continues"
+
+
+def retrieve_key(identity: bytes, query: str) -> bytes:
+    """Digest of all that a retrieval depends on."""
+    return digest((identity, query.encode()))
+
+
+def generate_key(identity: bytes, query: str, contexts: bytes) -> bytes:
+    """Digest of all that a generation depends on; ``contexts`` are digests of its contexts."""
+    return digest((identity, query.encode(), contexts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Everything that the loop needs, decided before its first case."""
+
+    journal: Journal
+    retrieve: Stage[str, RetrievalResult[Any]] | None
+    """None for a RAG that only generates."""
+    generate: Stage[GenerateInput, GenerationResult[Any]] | None
+    """None for a RAG that only retrieves."""
+    metrics: tuple[Metric, ...]
+    limits: Limits
+    retry_failed: bool
+    stopped: Callable[[], bool]
+    in_loop: InLoop
+    settle: Settle
+    decided: Callable[[Matching], None]
+    """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
+
+    def all_cases(self, matching: Matching) -> None:
+        """Takes every case through every stage and through scoring.
+
+        Args:
+            matching: how retrieved chunks are compared with relevant ones; AUTO is decided from
+                the first window.
+
+        Raises:
+            InterruptedRunError: ``stopped`` said so; what was finished is in the journal.
+        """
+        scoring: Scoring | None = None
+        for window in self.journal.cases():
+            turns = self._through_stages(window)
+            if scoring is None:
+                if matching is Matching.AUTO:
+                    matching = decide_matching([turn.trace for turn in turns])
+                self.decided(matching)
+                scoring = Scoring(
+                    columns=tuple(Column.of(metric) for metric in self.metrics),
+                    matching=matching,
+                    journal=self.journal,
+                    retry_failed=self.retry_failed,
+                )
+            reused = scoring.score(turns)
+            self.settle("score", len(turns), 0, reused)
+
+    def _through_stages(self, window: Sequence[StoredCase]) -> list[Turn]:
+        retrieved = self._retrieve(window)
+        self._check_stopped()
+        generated = self._generate(window, retrieved)
+        self._check_stopped()
+        return [
+            Turn(
+                stored,
+                Trace(
+                    case=stored.case,
+                    retrieval=retrieved[stored.number].outcome,
+                    generation=generated[stored.number].outcome,
+                ),
+                retrieved[stored.number].digest,
+                generated[stored.number].digest,
+            )
+            for stored in window
+        ]
+
+    def _check_stopped(self) -> None:
+        if self.stopped():
+            raise InterruptedRunError(_STOPPED)
+
+    def _retrieve(self, window: Sequence[StoredCase]) -> dict[int, Settled]:
+        stage = self.retrieve
+        if stage is None:
+            return {stored.number: _skipped(NO_RETRIEVAL) for stored in window}
+        work = [
+            Work(stored.number, retrieve_key(stage.identity, stored.case.query), stored.case.query)
+            for stored in window
+        ]
+        return self._settle(stage, work)
+
+    def _generate(
+        self, window: Sequence[StoredCase], retrieved: dict[int, Settled]
+    ) -> dict[int, Settled]:
+        stage = self.generate
+        if stage is None:
+            return {stored.number: _skipped(NO_GENERATION) for stored in window}
+        settled: dict[int, Settled] = {}
+        work: list[Work[GenerateInput]] = []
+        for stored in window:
+            before = retrieved[stored.number]
+            if (
+                before.outcome.status is Status.FAILED
+            ):  # generation was never asked, and took no time
+                settled[stored.number] = before._replace(
+                    outcome=replace(before.outcome, seconds=None)
+                )
+                continue
+            query, contexts, texts = stored.case.query, before.outcome.value, before.texts
+            if contexts is None:  # a RAG that only generates is given the reference contexts
+                contexts, texts = given_contexts(stored.case)
+            else:
+                contexts = contexts.contexts
+            key = generate_key(stage.identity, query, texts)
+            work.append(Work(stored.number, key, (query, contexts)))
+        if settled:
+            self.settle(stage.name, len(settled), len(settled), 0)
+        return settled | self._settle(stage, work)
+
+    def _settle(self, stage: Stage[Any, Any], work: Sequence[Work[Any]]) -> dict[int, Settled]:
+        settled = run_stage(
+            stage,
+            work,
+            self.journal,
+            self.limits,
+            retry_failed=self.retry_failed,
+            stopped=self.stopped,
+            in_loop=self.in_loop,
+            settle=self.settle,
+        )
+        if len(settled) < len(work):
+            raise InterruptedRunError(_STOPPED)
+        return settled
+
+
+def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
+    """The contexts that a RAG without retrieval is given, and their digests."""
+    contexts = case.reference_contexts or ()
+    return contexts, b"".join([text_digest(text) for text in contexts])
+
+
+def _skipped(reason: str) -> Settled:
+    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", b"")

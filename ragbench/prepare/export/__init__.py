@@ -1,0 +1,1 @@
+"""Runs written in other tools' formats, one file a format."""

@@ -1,0 +1,83 @@
+"""RAGAS samples as JSONL that ragas' own ``EvaluationDataset.from_jsonl`` loads.
+
+Three things about ragas 0.4.3 shape the file:
+
+- It cannot say "failed": ``ExactMatch`` gives a missing response 0.0. Cases of which a stage
+  failed are left out, and counted.
+- It takes the first row's known fields for those of the whole file, and ``evaluate`` refuses a
+  metric when one is missing there. The first of the rows that know most stands first; the others
+  follow in the order of the run.
+- It opens the file in the locale's encoding. Everything beyond ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from ragbench.prepare.export.atomic import atomic_file
+from ragbench.prepare.export.base import Exported, Scores, Tally, failed_stage
+from ragbench.runs.sample_row import SampleRow, sample_row
+from ragbench.runs.trace import Trace
+
+__all__ = ["write"]
+
+
+def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """Writes one sample a line, all twelve fields on each, null where unknown.
+
+    Scores have no place in a sample and are not written.
+
+    Raises:
+        InputError: the path cannot be written, or a result holds something that is no string.
+    """
+    del scores
+    tally = Tally()
+    with atomic_file(path) as file, TemporaryFile(dir=path.parent) as lines:
+        start, end = _write_lines(traces, lines, tally)
+        _copy(lines, file, start, end)
+        _copy(lines, file, 0, start)
+        lines.seek(end)
+        shutil.copyfileobj(lines, file)
+    return tally.exported(path)
+
+
+def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Tally) -> tuple[int, int]:
+    """Writes the lines in order; returns where the first of the fullest begins and ends."""
+    position, fullest, most = 0, (0, 0), 0
+    for trace in traces:
+        stage = failed_stage(trace)
+        if stage is not None:
+            tally.leave_out(f"{stage} failed")
+            continue
+        row = sample_row(trace)
+        size = lines.write(_line(row))
+        known = sum(value is not None for value in row.as_mapping().values())
+        if known > most:
+            fullest, most = (position, position + size), known
+        position += size
+        tally.written += 1
+    return fullest
+
+
+def _line(row: SampleRow) -> bytes:
+    # `default` meets the sequences and mappings that are no list and no dict.
+    text = json.dumps(row.as_mapping(), default=_container, separators=(",", ":"))
+    return text.encode("ascii") + b"\n"
+
+
+def _container(value: Sequence[str] | Mapping[str, str]) -> object:
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _copy(source: BinaryIO, target: BinaryIO, start: int, end: int) -> None:
+    source.seek(start)
+    left = end - start
+    while left > 0:
+        block = source.read(min(left, 1 << 20))
+        target.write(block)
+        left -= len(block)

@@ -1,0 +1,68 @@
+"""report.json: the whole report for programs. Its schema stands beside this file."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+import orjson
+
+from ragbench.records.reports import CaseRow, Report
+from ragbench.records.summaries import Summary
+from ragbench.reports.rows import case_object, metric_object
+
+__all__ = ["SCHEMA_VERSION", "JsonReport"]
+
+SCHEMA_VERSION = 1
+
+
+class JsonReport:
+    """Writes the report: everything about the run, then a line a case.
+
+    Durations are left out, so that the same inputs give the same bytes; they are in timings.json.
+    """
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        """Writes what stands before the cases."""
+        self._file, self._metrics = file, report.metrics
+        head = orjson.dumps(_head(report), option=orjson.OPT_INDENT_2)
+        file.write(head.removesuffix(b"\n}") + b',\n  "cases": [')
+        self._separator = b"\n    "
+
+    def case(self, row: CaseRow) -> None:
+        """Writes a case."""
+        self._file.write(self._separator + orjson.dumps(case_object(row, self._metrics)))
+        self._separator = b",\n    "
+
+    def finish(self) -> None:
+        """Writes what stands behind the cases."""
+        self._file.write(b"\n  ]\n}\n")
+
+
+def _head(report: Report) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "manifest": report.manifest,
+        "summaries": [
+            _summary(summary)
+            for summary in report.summaries
+            if summary.metric.definition.deterministic
+        ],
+        "stages": report.stages,
+        "failures": report.failures,
+        "notes": report.notes,
+    }
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        **metric_object(summary.metric),
+        "score": summary.score,
+        "interval": summary.interval,
+        "total": summary.total,
+        "measured": summary.measured,
+        "abstained": summary.abstained,
+        "skipped": summary.skipped,
+        "failed": summary.failed,
+        "reasons": [{"reason": reason, "cases": count} for reason, count in summary.reasons],
+        "slices": summary.slices,
+    }

@@ -1,0 +1,75 @@
+"""How a case of a report is written, in whichever form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragbench.records.cells import Cell, Failure, Status
+from ragbench.records.metrics import Metric
+from ragbench.records.reports import CaseRow
+
+__all__ = ["case_object", "failure_object", "metric_object"]
+
+
+def case_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
+    """A case as a JSON object.
+
+    Args:
+        row: the case.
+        metrics: the report's metrics; those that differ from run to run are left out.
+    """
+    return {
+        "id": row.id,
+        "fingerprint": row.fingerprint,
+        "query": row.query,
+        "language": row.language,
+        "cluster": row.cluster,
+        "tags": row.tags,
+        "reference": row.reference,
+        "reference_ids": row.reference_ids,
+        "retrieved_ids": row.retrieved_ids,
+        "response": row.response,
+        "stages": row.stages,
+        "scores": {
+            metric.name: _cell_object(cell)
+            for metric, cell in zip(metrics, row.cells, strict=True)
+            if metric.definition.deterministic
+        },
+        "failures": [failure_object(failure) for failure in row.failures],
+    }
+
+
+def metric_object(metric: Metric) -> dict[str, Any]:
+    """What a reader of a score must know of its metric."""
+    definition = metric.definition
+    return {
+        "metric": metric.name,
+        "version": definition.version,
+        "group": definition.group,
+        "direction": definition.direction,
+        "low": definition.low,
+        "high": definition.high,
+        "unit": definition.unit,
+        "aggregate": definition.aggregate,
+    }
+
+
+def failure_object(failure: Failure) -> dict[str, str | None]:
+    """A failure as a JSON object. Its traceback stays in the journal."""
+    return {
+        "stage": failure.stage,
+        "type": failure.type,
+        "message": failure.message,
+        "cause": failure.cause,
+    }
+
+
+def _cell_object(cell: Cell) -> dict[str, Any]:
+    """A cell: a value when measured, else why there is none."""
+    if cell.status is Status.MEASURED:
+        return {"status": cell.status, "value": cell.value}
+    return {
+        "status": cell.status,
+        "value": None,
+        "reason": str(cell.failure) if cell.failure is not None else cell.reason,
+    }

@@ -1,0 +1,121 @@
+"""Cases that are not independent observations, summed up by what they share."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragbench.errors import InputError
+from ragbench.stats.inputs import check_finite
+
+__all__ = ["ClusterTotals", "Label", "cluster_codes"]
+
+Label = str | int | None
+"""What a case shares with others; None makes it a cluster of its own."""
+
+# Residuals below this share of the largest total are rounding noise, not spread.
+_ROUNDING = 1e-13
+
+
+def cluster_codes(labels: Sequence[Label]) -> tuple[int, ...]:
+    """Numbers clusters from 0 in order of first appearance.
+
+    Args:
+        labels: a label a case; None is a cluster of its own.
+
+    Returns:
+        A code a case; equal codes mean one cluster.
+    """
+    known: dict[str | int, int] = {}
+    codes: list[int] = []
+    following = 0
+    for label in labels:
+        code = following if label is None else known.setdefault(label, following)
+        following += code == following
+        codes.append(code)
+    return tuple(codes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterTotals:
+    """The sum and the number of the values of each cluster: all that the tests need.
+
+    Clusters stand in order of (sum, size), so nothing computed from here depends on the order of
+    the cases or on the names of the clusters.
+    """
+
+    sums: tuple[float, ...]
+    """Sum of the values, a cluster; correctly rounded."""
+    sizes: tuple[int, ...]
+    """Number of the values, a cluster; at least 1."""
+
+    @classmethod
+    def of(cls, values: Sequence[float], labels: Sequence[Label] | None = None) -> ClusterTotals:
+        """Sums up values by cluster.
+
+        Args:
+            values: a finite value a case.
+            labels: a label a case; None (the label, or all of it) means its own cluster.
+
+        Raises:
+            InputError: a value is NaN, infinite or too large, or the lengths differ.
+        """
+        check_finite(values)
+        if labels is None:
+            return cls(sums=tuple(sorted(map(float, values))), sizes=(1,) * len(values))
+        if len(labels) != len(values):
+            raise InputError(
+                f"{len(values)} values and {len(labels)} cluster labels: give one label a value"
+            )
+        members: dict[int, list[float]] = defaultdict(list)
+        for code, value in zip(cluster_codes(labels), values, strict=True):
+            members[code].append(value)
+        pairs = sorted((math.fsum(group), len(group)) for group in members.values())
+        return cls(sums=tuple(sum_ for sum_, _ in pairs), sizes=tuple(size for _, size in pairs))
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters: the number of independent observations."""
+        return len(self.sizes)
+
+    @property
+    def cases(self) -> int:
+        """Number of values."""
+        return sum(self.sizes)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the values (not over the clusters); None without any."""
+        return math.fsum(self.sums) / self.cases if self.sizes else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """Cluster-robust standard error of the mean; None with fewer than two clusters.
+
+        With r_c the sum of the deviations from the mean in cluster c, G clusters and N values:
+        ``SE^2 = G/(G-1) * sum(r_c^2) / N^2``. That is the sandwich estimator of a regression on
+        a constant with the CR1 factor ``G/(G-1) * (N-1)/(N-K)``, K=1; with clusters of one it is
+        the usual ``s / sqrt(N)``.
+
+        Source: Liang & Zeger 1986; Cameron & Miller 2015, "A Practitioner's Guide to
+        Cluster-Robust Inference", section II; for evaluations Miller 2024, "Adding Error Bars to
+        Evals", section 2.2.
+        """
+        mean, count = self.mean, self.clusters
+        if mean is None or count < 2:
+            return None
+        residuals = [total - mean * size for total, size in zip(self.sums, self.sizes, strict=True)]
+        largest = max(map(abs, residuals))
+        if largest <= _ROUNDING * max(map(abs, self.sums)):
+            return 0.0
+        # Scaled by the largest one, so that squares neither overflow nor vanish.
+        squares = math.fsum((residual / largest) ** 2 for residual in residuals)
+        return largest * math.sqrt(count / (count - 1) * squares) / self.cases
+
+    def shifted(self, shift: float) -> tuple[float, ...]:
+        """The sums after adding ``shift`` to every value, in the order of the clusters."""
+        return tuple(
+            total + shift * size for total, size in zip(self.sums, self.sizes, strict=True)
+        )

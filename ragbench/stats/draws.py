@@ -1,0 +1,93 @@
+"""Random signs and resamples that are the same for one seed on every machine.
+
+Only the raw 64-bit output of PCG64 is used: NumPy promises that stream for all versions, and
+promises nothing of the kind for the distributions built on it (NEP 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["WORD", "random_bits", "resample_counts", "signs_for"]
+
+WORD = 64
+"""Bits in one raw draw."""
+
+# Draws held at once: few enough for a processor cache. Changes no result.
+_BLOCK = 65_536
+
+
+def random_bits(seed: int, resamples: int, columns: int) -> Iterator[NDArray[np.float64]]:
+    """Fair coins in blocks of 64 columns: the first columns never depend on how many follow.
+
+    Args:
+        seed: of PCG64.
+        resamples: rows of each block.
+        columns: columns over all blocks, rounded up to a multiple of 64.
+
+    Yields:
+        Blocks of shape (resamples, 64) that hold 0.0 and 1.0.
+    """
+    import numpy as np
+
+    source = np.random.PCG64(seed)
+    for _ in range(0, columns, WORD):
+        # Little-endian on every machine: bit k of a draw is column k.
+        words = np.asarray(source.random_raw(resamples), dtype="<u8")
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+        yield bits.reshape(resamples, WORD).astype(np.float64)
+
+
+def signs_for(numbers: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """A random sign a number, drawn with a seed made of ``seed`` and of the numbers themselves.
+
+    All tests under one seed share the bits of :func:`random_bits`. Without this, the luck of
+    those bits would lift or lower the p-values of all data of one kind alike, and with them the
+    level of the test.
+
+    Args:
+        numbers: whole numbers of a size below 2^63.
+        seed: of the draws.
+    """
+    import hashlib
+
+    import numpy as np
+
+    digest = hashlib.blake2b(numbers.astype("<i8").tobytes(), digest_size=8).digest()
+    source = np.random.PCG64([seed, int.from_bytes(digest, "little")])
+    words = np.asarray(source.random_raw(len(numbers)), dtype=np.uint64)
+    return 1.0 - 2.0 * (words >> np.uint64(63)).astype(np.float64)
+
+
+def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[NDArray[np.float64]]:
+    """How often each cluster is drawn when as many as there are are drawn with replacement.
+
+    Each half of a raw draw is scaled to an index by a multiplication (Lemire 2019); the uneven
+    rest, below clusters / 2^32, is far under anything that a resample can show.
+
+    Args:
+        seed: of PCG64.
+        resamples: rows over all blocks.
+        clusters: columns; at least 1.
+
+    Yields:
+        Blocks of shape (rows, clusters); each row sums to ``clusters``.
+    """
+    import numpy as np
+
+    source = np.random.PCG64(seed)
+    words = (clusters + 1) // 2
+    most = max(1, _BLOCK // clusters)
+    for start in range(0, resamples, most):
+        rows = min(most, resamples - start)
+        draws = np.asarray(source.random_raw(rows * words), dtype="<u8").view("<u4")
+        halves = draws.reshape(rows, 2 * words)[:, :clusters].astype(np.uint64)
+        index = ((halves * np.uint64(clusters)) >> np.uint64(32)).astype(np.int64)
+        index += np.arange(rows, dtype=np.int64)[:, None] * clusters
+        counts = np.bincount(index.ravel(), minlength=rows * clusters)
+        yield counts.reshape(rows, clusters).astype(np.float64)

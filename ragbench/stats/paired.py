@@ -1,0 +1,150 @@
+"""Two runs side by side: differences over the cases that both measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragbench.errors import DataError, Problem
+from ragbench.stats.clusters import ClusterTotals, cluster_codes
+from ragbench.stats.inputs import LARGEST
+
+__all__ = ["LeftOut", "PairedSample", "pair"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """Cases that cannot be compared, by reason; a case is counted once."""
+
+    only_in_baseline: int = 0
+    """The candidate run does not hold the case."""
+    only_in_candidate: int = 0
+    """The baseline run does not hold the case."""
+    unmeasured_in_baseline: int = 0
+    """Both hold it; only the candidate measured it."""
+    unmeasured_in_candidate: int = 0
+    """Both hold it; only the baseline measured it."""
+    unmeasured_in_both: int = 0
+    """Both hold it; neither measured it."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return (
+            self.only_in_baseline
+            + self.only_in_candidate
+            + self.unmeasured_in_baseline
+            + self.unmeasured_in_candidate
+            + self.unmeasured_in_both
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedSample:
+    """Paired differences of one metric between two runs."""
+
+    case_ids: tuple[str, ...]
+    """Cases measured in both runs, in the order of the baseline."""
+    differences: tuple[float, ...]
+    """Candidate minus baseline, a case; the sign is turned for metrics where lower is better, so
+    a negative difference is always a loss."""
+    clusters: tuple[int, ...]
+    """Cluster code a case: equal codes mean that the cases are not independent."""
+    is_binary: bool
+    """Every score of both runs is 0 or 1."""
+    left_out: LeftOut
+    """Cases that could not be compared."""
+
+    @property
+    def gained(self) -> int:
+        """Cases that got better."""
+        return sum(difference > 0 for difference in self.differences)
+
+    @property
+    def lost(self) -> int:
+        """Cases that got worse."""
+        return sum(difference < 0 for difference in self.differences)
+
+    @property
+    def is_clustered(self) -> bool:
+        """Some cases share a cluster."""
+        return len(set(self.clusters)) < len(self.clusters)
+
+    def totals(self) -> ClusterTotals:
+        """The differences summed up by cluster, as the tests take them."""
+        return ClusterTotals.of(self.differences, self.clusters)
+
+
+def pair(
+    baseline: Mapping[str, float | None],
+    candidate: Mapping[str, float | None],
+    *,
+    clusters: Mapping[str, str | None] | None = None,
+    higher_is_better: bool = True,
+) -> PairedSample:
+    """Pairs the scores of two runs by case.
+
+    Paired differences are far less noisy than two means, because what makes a question hard is
+    the same in both runs.
+
+    Source: Miller 2024, "Adding Error Bars to Evals", section 4.
+
+    Args:
+        baseline: score by case id; None for a case that was not measured (failed, skipped,
+            abstained). With repeats, the mean of the case.
+        candidate: the same for the run that is judged.
+        clusters: what a case shares with others, by case id; None or absent: nothing.
+        higher_is_better: False turns the differences around.
+
+    Raises:
+        DataError: scores that are NaN, infinite or too large; holds all of them.
+    """
+    _check_scores(baseline, candidate)
+    case_ids: list[str] = []
+    differences: list[float] = []
+    labels: list[str | None] = []
+    missing = {(True, False): 0, (False, True): 0, (True, True): 0}
+    binary = True
+    for case_id, before in baseline.items():
+        if case_id not in candidate:
+            continue
+        after = candidate[case_id]
+        if before is None or after is None:
+            missing[before is None, after is None] += 1
+            continue
+        case_ids.append(case_id)
+        differences.append(after - before if higher_is_better else before - after)
+        labels.append(None if clusters is None else clusters.get(case_id))
+        binary = binary and before in (0, 1) and after in (0, 1)
+    shared = len(case_ids) + sum(missing.values())
+    return PairedSample(
+        case_ids=tuple(case_ids),
+        differences=tuple(differences),
+        clusters=cluster_codes(labels),
+        is_binary=binary,
+        left_out=LeftOut(
+            only_in_baseline=len(baseline) - shared,
+            only_in_candidate=len(candidate) - shared,
+            unmeasured_in_baseline=missing[True, False],
+            unmeasured_in_candidate=missing[False, True],
+            unmeasured_in_both=missing[True, True],
+        ),
+    )
+
+
+def _check_scores(
+    baseline: Mapping[str, float | None], candidate: Mapping[str, float | None]
+) -> None:
+    problems = [
+        Problem(
+            path=name,
+            field=case_id,
+            message=f"the score is {score}: give None for a case that was not measured",
+        )
+        for name, scores in (("baseline", baseline), ("candidate", candidate))
+        for case_id, score in scores.items()
+        if score is not None and not (math.isfinite(score) and abs(score) <= LARGEST)
+    ]
+    if problems:
+        raise DataError(problems)

@@ -1,0 +1,196 @@
+"""What a sample can show, and how large one must be to show it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ragbench.errors import ConfigError
+from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.inputs import check_share
+from ragbench.stats.student import student_quantile
+
+__all__ = ["SampleSize", "Spread", "clusters_to_detect", "clusters_to_rule_out", "detectable"]
+
+# Larger samples are not an answer that anybody could use.
+_MOST_CLUSTERS = 10**9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleSize:
+    """A number of clusters, and of cases when clusters stay as large as they are."""
+
+    clusters: int
+    """Independent observations."""
+    cases: int
+    """Cases in as many clusters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spread:
+    """How much a mean varies with the sample: what planning needs to know of the data."""
+
+    per_cluster: float
+    """Standard error of the mean times the square root of the number of clusters."""
+    cluster_size: float
+    """Mean number of cases a cluster."""
+    step: float = 0.0
+    """Cluster totals are whole multiples of it (as for yes/no scores); 0 when they are not."""
+
+    @classmethod
+    def of(cls, totals: ClusterTotals, null_mean: float = 0.0) -> Spread | None:
+        """The spread of a sample of differences.
+
+        Args:
+            totals: differences summed up by cluster.
+            null_mean: the mean that is tested against; it decides about the step.
+
+        Returns:
+            None where no spread can be seen: below two clusters, or equal values.
+        """
+        error = totals.standard_error
+        if not error:
+            return None
+        return cls(
+            per_cluster=error * math.sqrt(totals.clusters),
+            cluster_size=totals.cases / totals.clusters,
+            step=_step(totals.shifted(-null_mean)),
+        )
+
+    def sample_size(self, clusters: int) -> SampleSize:
+        """A number of clusters with the number of cases in them."""
+        return SampleSize(clusters=clusters, cases=math.ceil(clusters * self.cluster_size - 1e-9))
+
+
+def detectable(
+    spread: Spread, clusters: int, *, alpha: float = 0.05, power: float = 0.8
+) -> float | None:
+    """The smallest true distance from the null mean that a one-sided test finds in ``power``.
+
+    ``SE(G) * nc + step / cases``: nc is the noncentrality at which a noncentral t with G - 1
+    degrees of freedom exceeds the critical t in ``power`` of all samples. The second term is what
+    a test of whole numbers loses on average because it cannot use up its level: flipped totals
+    lie two steps apart, and half of that distance is lost.
+
+    Source: Cohen 1988, "Statistical Power Analysis", chapter 2; Miller 2024, section 5;
+    continuity: Fleiss, Levin & Paik 2003, section 4.
+
+    Args:
+        spread: of the paired differences.
+        clusters: number of independent observations.
+        alpha: one-sided level.
+        power: share of samples that shall find it.
+
+    Returns:
+        None where not even the most extreme signs reach the level: 2^-clusters > alpha.
+
+    Raises:
+        ConfigError: ``alpha`` or ``power`` is not between 0 and 1.
+    """
+    from scipy.special import nctdtrinc
+
+    check_share(alpha, name="alpha")
+    check_share(power, name="power")
+    if math.ldexp(1.0, -min(clusters, 1000)) > alpha or clusters < 2:
+        return None
+    critical = student_quantile(1.0 - alpha, clusters - 1)
+    away = float(nctdtrinc(clusters - 1, 1.0 - power, critical))
+    cases = clusters * spread.cluster_size
+    return spread.per_cluster / math.sqrt(clusters) * away + spread.step / cases
+
+
+def clusters_to_detect(
+    distance: float, spread: Spread, *, alpha: float = 0.05, power: float = 0.8
+) -> SampleSize | None:
+    """The smallest sample whose :func:`detectable` distance is at most ``distance``.
+
+    Args:
+        distance: true distance from the null mean that shall be found.
+        spread: of the paired differences.
+        alpha: one-sided level.
+        power: share of samples that shall find it.
+
+    Returns:
+        None when no sample of a usable size does, as for a distance of 0.
+    """
+
+    def is_enough(clusters: int) -> bool:
+        found = detectable(spread, clusters, alpha=alpha, power=power)
+        return found is not None and found <= distance
+
+    clusters = _smallest(is_enough) if distance > 0.0 else None
+    return None if clusters is None else spread.sample_size(clusters)
+
+
+def clusters_to_rule_out(
+    margin: float,
+    spread: Spread,
+    *,
+    reach: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> SampleSize | None:
+    """The smallest sample that shows "not worse" in ``power`` of all samples.
+
+    Normal approximation of :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`, whose added
+    cluster lowers the total by ``reach * cluster_size`` and adds its square to the variance:
+    ``G m - b - z_power s sqrt(G) >= z_alpha sqrt(G (s^2 + m^2) + b^2)`` in units of a cluster.
+    Without ``reach`` it is the t test, as for :func:`detectable`.
+
+    Source: Miller 2024, section 5; Learned-Miller & Thomas 2019.
+
+    Args:
+        margin: how far the true mean lies above the limit.
+        spread: of the paired differences.
+        reach: how far the smallest possible value lies below the limit; None without bound.
+        alpha: one-sided level.
+        power: share of samples that shall show it.
+
+    Returns:
+        None when no sample of a usable size does, as for a margin of 0.
+
+    Raises:
+        ConfigError: ``alpha`` or ``power`` is not between 0 and 1, or ``reach`` is not positive.
+    """
+    from statistics import NormalDist
+
+    if reach is None:
+        return clusters_to_detect(margin, spread, alpha=alpha, power=power)
+    check_share(alpha, name="alpha")
+    check_share(power, name="power")
+    if reach <= 0.0:
+        raise ConfigError(f"reach is {reach}: it must be positive")
+    critical, beyond = NormalDist().inv_cdf(1.0 - alpha), NormalDist().inv_cdf(power)
+    variance = spread.per_cluster**2
+
+    def is_enough(clusters: int) -> bool:
+        shown = clusters * margin - reach - beyond * math.sqrt(clusters * variance)
+        return shown >= critical * math.sqrt(clusters * (variance + margin**2) + reach**2)
+
+    clusters = _smallest(is_enough) if margin > 0.0 else None
+    return None if clusters is None else spread.sample_size(clusters)
+
+
+def _smallest(is_enough: Callable[[int], bool]) -> int | None:
+    """The first whole number from which on ``is_enough`` holds."""
+    high = 2
+    while not is_enough(high):
+        high *= 2
+        if high > _MOST_CLUSTERS:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _step(totals: tuple[float, ...]) -> float:
+    """The smallest size of a total, if all others are whole multiples of it."""
+    sizes = [abs(total) for total in totals]
+    noise = 1e-9 * max(sizes, default=0.0)
+    step = min((size for size in sizes if size > noise), default=0.0)
+    if step == 0.0:
+        return 0.0
+    return step if all(abs(size - step * round(size / step)) <= noise for size in sizes) else 0.0

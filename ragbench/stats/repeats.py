@@ -1,0 +1,199 @@
+"""Several scores a case: how much of the noise is the system's own, and would repeating help?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragbench.errors import ConfigError
+from ragbench.stats.inputs import check_finite, check_share
+
+__all__ = ["PairedNoise", "VarianceComponents", "case_means", "paired_noise", "variance_components"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VarianceComponents:
+    """Where the spread of scores comes from: cases that differ, or repeats that differ."""
+
+    cases: int
+    """Cases with at least one score."""
+    scores: int
+    """Scores over all cases."""
+    within: float | None
+    """Variance between repeats of one case; None when no case was repeated."""
+    between: float | None
+    """Variance between the true means of cases; None below two cases or without repeats."""
+    repeats: float | None
+    """Harmonic mean of the scores a case: what the variance of a case mean depends on."""
+
+    @property
+    def share_within(self) -> float | None:
+        """Share of the variance of a case mean that more repeats would remove."""
+        if self.within is None or self.between is None or self.repeats is None:
+            return None
+        noise = self.within / self.repeats
+        return noise / (self.between + noise) if noise > 0.0 else 0.0
+
+    def variance_with(self, repeats: int) -> float | None:
+        """Variance of a case mean if every case were scored ``repeats`` times."""
+        if repeats < 1:
+            raise ConfigError(f"repeats is {repeats}: at least 1 is needed")
+        if self.within is None or self.between is None:
+            return None
+        return self.between + self.within / repeats
+
+    def repeats_for(self, share: float) -> int | None:
+        """Smallest number of repeats for which at most ``share`` of the variance is noise.
+
+        Returns:
+            None when that is not known, or when only noise varies: then no number does.
+        """
+        check_share(share, name="share")
+        if self.within is None or self.between is None:
+            return None
+        return _repeats_for(self.within, self.between, share)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedNoise:
+    """How much of the variance of paired differences comes from repeats that differ."""
+
+    cases: int
+    """Cases scored in both runs."""
+    total: float | None
+    """Variance of the differences of case means; None below two cases."""
+    noise: float | None
+    """Part of it that more repeats would remove; None when a run has no repeated case."""
+    repeats: float | None
+    """Harmonic mean of the scores a case and run."""
+
+    @property
+    def share_noise(self) -> float | None:
+        """Share of the variance that more repeats would remove, at most 1."""
+        if self.total is None or self.noise is None:
+            return None
+        return min(1.0, self.noise / self.total) if self.total > 0.0 else 0.0
+
+    def error_factor(self, repeats: int) -> float | None:
+        """What the standard error would be multiplied by with ``repeats`` scores a case and run.
+
+        The detectable difference shrinks by the same factor.
+        """
+        if repeats < 1:
+            raise ConfigError(f"repeats is {repeats}: at least 1 is needed")
+        share = self.share_noise
+        if share is None or self.repeats is None:
+            return None
+        return math.sqrt(1.0 - share + share * self.repeats / repeats)
+
+
+def case_means(scores: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+    """Mean score by case, as :func:`ragbench.stats.paired.pair` takes it; None without scores.
+
+    A case counts once, however often it was repeated: repeats are not independent cases.
+
+    Source: Miller 2024, "Adding Error Bars to Evals", section 3.
+    """
+    for case_id, repeats in scores.items():
+        check_finite(repeats, what=f"case '{case_id}': score")
+    return {case_id: _mean(repeats) if repeats else None for case_id, repeats in scores.items()}
+
+
+def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceComponents:
+    """Splits the variance of scores into one between cases and one between repeats of a case.
+
+    One-way random effects by analysis of variance: ``within`` is the mean square within cases;
+    ``between = (MS_between - MS_within) / n0`` with
+    ``n0 = (N - sum(n_i^2) / N) / (k - 1)``, and 0 where that is negative.
+
+    Source: Searle, Casella & McCulloch 1992, "Variance Components", section 3.6; for evaluations
+    Miller 2024, section 3.
+
+    Args:
+        scores: the repeated scores by case; cases without any are ignored.
+
+    Raises:
+        InputError: a score is NaN, infinite or too large; names the case.
+    """
+    means = {case_id: mean for case_id, mean in case_means(scores).items() if mean is not None}
+    counts = [len(scores[case_id]) for case_id in means]
+    cases, total = len(counts), sum(counts)
+    within = between = None
+    if total > cases:
+        squares = math.fsum(
+            (score - mean) ** 2 for case_id, mean in means.items() for score in scores[case_id]
+        )
+        within = squares / (total - cases)
+    if within is not None and cases > 1:
+        centre = math.fsum(score for case_id in means for score in scores[case_id]) / total
+        spread = math.fsum(
+            len(scores[case_id]) * (mean - centre) ** 2 for case_id, mean in means.items()
+        )
+        typical = (total - sum(count * count for count in counts) / total) / (cases - 1)
+        between = max(0.0, (spread / (cases - 1) - within) / typical)
+    return VarianceComponents(
+        cases=cases,
+        scores=total,
+        within=within,
+        between=between,
+        repeats=_harmonic(counts),
+    )
+
+
+def paired_noise(
+    baseline: Mapping[str, Sequence[float]], candidate: Mapping[str, Sequence[float]]
+) -> PairedNoise:
+    """How much of the variance of paired differences more repeats would remove.
+
+    The difference of two case means varies by ``within_A / r_A + within_B / r_B`` from one
+    repetition of both runs to the next; the rest is how differently the change acts on cases.
+
+    Source: Miller 2024, "Adding Error Bars to Evals", sections 3 and 4.
+
+    Args:
+        baseline: repeated scores by case.
+        candidate: the same for the run that is judged.
+
+    Raises:
+        InputError: a score is NaN, infinite or too large; names the case.
+    """
+    shared = [case for case, before in baseline.items() if before and candidate.get(case)]
+    runs = [{case: run[case] for case in shared} for run in (baseline, candidate)]
+    parts = [variance_components(run) for run in runs]
+    differences = [_mean(candidate[case]) - _mean(baseline[case]) for case in shared]
+    noise: float | None = 0.0
+    for part in parts:
+        if noise is None or part.within is None or part.repeats is None:
+            noise = None
+            continue
+        noise += part.within / part.repeats
+    return PairedNoise(
+        cases=len(shared),
+        total=_variance(differences),
+        noise=noise,
+        repeats=_harmonic([len(run[case]) for run in runs for case in shared]),
+    )
+
+
+def _mean(repeats: Sequence[float]) -> float:
+    return math.fsum(repeats) / len(repeats)
+
+
+def _variance(values: Sequence[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _harmonic(counts: Sequence[int]) -> float | None:
+    return len(counts) / math.fsum(1.0 / count for count in counts) if counts else None
+
+
+def _repeats_for(within: float, between: float, share: float) -> int | None:
+    if within == 0.0:
+        return 1
+    if between == 0.0:
+        return None
+    return max(1, math.ceil(within * (1.0 - share) / (share * between) - 1e-9))

@@ -1,0 +1,159 @@
+"""The shape of the project: who may import whom, and what an import may cost."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = ROOT / "ragbench"
+CLI = ROOT / "cli" / "ragbench_cli"
+SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+TIDY_IMPORTS: dict[str, Any] = SETTINGS["ruff"]["lint"]["flake8-tidy-imports"]
+HEAVY: list[str] = TIDY_IMPORTS["banned-module-level-imports"]
+CONTRACTS: list[dict[str, Any]] = SETTINGS["importlinter"]["contracts"]
+LAYERS: list[str] = next(c["layers"] for c in CONTRACTS if c["type"] == "layers")
+
+
+def modules_of(package: Path) -> list[str]:
+    """The dotted names of a package's modules."""
+    names = (path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
+    return sorted(".".join(name.parts).removesuffix(".__init__") for name in names)
+
+
+def test_every_top_level_module_has_its_layer() -> None:
+    named = {name.strip(" ()") for layer in LAYERS for name in re.split(r"[|:]", layer)}
+    existing = {name for name in modules_of(LIBRARY) if name.count(".") == 1}
+    assert existing - named == set(), "name it in the layers contract of pyproject.toml"
+    assert "ragbench_cli" in named
+
+
+def test_siblings_of_a_layer_are_independent() -> None:
+    """A bar says that neither imports the other; a colon would let them."""
+    stages = next(layer for layer in LAYERS if "ragbench.scoring" in layer)
+    assert ":" not in stages
+
+
+def test_the_library_is_barred_from_the_terminal() -> None:
+    forbidden = next(c for c in CONTRACTS if c["type"] == "forbidden")
+    assert forbidden["source_modules"] == ["ragbench"]
+    assert set(forbidden["forbidden_modules"]) >= {"rich", "typer"}
+
+
+def imported_by(modules: list[str], watched: list[str]) -> list[str]:
+    """The watched packages that stand in sys.modules when the modules have been imported."""
+    program = f"""
+import importlib, sys
+sys.path[:0] = {[str(ROOT), str(ROOT / "cli")]!r}
+before = set(sys.modules)
+for name in {modules!r}:
+    importlib.import_module(name)
+print(*sorted({{name.partition(".")[0] for name in sys.modules}} & set({watched!r})))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_importing_the_whole_library_imports_nothing_heavy() -> None:
+    assert imported_by(modules_of(LIBRARY), [*HEAVY, "typer", "rich"]) == []
+
+
+def test_importing_the_whole_command_line_imports_nothing_heavy() -> None:
+    names = [name for name in modules_of(CLI) if not name.endswith("__main__")]
+    assert imported_by(names, HEAVY) == []
+
+
+def test_the_heaviest_packages_are_among_those_banned() -> None:
+    """Ruff sees the import statement, the tests above what it really brings."""
+    measured = {"datasets", "ir_measures", "numpy", "pandas", "pyarrow", "ragas", "scipy"}
+    assert measured | {"qdrant_client"} <= set(HEAVY)
+
+
+def test_the_guard_sees_a_heavy_import() -> None:
+    assert imported_by(["rapidfuzz"], HEAVY) == ["rapidfuzz"]
+
+
+def test_importing_the_library_reads_no_file_and_opens_no_connection() -> None:
+    program = f"""
+import importlib, sys
+sys.path[:0] = {[str(ROOT), str(ROOT / "cli")]!r}
+seen = []
+def watch(event, arguments):
+    if event == "open" and not str(arguments[0]).endswith((".py", ".pyc")):
+        if "__pycache__" not in str(arguments[0]):
+            seen.append(f"open {{arguments[0]}}")
+    elif event.startswith(("socket.", "subprocess.", "os.system")):
+        seen.append(event)
+import typing_extensions
+sys.addaudithook(watch)
+for name in {modules_of(LIBRARY)!r}:
+    importlib.import_module(name)
+print(*seen, sep="\\n")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["", ""]
+
+
+@pytest.mark.parametrize("package", [LIBRARY, CLI], ids=["library", "cli"])
+def test_package_files_hold_no_logic(package: Path) -> None:
+    allowed = (ast.Import, ast.ImportFrom)
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in package.rglob("__init__.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if not isinstance(node, allowed)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        and not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", [LIBRARY, CLI], ids=["library", "cli"])
+def test_modules_are_named_after_what_they_hold(package: Path) -> None:
+    vague = re.compile(r"(^|_)(utils?|helpers?|managers?|misc|common)$")
+    named = {part for name in modules_of(package) for part in name.split(".")}
+    assert [name for name in sorted(named) if vague.search(name)] == []
+
+
+def test_the_data_folder_does_not_hide_the_package_of_the_same_name() -> None:
+    assert list((ROOT / "datasets").rglob("*.py")) == []
+    assert not (ROOT / "reports" / "__init__.py").exists()
+
+
+def test_no_conftest_puts_the_root_on_the_path() -> None:
+    assert not (ROOT / "conftest.py").exists()
+    assert not (ROOT / "tests" / "__init__.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "ignored"),
+    [
+        ("ragbench/reports/markdown.py", False),
+        ("reports/README.md", False),
+        ("reports/run/report.json", True),
+        ("ragbench/data/jsonl.py", False),
+        ("datasets/name/cases.jsonl", False),
+        (".venv/bin/python", True),
+    ],
+)
+def test_git_ignores_what_runs_write_and_nothing_of_the_project(path: str, ignored: bool) -> None:
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "check-ignore", "--quiet", "--no-index", path], check=False
+    )
+    assert done.returncode == (0 if ignored else 1)

@@ -1,0 +1,239 @@
+"""What is installed, what it needs, and that the project file tells the truth about both."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"ragbench": ROOT / "ragbench", "ragbench_cli": ROOT / "cli" / "ragbench_cli"}
+NOT_CODE = shutil.ignore_patterns("__pycache__", "*.egg-info")
+NOT_SOURCE = shutil.ignore_patterns(
+    ".*", "build", "dist", "datasets", "docs", "reports", "tests", "*.egg-info", "__pycache__"
+)
+
+
+def project() -> dict[str, Any]:
+    """The [project] table of pyproject.toml."""
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return table
+
+
+def distribution(requirement: str) -> str:
+    """The normalised name in a requirement such as ``"Ruff>=0.9"``."""
+    return canonicalize_name(Requirement(requirement).name)
+
+
+# --- wheel and sdist
+
+
+def build(kind: str, source: Path, target: Path) -> Path:
+    """Calls the build backend as an installer does, without the network."""
+    call = f"import setuptools.build_meta as b; print(b.build_{kind}({str(target)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", call],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return target / done.stdout.splitlines()[-1]
+
+
+def files_in_wheel(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if not name.endswith("/")}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout with things beside the packages that must not be installed."""
+    copy = tmp_path_factory.mktemp("source") / "checkout"
+
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        # Patterns would also match inside the packages: ragbench/reports is one.
+        return NOT_SOURCE(folder, names) if Path(folder) == ROOT else NOT_CODE(folder, names)
+
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    for stray in ("datasets/d/cases.py", "reports/run/cases.py", "tests/unit/test_x.py"):
+        (copy / stray).parent.mkdir(parents=True)
+        (copy / stray).write_text("", "utf-8")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", source, tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> None:
+    expected = {
+        f"{name}/{path.relative_to(folder).as_posix()}"
+        for name, folder in PACKAGES.items()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    installed = {name for name in files_in_wheel(wheel) if ".dist-info/" not in name}
+    assert installed == expected
+
+
+def test_wheel_marks_both_packages_as_typed(wheel: Path) -> None:
+    assert {f"{name}/py.typed" for name in PACKAGES} <= files_in_wheel(wheel)
+
+
+def test_wheel_carries_its_licence(wheel: Path) -> None:
+    licences = [PurePosixPath(name) for name in files_in_wheel(wheel) if "/licenses/" in name]
+    assert [path.name for path in licences] == ["LICENSE"]
+
+
+def test_wheel_of_the_sdist_is_the_wheel_of_the_checkout(
+    wheel: Path, source: Path, tmp_path: Path
+) -> None:
+    sdist = build("sdist", source, tmp_path)
+    shutil.unpack_archive(sdist, tmp_path, filter="data")
+    unpacked = tmp_path / sdist.name.removesuffix(".tar.gz")
+    assert files_in_wheel(build("wheel", unpacked, tmp_path)) == files_in_wheel(wheel)
+
+
+def test_version_is_written_down_once() -> None:
+    version = project()["version"]
+    copies = [
+        str(path.relative_to(ROOT))
+        for folder in PACKAGES.values()
+        for path in folder.rglob("*.py")
+        if re.search(rf"""["']{re.escape(version)}["']""", path.read_text("utf-8"))
+    ]
+    assert copies == []
+
+
+def test_command_points_at_a_function_that_exists() -> None:
+    module_name, _, function = project()["scripts"]["ragbench"].partition(":")
+    assert callable(getattr(pytest.importorskip(module_name), function))
+
+
+# --- requirements
+
+
+@cache
+def providers() -> dict[str, set[str]]:
+    """Import name to the distributions that bring it, of what is installed here."""
+    return {
+        module: {canonicalize_name(name) for name in names}
+        for module, names in importlib.metadata.packages_distributions().items()
+    }
+
+
+def third_party_imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+    """Top-level names that a module imports, and whether through ``require``."""
+    for node in running_nodes(tree):
+        match node:
+            case ast.Import(names=names):
+                found = [(alias.name, False) for alias in names]
+            case ast.ImportFrom(module=str(module)):
+                found = [(module, False)]
+            case ast.Call(func=ast.Name(id="require"), args=[ast.Constant(value=str(module))]):
+                found = [(module, True)]
+            case _:
+                continue
+        for name, late in found:
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names and top not in PACKAGES:
+                yield top, late
+
+
+def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below, without the branches that only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from running_nodes(node)
+
+
+def extras() -> dict[str, set[str]]:
+    return {
+        extra: {distribution(requirement) for requirement in requirements}
+        for extra, requirements in project()["optional-dependencies"].items()
+    }
+
+
+def imports_of_the_library() -> list[tuple[str, str, bool]]:
+    return [
+        (str(path.relative_to(ROOT)), name, late)
+        for folder in PACKAGES.values()
+        for path in sorted(folder.rglob("*.py"))
+        for name, late in third_party_imports(ast.parse(path.read_text("utf-8")))
+    ]
+
+
+def test_every_import_is_declared() -> None:
+    declared = {distribution(requirement) for requirement in project()["dependencies"]}
+    optional = set[str]().union(*(names for extra, names in extras().items() if extra != "dev"))
+    missing = [
+        f"{path} imports {name}"
+        for path, name, late in imports_of_the_library()
+        if not providers().get(name, {name}) & (declared | optional if late else declared)
+    ]
+    assert missing == [], "declare it in pyproject.toml; of an extra, import it through require()"
+
+
+def test_every_required_extra_brings_its_package() -> None:
+    calls = [
+        (module.value, extra.value)
+        for folder in PACKAGES.values()
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "require"
+        for module, extra in [(node.args[0], node.keywords[0].value)]
+        if isinstance(module, ast.Constant) and isinstance(extra, ast.Constant)
+    ]
+    wrong = [
+        (module, extra)
+        for module, extra in calls
+        if not providers().get(str(module).partition(".")[0], set())
+        & extras().get(str(extra), set())
+    ]
+    assert wrong == []
+
+
+def test_all_means_every_extra_but_the_development_tools() -> None:
+    listed = re.fullmatch(r"ragbench\[(.*)\]", project()["optional-dependencies"]["all"][0])
+    assert listed is not None
+    assert set(listed[1].split(",")) == extras().keys() - {"all", "dev"}
+
+
+def test_constraints_name_every_direct_requirement() -> None:
+    pinned = {
+        distribution(line)
+        for line in (ROOT / ".ci" / "constraints.txt").read_text("utf-8").splitlines()
+        if "==" in line
+    }
+    wanted = {distribution(requirement) for requirement in project()["dependencies"]}
+    wanted = wanted.union(*extras().values()) - {"ragbench"}
+    assert wanted - pinned == set(), "run: make lock"
+
+
+@pytest.mark.parametrize(
+    ("name", "works", "breaks"),
+    [("langchain-community", "0.4.1", "0.4.2"), ("instructor", "1.17.0", "1.3.2")],
+)
+def test_ragas_pins_keep_a_fresh_install_importable(name: str, works: str, breaks: str) -> None:
+    requirements = map(Requirement, project()["optional-dependencies"]["ragas"])
+    pin = next(requirement.specifier for requirement in requirements if requirement.name == name)
+    assert works in pin
+    assert breaks not in pin

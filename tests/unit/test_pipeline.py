@@ -1,0 +1,157 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.pipeline import BaselineRAG
+from ragbench.records.corpus import Document
+
+DOCUMENTS = [
+    Document(id="fr", text="Paris is the capital of France. It lies on the Seine.", title="France"),
+    Document(id="de", text="Berlin ist die Hauptstadt von Deutschland.", metadata={"year": 2023}),
+    Document(id="zh", text="北京是中国的首都。", title="中国"),
+]
+
+
+def test_retrieval_has_ids_scores_and_metadata() -> None:
+    result = BaselineRAG(DOCUMENTS).retrieve_with_metadata("capital of France")
+    assert result.context_ids == ["fr"]
+    assert result.contexts == [DOCUMENTS[0].text]
+    assert result.scores is not None
+    assert result.scores[0] > 0
+    assert result.context_metadata == [{"title": "France"}]
+    assert result.metadata == {"retriever": "bm25"}
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "answer"),
+    [
+        ("What is the capital of France?", "fr", "Paris is the capital of France."),
+        ("Was ist die Hauptstadt von Deutschland?", "de", DOCUMENTS[1].text),
+        ("中国的首都是哪里？", "zh", "北京是中国的首都。"),
+    ],
+)
+def test_it_answers_with_a_sentence_of_the_corpus(query: str, document: str, answer: str) -> None:
+    rag = BaselineRAG(DOCUMENTS)
+    found = rag.retrieve_with_metadata(query)
+    assert found.context_ids is not None
+    assert found.context_ids[0] == document
+    result = rag.generate_with_metadata(query, list(found.contexts))
+    assert result.response == answer
+    assert result.abstained is False
+
+
+@pytest.mark.parametrize("query", ["", "xqzzy wvvk", "?"])
+def test_gibberish_finds_nothing_and_is_not_answered(query: str) -> None:
+    rag = BaselineRAG(DOCUMENTS)
+    found = rag.retrieve_with_metadata(query)
+    assert list(found.contexts) == []
+    assert found.scores == []
+    assert rag.generate_with_metadata(query, []).abstained is True
+
+
+def test_an_empty_corpus_finds_nothing() -> None:
+    assert BaselineRAG([]).retrieve("anything") == []
+
+
+def test_top_k_of_the_call_comes_before_that_of_the_rag() -> None:
+    rag = BaselineRAG((Document(id=str(at), text="apple") for at in range(9)), top_k=4)
+    assert len(rag.retrieve("apple")) == 4
+    assert len(rag.retrieve("apple", top_k=7)) == 7
+    assert rag.config.top_k == 4
+
+
+@pytest.mark.parametrize("top_k", [0, -3])
+def test_top_k_below_one_is_refused(top_k: int) -> None:
+    with pytest.raises(ConfigError, match="top_k"):
+        BaselineRAG(DOCUMENTS, top_k=top_k)
+    with pytest.raises(ConfigError, match="top_k"):
+        BaselineRAG(DOCUMENTS).retrieve("capital", top_k=top_k)
+
+
+def test_repeated_ids_are_all_named() -> None:
+    documents = [Document(id=id_, text="x") for id_ in ("a", "b", "a", "c", "c")]
+    with pytest.raises(DataError) as caught:
+        BaselineRAG(documents)
+    assert [problem.field for problem in caught.value.problems] == ["id", "id"]
+    assert "'a'" in str(caught.value)
+    assert "'c'" in str(caught.value)
+
+
+def test_the_generators_settings_do_not_touch_retrieval() -> None:
+    plain, strict = BaselineRAG(DOCUMENTS), BaselineRAG(DOCUMENTS, threshold=0.9)
+    assert plain.stage_identity("retrieve") == strict.stage_identity("retrieve")
+    assert plain.stage_identity("generate") != strict.stage_identity("generate")
+
+
+def test_retrievals_settings_and_the_corpus_are_in_its_identity() -> None:
+    identity = BaselineRAG(DOCUMENTS).stage_identity("retrieve")
+    assert identity == BaselineRAG(list(DOCUMENTS)).stage_identity("retrieve")
+    others = [
+        BaselineRAG(DOCUMENTS, k1=2.0),
+        BaselineRAG(DOCUMENTS, b=0.5),
+        BaselineRAG(DOCUMENTS, title_weight=0),
+        BaselineRAG(DOCUMENTS, top_k=2),
+        BaselineRAG(DOCUMENTS[::-1]),
+        BaselineRAG(DOCUMENTS[:2]),
+        BaselineRAG([*DOCUMENTS[:2], Document(id="zh", text=DOCUMENTS[2].text)]),
+    ]
+    assert all(other.stage_identity("retrieve") != identity for other in others)
+    json.dumps(identity)
+
+
+def test_answers_of_another_process_are_the_same() -> None:
+    script = (
+        "from ragbench.pipeline import BaselineRAG\n"
+        "from ragbench.records.corpus import Document\n"
+        "rag = BaselineRAG(Document(id=str(i), text=f'red apple {i % 3}. Green pear {i}.')"
+        " for i in range(40))\n"
+        "found = rag.retrieve_with_metadata('red pear 7')\n"
+        "print(found, rag.generate_with_metadata('red pear 7', list(found.contexts)))\n"
+        "print(rag.stage_identity('retrieve'))\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_importing_it_loads_no_heavy_package() -> None:
+    script = (
+        "import sys, ragbench.pipeline\n"
+        "print([name for name in ('numpy', 'bm25s', 'scipy', 'Stemmer') if name in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_it_is_built_from_a_corpus_file(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.jsonl"
+    lines = [{"id": one.id, "text": one.text, "title": one.title or ""} for one in DOCUMENTS]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for source in (file, str(file)):
+        rag = BaselineRAG.from_corpus(source, top_k=1, threshold=0.5)
+        assert rag.retrieve("capital") == [DOCUMENTS[0].text]
+        assert rag.config.top_k == 1
+
+
+def test_a_corpus_with_problems_is_refused_with_their_place(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.jsonl"
+    file.write_text('{"id": "a", "text": "x"}\nnot json\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"corpus\.jsonl:2"):
+        BaselineRAG.from_corpus(file)

@@ -1,0 +1,56 @@
+"""Ragas reports each evaluation to its makers unless told not to; ragbench tells it not to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.ragas,
+    pytest.mark.skipif(
+        not (ROOT / "ragbench" / "extras_ragas.py").exists(), reason="ragas is not used"
+    ),
+]
+
+
+def run(program: str, *, home: Path, **settings: str) -> str:
+    """What a program prints in an environment of its own."""
+    environment = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "HOME": str(home), **settings},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_nothing_is_reported_and_nothing_written_to_the_home_folder(tmp_path: Path) -> None:
+    program = """
+from ragbench.extras_ragas import import_ragas
+import_ragas()
+from ragas._analytics import do_not_track
+print(do_not_track())
+"""
+    assert run(program, home=tmp_path) == "True"
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_user_who_turns_reporting_on_is_obeyed(tmp_path: Path) -> None:
+    # Ragas itself takes seconds to import and has no part in this.
+    program = """
+import os, types
+sys.modules["ragas"] = types.ModuleType("ragas")
+from ragbench.extras_ragas import import_ragas
+import_ragas()
+print(os.environ["RAGAS_DO_NOT_TRACK"])
+"""
+    assert run(program, home=tmp_path, RAGAS_DO_NOT_TRACK="false") == "false"

@@ -1,0 +1,59 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.text.sentences import split_sentences
+
+
+def sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n ", []),
+        ("One", ["One"]),
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ('"Why?" she asked. He left.', ['"Why?" she asked.', "He left."]),
+        ("Dr. Smith met J. R. Jones. They spoke.", ["Dr. Smith met J. R. Jones.", "They spoke."]),
+        ("The answer is no. Then No. 5 came.", ["The answer is no.", "Then No. 5 came."]),
+        ("It costs 3.50 now. Pay.", ["It costs 3.50 now.", "Pay."]),
+        ("He said e.g. Peter did. Yes.", ["He said e.g. Peter did.", "Yes."]),
+        ("Known.[12] New.", ["Known.[12]", "New."]),
+        ("Am 3. Oktober kam er. Gut.", ["Am 3. Oktober kam er.", "Gut."]),
+        ("Es gibt z. B. Haus und Hof. Gut.", ["Es gibt z. B. Haus und Hof.", "Gut."]),
+        ("He died in 1066. The end.", ["He died in 1066.", "The end."]),
+        (
+            "苹果是水果。香蕉也是！版本3.5好吗？好",
+            ["苹果是水果。", "香蕉也是！", "版本3.5好吗？", "好"],
+        ),
+        ("他说：“是的。”我走了。", ["他说：“是的。”", "我走了。"]),
+        ("Title\n\nText here", ["Title", "Text here"]),
+        ("- first\n- second\n1. Third", ["- first", "- second", "1. Third"]),
+        ("# Head\nBody", ["# Head", "Body"]),
+        ("Short line\nAnother one", ["Short line", "Another one"]),
+        ("a line that goes\non below", ["a line that goes\non below"]),
+        ("One.\r\nTwo.\r\n", ["One.", "Two."]),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def test_a_long_line_that_is_wrapped_before_a_name_stays_one_sentence() -> None:
+    text = "This line is as long as lines are when an editor has wrapped them before\nPeter came."
+    assert sentences(text) == [text]
+
+
+@given(st.text(alphabet=st.sampled_from('ab A1.!?。\n"-#)] zB')) | st.text())
+def test_spans_are_in_order_trimmed_and_leave_out_only_white_space(text: str) -> None:
+    spans = split_sentences(text)
+    end = 0
+    for span in spans:
+        assert end <= span.start < span.end
+        assert text[end : span.start].strip() == ""
+        assert text[span.start : span.end] == text[span.start : span.end].strip()
+        end = span.end
+    assert text[end:].strip() == ""

@@ -1,0 +1,48 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.text.tokens import normalise, tokenise
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", []),
+        ("  ...!?", []),
+        ("The cats' toys", ["the", "cat", "toy"]),
+        ("Straße STRASSE", ["strass", "strass"]),
+        ("ＡＢＣ １２", ["abc", "12"]),
+        ("l'été", ["l", "été"]),
+        ("e\u0301te\u0301", ["été"]),
+        ("mother-to-child", ["mother", "to", "child"]),
+        ("top_k", ["top", "k"]),
+        ("3.14 at 12:30, 2024-05-01.", ["3.14", "at", "12:30", "2024-05-01"]),
+        ("1,000 1,000,000 1,5", ["1000", "1000000", "1,5"]),
+        ("ERR-4021 v2.3.1 COVID-19", ["err-4021", "v2.3.1", "covid-19"]),
+        ("苹果是水果", ["苹果", "果是", "是水", "水果"]),
+        ("人 A 人", ["人", "a", "人"]),
+        ("2023年", ["2023", "年"]),
+        ("カタカナ", ["カタ", "タカ", "カナ"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("Größe", ["grösse"]),
+    ],
+)
+def test_tokens_by_script(text: str, tokens: list[str]) -> None:
+    assert tokenise(text) == tokens
+
+
+def test_english_endings_are_removed_so_that_forms_of_a_word_meet() -> None:
+    assert tokenise("founded founding founds") == ["found"] * 3
+
+
+@given(st.text())
+def test_letters_and_digits_always_give_tokens_without_white_space(text: str) -> None:
+    tokens = tokenise(text)
+    assert all(token and not any(map(str.isspace, token)) for token in tokens)
+    assert tokens or not any(map(str.isalnum, normalise(text)))
+
+
+@given(st.lists(st.sampled_from(["apple", "pear", "ERR-1", "苹果", "été", "3.5"])))
+def test_words_between_spaces_are_tokenised_one_by_one(words: list[str]) -> None:
+    assert tokenise(" ".join(words)) == [token for word in words for token in tokenise(word)]
