@@ -26,8 +26,9 @@ _OPTIONS = (
 
 def digest(parts: Iterable[bytes]) -> bytes:
     """Digest of several byte strings; where one ends and the next begins matters."""
-    framed = b"".join([b"%d:%b" % (len(part), part) for part in parts])
-    return blake2b(framed, digest_size=SIZE).digest()
+    known = tuple(parts)
+    sizes = [len(part).to_bytes(8, "big") for part in known]
+    return blake2b(b"".join([*sizes, *known]), digest_size=SIZE).digest()
 
 
 def text_digest(text: str) -> bytes:
