@@ -95,6 +95,7 @@ def _row(case: TracedCase) -> CaseRow:
     ids = None if result is None or result.context_ids is None else tuple(result.context_ids)
     return CaseRow(
         id=trace.case.id,
+        fingerprint=case.fingerprint.hex(),
         query=trace.case.query,
         reference=trace.case.reference,
         reference_ids=trace.case.reference_context_ids,

@@ -37,6 +37,8 @@ class TracedCase(NamedTuple):
     trace: Trace
     cells: tuple[Cell | None, ...]
     """A cell a metric; None where it has not been computed yet."""
+    fingerprint: bytes
+    """Digest of the case: its id and everything that is known of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class StoredTraces:
                 cells.get((stored.number, column.identity, keys[column.reads_answer]))
                 for column in columns
             ]
-            yield TracedCase(turn.trace, tuple(found))
+            yield TracedCase(turn.trace, tuple(found), stored.digest)
 
     @cached_property
     def _identities(self) -> dict[str, bytes]:
