@@ -26,7 +26,7 @@ from ragbench.runs.codec import (
     encode_case,
     encode_failure,
 )
-from ragbench.runs.fingerprint import SIZE, digest
+from ragbench.runs.fingerprint import SIZE, digest, fixed_digest
 from ragbench.runs.journal_file import connect, transaction
 
 __all__ = ["Journal", "StoredCase", "StoredOutcome", "output_digest"]
@@ -64,7 +64,7 @@ class StoredOutcome(NamedTuple):
 
 def output_digest(status: Status, texts: bytes, body: bytes) -> bytes:
     """Digest of what a stage gave: equal outputs need no work downstream."""
-    return digest((status.value.encode(), texts, body))
+    return fixed_digest(b"%d %b %b " % (len(texts), texts, status.value.encode()), body)
 
 
 class Journal:
