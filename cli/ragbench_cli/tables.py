@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ragbench.records.reports import Report
+    from ragbench.records.reports import FailureGroup, Report
     from ragbench.records.summaries import Summary
 
 __all__ = ["print_report"]
 
 _KINDS = 8
-"""How many kinds of failure are spelled out."""
+"""How many types of error are spelled out."""
+
+_LONGEST = 200
+"""Letters of an error's message that are shown; report.json has the rest."""
 
 
 def print_report(report: Report) -> None:
@@ -116,15 +119,24 @@ def _unmeasured(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
 
 
 def _failures(report: Report) -> Iterator[tuple[str, str]]:
-    for group in report.failures[:_KINDS]:
-        message = " ".join(f"{group.type}: {group.message}".split())
-        cut = f"{message[:200]} ..." if len(message) > 200 else message
-        examples = ", ".join(group.examples[:3])
-        yield f"{group.stage}, {_cases(group.count)}: {cut} (for example {examples})", "red"
-    rest = report.failures[_KINDS:]
-    if rest:
-        count = sum(group.count for group in rest)
-        yield f"{len(rest):,} more kinds, {_cases(count)}: see report.json", "red"
+    """A line for each type of error at each stage; the message of the most frequent kind."""
+    kinds: dict[tuple[str, str], list[FailureGroup]] = {}
+    for group in report.failures:
+        kinds.setdefault((group.stage, group.type), []).append(group)
+    for (stage, error), groups in list(kinds.items())[:_KINDS]:
+        count = sum(group.count for group in groups)
+        message = _cut(f"{error}: {groups[0].message}")
+        others = f", {len(groups) - 1:,} more messages" if len(groups) > 1 else ""
+        examples = [example for group in groups for example in group.examples][:3]
+        text = f"{stage}, {_cases(count)}: {message} (as in {', '.join(examples)}{others})"
+        yield text, "red"
+    if len(kinds) > _KINDS:
+        yield f"and {len(kinds) - _KINDS:,} more types of error: see report.json", "red"
+
+
+def _cut(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def _latencies(report: Report) -> Table:
