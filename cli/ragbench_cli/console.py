@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
-    from ragbench.evaluation.evaluate import Advance
-
-__all__ = ["data_console", "print_json", "progress", "say", "stop_on_signal"]
+__all__ = ["data_console", "print_file", "print_json", "say", "stdout_for_data", "stop_on_signal"]
 
 
 def say(text: str) -> None:
@@ -30,16 +29,39 @@ def print_json(value: object) -> None:
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    sys.stdout.write(orjson.dumps(value, option=options).decode())
+    _write(orjson.dumps(value, option=options))
+
+
+def print_file(path: Path) -> None:
+    """Prints a UTF-8 file as the command's output."""
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            _write(block)
+
+
+def _write(block: bytes) -> None:
+    """JSON is UTF-8 by definition, whatever the locale says."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(block)
+    sys.stdout.buffer.flush()
 
 
 def data_console() -> Console:
-    """A rich console on standard output; plain and wide when that is no terminal."""
+    """A rich console on standard output; plain when that is no terminal."""
+    import shutil
+
     from rich.console import Console
 
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=120, no_color=True)
+    width = None if sys.stdout.isatty() else shutil.get_terminal_size((100, 24)).columns
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
+
+
+@contextmanager
+def stdout_for_data() -> Generator[None]:
+    """Sends what a user's code prints to standard error: standard output is the command's own."""
+    errors: TextIO = sys.stderr
+    with contextlib.redirect_stdout(errors):
+        yield
 
 
 @contextmanager
@@ -58,7 +80,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         if requested:
             raise KeyboardInterrupt
         requested = True
-        say("Stopping: finishing the calls in flight. Once more to stop at once.")
+        say("Stopping when the calls in flight have finished. Once more stops at once.")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -68,68 +90,3 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def progress(*, shown: bool) -> Generator[Advance | None]:
-    """A progress bar a stage on standard error, with rate, failures and time left.
-
-    Args:
-        shown: False draws nothing; so does a standard error that is no terminal.
-
-    Yields:
-        What the evaluation tells its progress to; None when nothing is drawn.
-    """
-    if not shown or not sys.stderr.isatty():
-        yield None
-        return
-    with _bars() as bars:
-        yield _Bars(bars).advance
-
-
-def _bars() -> Progress:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description:<9}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-    )
-
-
-class _Bars:
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-        self._failed: dict[str, int] = {}
-        self._reused: dict[str, int] = {}
-
-    def advance(self, stage: str, total: int, done: int, failed: int, reused: int) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = self._bars.add_task(stage, total=total, rate="", note="")
-        self._failed[stage] = self._failed.get(stage, 0) + failed
-        self._reused[stage] = self._reused.get(stage, 0) + reused
-        fields: dict[str, Any] = {"note": self._note(stage)}
-        task = self._bars.tasks[self._tasks[stage]]
-        if task.speed:
-            fields["rate"] = f"{task.speed:,.1f}/s"
-        self._bars.update(self._tasks[stage], advance=done, **fields)
-
-    def _note(self, stage: str) -> str:
-        notes: list[str] = []
-        if self._reused[stage]:
-            notes.append(f"{self._reused[stage]:,} from the journal")
-        if self._failed[stage]:
-            notes.append(f"[red]{self._failed[stage]:,} failed")
-        return ", ".join(notes)

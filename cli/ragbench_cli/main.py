@@ -2,56 +2,93 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from ragbench.errors import InterruptedRunError, RagbenchError
 from ragbench_cli import console
 from ragbench_cli.commands import doctor, evaluate, export, report, show
 from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.invocation import Invocation
 
 __all__ = ["app", "main", "run"]
 
 # Plain help: rich's takes twice as long to come up.
 app = typer.Typer(
     name="ragbench",
-    help="Tells the truth about a RAG system: what it retrieves, what it answers, what changed.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 the judged thing failed, 2 cannot run, 3 cannot tell, "
-    "130 interrupted (the same command continues).",
 )
-app.command("eval")(evaluate.command)
-app.command("report")(report.command)
-app.command("export")(export.command)
+for _name, _command in (
+    ("eval", evaluate.command),
+    ("report", report.command),
+    ("export", export.command),
+    ("doctor", doctor.command),
+):
+    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
+    app.command(_name, context_settings=_settings)(_command)
 app.add_typer(show.app, name="show")
-app.command("doctor")(doctor.command)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        typer.echo(f"ragbench {version('ragbench')}")
+        try:
+            typer.echo(f"ragbench {version('ragbench')}")
+        except PackageNotFoundError:
+            typer.echo("ragbench (run from its source, not installed)")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
+    context: typer.Context,
+    traceback: Annotated[
+        bool,
+        typer.Option(
+            "--traceback",
+            envvar="RAGBENCH_TRACEBACK",
+            show_envvar=False,
+            help="Show where in the code an error came from.",
+        ),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:
-    """Options of the program itself."""
+    """Evaluate a RAG system: what it retrieves, what it answers, what that is worth.
+
+    \b
+    Examples:
+      ragbench eval datasets/pellorin
+      ragbench eval cases.jsonl --rag my_module:MyRAG --out run
+      ragbench report run
+
+    Each option is an environment variable too: --batch-size of eval is RAGBENCH_EVAL_BATCH_SIZE.
+
+    \b
+    Exit codes:
+      0    done
+      1    done, and what was judged failed
+      2    cannot run: bad usage, bad input, something missing, or a bug
+      3    done, and cannot tell
+      130  interrupted; the same command continues
+    """
+    if isinstance(context.obj, Invocation):
+        context.obj.traceback = traceback
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -63,30 +100,76 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         The exit code; see `ExitCode`.
     """
+    invocation = Invocation(arguments=tuple(arguments))
     try:
-        code = app(list(arguments), prog_name="ragbench", standalone_mode=False)
-        return int(code or ExitCode.PASSED)
-    except typer.TyperException as error:
-        show: Callable[[], None] | None = getattr(error, "show", None)
-        show() if show is not None else console.say(str(error))
-        return ExitCode.CANNOT_RUN
-    except (InterruptedRunError, KeyboardInterrupt) as error:
-        typer.echo(f"Interrupted: {error}" if str(error) else "Interrupted.", err=True)
-        return ExitCode.INTERRUPTED
-    except RagbenchError as error:
-        typer.echo(f"Error: {error}", err=True)
-        return ExitCode.CANNOT_RUN
-    except BrokenPipeError:  # the reader of our output went away: nothing to tell anyone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.CANNOT_RUN
-    except Exception:  # noqa: BLE001  # exit code 1 would mean that the judged thing failed
-        import traceback
+        code = app(list(arguments), prog_name="ragbench", standalone_mode=False, obj=invocation)
+        sys.stdout.flush()
+    except BaseException as error:  # noqa: BLE001  # exit code 1 would mean a failed judgement
+        return _code_of(error, invocation)
+    if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
+        console.say("Interrupted.")
+    return int(code or ExitCode.PASSED)
 
-        traceback.print_exc()
-        typer.echo("This is a bug in ragbench. Please report it with the lines above.", err=True)
+
+def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
+    """Tells the user what went wrong, in one line where the user can mend it."""
+    from ragbench.errors import InterruptedRunError, RagbenchError
+
+    if isinstance(error, BrokenPipeError):  # the reader of our output went away: nobody to tell
+        _leave_stdout()
         return ExitCode.CANNOT_RUN
+    if isinstance(error, SystemExit):
+        return ExitCode.CANNOT_RUN if error.code else ExitCode.PASSED
+    if isinstance(error, (KeyboardInterrupt, InterruptedRunError, typer.Abort)):
+        console.say(f"Interrupted: {error}" if str(error) else "Interrupted.")
+        return ExitCode.INTERRUPTED
+    if isinstance(error, typer.TyperException):
+        _show_usage(error)
+        return ExitCode.CANNOT_RUN
+    if isinstance(error, (RagbenchError, OSError)):
+        if invocation.traceback:
+            _print_traceback(error)
+        console.say(f"Error: {_told(error)}")
+        if error.__cause__ is not None and not invocation.traceback:
+            console.say("Where it came from: ragbench --traceback ...")
+        return ExitCode.CANNOT_RUN
+    _print_traceback(error)
+    console.say("This is a bug in ragbench. Please report it with the lines above.")
+    return ExitCode.CANNOT_RUN
+
+
+def _show_usage(error: typer.TyperException) -> None:
+    show = getattr(error, "show", None)
+    if callable(show):
+        show()
+    else:
+        console.say(f"Error: {error}")
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _print_traceback(error: BaseException) -> None:
+    import traceback
+
+    console.say("".join(traceback.format_exception(error)).rstrip())
+
+
+def _leave_stdout() -> None:
+    """Keeps the interpreter from flushing into the closed pipe when it ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except io.UnsupportedOperation:  # it is no file
+        return
 
 
 def run() -> None:
     """Entry point of the installed command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter is no error
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))

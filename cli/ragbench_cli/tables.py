@@ -2,105 +2,191 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from ragbench.records.reports import Report
     from ragbench.records.summaries import Summary
 
 __all__ = ["print_report"]
 
+_KINDS = 8
+"""How many kinds of failure are spelled out."""
+
 
 def print_report(report: Report) -> None:
-    """Prints a report's tables to standard output."""
+    """Prints a report to standard output."""
     console = data_console()
-    dataset, rag = report.manifest["dataset"], report.manifest["rag"]
-    console.print(f"[bold]{dataset['name']}[/]: {dataset['cases']:,} cases, {rag['name']}")
-    for table in _tables(report):
-        console.print(table)
-    for note in report.notes:
-        console.print(f"Note: {note}", style="yellow")
+    for block in _blocks(report, console.width):
+        _print(console, block)
 
 
-def _tables(report: Report) -> list[RenderableType]:
-    tables: list[RenderableType] = [_metrics(report)]
-    if report.failures:
-        tables.append(_failures(report))
+def _print(console: Console, block: RenderableType) -> None:
+    """Prints without the spaces that rich pads lines with."""
+    with console.capture() as captured:
+        console.print(block)
+    for line in captured.get().splitlines():
+        console.file.write(f"{line.rstrip()}\n")
+
+
+def _blocks(report: Report, width: int) -> Iterator[RenderableType]:
+    yield from _head(report)
+    shown = [summary for summary in report.summaries if not _is_latency(summary)]
+    measured = [summary for summary in shown if summary.measured]
+    if measured:
+        yield ""
+        yield _metrics(measured, width)
+    yield from _paragraph("not measured", _unmeasured(shown))
+    yield from _paragraph("failed", _failures(report))
     if report.latencies:
-        tables.append(_latencies(report))
-    return tables
+        yield ""
+        yield _latencies(report)
+    yield from _paragraph("notes", ((note, "") for note in report.notes))
 
 
-def _metrics(report: Report) -> Table:
-    table = _table(
-        "metric", "", "score", "95% interval", "n of N", "abstained", "skipped", "failed"
-    )
-    group = ""
-    for summary in report.summaries:
-        definition = summary.metric.definition
-        if definition.group.value != group and group:
-            table.add_section()
-        group = definition.group.value
-        table.add_row(
-            summary.metric.name,
-            group,
-            _number(summary.score),
-            _interval(summary),
-            f"{summary.measured:,} of {summary.total:,}",
-            _count(summary.abstained),
-            _count(summary.skipped),
-            _count(summary.failed, "red"),
+def _head(report: Report) -> Iterator[RenderableType]:
+    dataset, rag = report.manifest["dataset"], report.manifest["rag"]
+    cases = f"{dataset['cases']:,} cases" if dataset["cases"] != 1 else "1 case"
+    yield _text((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
+    for stage in report.stages:
+        done = "answered" if stage.stage == "generate" else "done"
+        counts = (
+            (stage.measured, done, ""),
+            (stage.abstained, "abstained", ""),
+            (stage.skipped, "skipped", ""),
+            (stage.failed, "failed", "red"),
+        )
+        told = [(f"{count:,} {word}", style) for count, word, style in counts if count]
+        yield _text(f"{stage.stage:<10}", *_joined(told))
+
+
+def _metrics(summaries: Sequence[Summary], width: int) -> Table:
+    """The metrics that have a figure, a section a group; columns without a count are left out."""
+    counts = [
+        name
+        for name in ("abstained", "skipped", "failed")
+        if any(getattr(s, name) for s in summaries)
+    ]
+    total = summaries[0].total
+    table = _table("metric", "score", "95% interval", f"n of {total:,}", *counts, width=width)
+    groups = dict.fromkeys(summary.metric.definition.group for summary in summaries)
+    for group in groups:
+        table.add_row(_text((group.value, "dim")))
+        for summary in summaries:
+            if summary.metric.definition.group is group:
+                table.add_row(*_row(summary, counts))
+    return table
+
+
+def _row(summary: Summary, counts: Sequence[str]) -> Iterator[Text]:
+    unit = summary.metric.definition.unit
+    yield _text(f"  {summary.metric.name}")
+    yield _text((_number(summary.score, unit), "bold"))
+    interval = summary.interval
+    ends = () if interval is None else (interval.low, interval.high)
+    yield _text(" .. ".join(_number(end, unit) for end in ends) or "-")
+    yield _text(f"{summary.measured:,}")
+    for name in counts:
+        count: int = getattr(summary, name)
+        yield _text((f"{count:,}", "red" if name == "failed" else "")) if count else _text("-")
+
+
+def _is_latency(summary: Summary) -> bool:
+    """Whether the table of times says it already."""
+    definition = summary.metric.definition
+    return definition.unit == "s" and not definition.deterministic
+
+
+def _unmeasured(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
+    """Metrics without a single figure, those with the same main reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for summary in summaries:
+        if not summary.measured:
+            reason = summary.reasons[0][0] if summary.reasons else "no case"
+            by_reason.setdefault(reason, []).append(summary.metric.name)
+    for reason, names in by_reason.items():
+        yield f"{', '.join(names)}: {reason}", ""
+
+
+def _failures(report: Report) -> Iterator[tuple[str, str]]:
+    for group in report.failures[:_KINDS]:
+        message = " ".join(f"{group.type}: {group.message}".split())
+        cut = f"{message[:200]} ..." if len(message) > 200 else message
+        examples = ", ".join(group.examples[:3])
+        yield f"{group.stage}, {_cases(group.count)}: {cut} (for example {examples})", "red"
+    rest = report.failures[_KINDS:]
+    if rest:
+        count = sum(group.count for group in rest)
+        yield f"{len(rest):,} more kinds, {_cases(count)}: see report.json", "red"
+
+
+def _latencies(report: Report) -> Table:
+    table = _table("time a case", "n", "mean", "p50", "p95", "longest")
+    for latency in report.latencies:
+        times = (latency.mean, latency.p50, latency.p95, latency.longest)
+        row = (f"  {latency.stage}", f"{latency.count:,}", *map(_seconds, times))
+        table.add_row(*(_text(cell) for cell in row))
+    return table
+
+
+def _paragraph(title: str, lines: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
+    """A title and lines that hang below it, in a style each; nothing when there are no lines."""
+    from rich.padding import Padding
+
+    for position, (line, style) in enumerate(lines):
+        if position == 0:
+            yield ""
+            yield _text((title, "dim"))
+        yield Padding(_text((line, style)), (0, 0, 0, 2))
+
+
+def _table(*columns: str, width: int | None = None) -> Table:
+    from rich.table import Table
+
+    gap = 2 if width is None or width >= 88 else 1
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+    for position, column in enumerate(columns):
+        is_first = position == 0
+        table.add_column(
+            column,
+            justify="left" if is_first else "right",
+            no_wrap=not is_first,
+            overflow="fold",
         )
     return table
 
 
-def _failures(report: Report) -> Table:
-    table = _table("failed in", "error", "cases", "for example")
-    for group in report.failures[:10]:
-        message = " ".join(f"{group.type}: {group.message}".split())
-        table.add_row(group.stage, message[:200], f"{group.count:,}", ", ".join(group.examples[:2]))
-    if len(report.failures) > 10:
-        table.add_row("", f"... and {len(report.failures) - 10} more kinds", "", "")
-    return table
+def _text(*parts: str | tuple[str, str]) -> Text:
+    """A text that is never read as markup: names and messages are the user's."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
 
 
-def _latencies(report: Report) -> Table:
-    table = _table("stage", "calls", "mean", "p50", "p95", "longest")
-    for latency in report.latencies:
-        times = (latency.mean, latency.p50, latency.p95, latency.longest)
-        table.add_row(latency.stage, f"{latency.count:,}", *(_seconds(time) for time in times))
-    return table
+def _joined(parts: Sequence[tuple[str, str]]) -> Iterator[str | tuple[str, str]]:
+    for position, part in enumerate(parts):
+        if position:
+            yield ", "
+        yield part
 
 
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for position, column in enumerate(columns):
-        is_text = column in ("", "error", "for example") or position == 0
-        table.add_column(column, justify="left" if is_text else "right")
-    return table
+def _cases(count: int) -> str:
+    return f"{count:,} case" if count == 1 else f"{count:,} cases"
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _interval(summary: Summary) -> str:
-    if summary.interval is None:
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
         return "-"
-    return f"{summary.interval.low:.3f} .. {summary.interval.high:.3f}"
-
-
-def _count(count: int, style: str = "") -> str:
-    text = f"{count:,}" if count else "-"
-    return f"[{style}]{text}[/]" if style and count else text
+    if unit == "s":
+        return _seconds(value)
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 def _seconds(value: float) -> str:

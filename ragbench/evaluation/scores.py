@@ -17,7 +17,15 @@ from ragbench.scoring.plan import Plan
 
 __all__ = ["Column", "Scoring", "Turn", "cell_keys"]
 
-_GENERATED = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
+_GENERATED = frozenset(
+    {
+        Need.RESPONSE,
+        Need.MULTI_RESPONSES,
+        Need.CONFIDENCE,
+        Need.TOKENS,
+        Need.GENERATION_LATENCY,
+    }
+)
 
 
 class Turn(NamedTuple):

@@ -148,6 +148,10 @@ def third_party_imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
                 found = [(module, False)]
             case ast.Call(func=ast.Name(id="require"), args=[ast.Constant(value=str(module))]):
                 found = [(module, True)]
+            case ast.Call(
+                func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module))]
+            ):
+                found = [(module, False)]
             case _:
                 continue
         for name, late in found:

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -137,3 +138,20 @@ def test_importing_it_loads_no_heavy_package() -> None:
         text=True,
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_it_is_built_from_a_corpus_file(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.jsonl"
+    lines = [{"id": one.id, "text": one.text, "title": one.title or ""} for one in DOCUMENTS]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    for source in (file, str(file)):
+        rag = BaselineRAG.from_corpus(source, top_k=1, threshold=0.5)
+        assert rag.retrieve("capital") == [DOCUMENTS[0].text]
+        assert rag.config.top_k == 1
+
+
+def test_a_corpus_with_problems_is_refused_with_their_place(tmp_path: Path) -> None:
+    file = tmp_path / "corpus.jsonl"
+    file.write_text('{"id": "a", "text": "x"}\nnot json\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"corpus\.jsonl:2"):
+        BaselineRAG.from_corpus(file)

@@ -8,31 +8,45 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, RunArgument
+from ragbench_cli.options import JsonOption, RunArgument, option
 
 __all__ = ["command"]
+
+
+def _names(typed: str) -> list[str]:
+    from ragbench.prepare.export.registry import EXPORTS
+
+    return [name for name in EXPORTS.targets() if name.startswith(typed)]
 
 
 def command(
     run: RunArgument,
     to: Annotated[
-        str, typer.Option(help="Format: ragas, jsonl, trec, csv, parquet or hf.")
+        str,
+        option(
+            help="Format: ragas, jsonl, trec, csv, parquet or hf. See: ragbench show exports.",
+            metavar="FORMAT",
+            show_default=True,
+            complete=_names,
+        ),
     ] = "ragas",
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
             "-o",
             help="File or folder to write. By default in the run's folder.",
-            show_default=False,
+            metavar="PATH",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Export a stored run: as RAGAS samples, JSON Lines, TREC run and qrels, CSV, Parquet ...
+    """Write a stored run in another tool's format.
 
-    Examples:
+    Standard output names the files that were written.
+
     \b
+    Examples:
       ragbench export reports/pellorin-baseline-1a2b3c4d --to ragas -o samples.jsonl
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
@@ -40,8 +54,17 @@ def command(
 
     done = export_run(run, to, out)
     if json:
-        console.print_json({"written": done.written, "paths": [str(path) for path in done.paths]})
+        console.print_json(
+            {
+                "format": to,
+                "paths": [str(path) for path in done.paths],
+                "written": done.written,
+                "left_out": dict(done.left_out),
+            }
+        )
         return
     for path in done.paths:
         typer.echo(path)
-    console.say(f"{done.written:,} cases")
+    console.say(f"{done.written:,} cases written")
+    for reason, count in done.left_out.items():
+        console.say(f"{count:,} left out: {reason}")

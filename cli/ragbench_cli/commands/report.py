@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-
+from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument
 
 __all__ = ["command"]
 
 
 def command(run: RunArgument, json: JsonOption = False) -> None:
-    """Render a stored run again, without computing anything anew.
+    """Print the report of a stored run.
 
-    Writes report.json, report.md, cases.csv and timings.json into the run's folder.
+    Nothing is computed anew. report.json, report.md, cases.csv and timings.json are written into
+    the run's folder again.
 
-    Example:
     \b
+    Example:
       ragbench report reports/pellorin-baseline-1a2b3c4d
     """
     from ragbench.evaluation.report import report_of
@@ -25,6 +25,6 @@ def command(run: RunArgument, json: JsonOption = False) -> None:
     report = report_of(run)
     write_reports(report, run)
     if json:
-        sys.stdout.write((run / "report.json").read_text(encoding="utf-8"))
+        console.print_file(run / "report.json")
     else:
         print_report(report)

@@ -2,50 +2,135 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption
+from ragbench_cli.options import JsonOption, argument
 
 if TYPE_CHECKING:
-    from ragbench.records.metrics import MetricDefinition
+    from ragbench.records.metrics import MetricDefinition, Parameter
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List what there is to choose from.", no_args_is_help=True, rich_markup_mode=None
+    help="List metrics, formats and exports.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @app.command("metrics")
 def metrics(json: JsonOption = False) -> None:
-    """List the metrics: what each measures, what it needs, which way is better.
+    """List the metrics.
 
-    Example:
+    A name is written with a cutoff where it says @k, and with parameters in parentheses where it
+    has some: recall@5, nDCG@10, recall(rel=2)@5, rouge(variant=rouge1).
+
     \b
+    Examples:
+      ragbench show metrics
       ragbench show metrics --json
     """
     from ragbench.scoring.registry import definitions
+    from ragbench_cli.columns import entry
 
     known = definitions()
     if json:
         console.print_json([_metric(definition) for definition in known])
         return
-    group = ""
-    for definition in known:
-        if definition.group.value != group:
-            group = definition.group.value
-            typer.echo(f"{group}")
-        extra = f" [extra: {definition.extra}]" if definition.extra else ""
-        typer.echo(f"  {_spelling(definition):<42} {definition.summary}{extra}")
+    for group in dict.fromkeys(definition.group for definition in known):
+        typer.echo(group.value)
+        for definition in known:
+            if definition.group is group:
+                typer.echo(entry(_spelling(definition), _summary(definition)))
+
+
+def _names(typed: str) -> list[str]:
+    from ragbench.scoring.registry import definitions
+
+    return [item.name for item in definitions() if item.name.lower().startswith(typed.lower())]
+
+
+@app.command("metric")
+def metric(
+    name: Annotated[
+        str,
+        argument(metavar="NAME", help="A metric, such as nDCG or nDCG@10.", complete=_names),
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Explain one metric.
+
+    \b
+    Example:
+      ragbench show metric nDCG
+    """
+    from ragbench.scoring.grammar import read_spelling
+    from ragbench.scoring.registry import find_definition
+    from ragbench_cli.columns import entry
+
+    definition = find_definition(read_spelling(name).name)
+    if json:
+        console.print_json(_metric(definition))
+        return
+    typer.echo(f"{_spelling(definition)}: {definition.summary}")
+    for label, text in _facts(definition):
+        typer.echo(entry(label, text))
 
 
 def _spelling(definition: MetricDefinition) -> str:
-    listed = ", ".join(f"{item.name}={item.default}" for item in definition.parameters)
-    cutoff = {"required": "@k", "optional": "[@k]", "none": ""}[definition.cutoff]
-    return f"{definition.name}{f'({listed})' if listed else ''}{cutoff}"
+    """The name with its cutoff."""
+    return definition.name + {"required": "@k", "optional": "[@k]", "none": ""}[definition.cutoff]
+
+
+def _summary(definition: MetricDefinition) -> str:
+    """What it measures, which way is better unless up, its parameters, the extra that it needs."""
+    from ragbench.records.metrics import Direction
+
+    notes: list[str] = []
+    if definition.direction is not Direction.HIGHER:
+        notes.append(_better(definition))
+    notes.extend(_default(item) for item in definition.parameters)
+    if definition.extra:
+        notes.append(f"extra {definition.extra}")
+    return f"{definition.summary} [{', '.join(notes)}]" if notes else definition.summary
+
+
+def _better(definition: MetricDefinition) -> str:
+    return {
+        "higher": "higher is better",
+        "lower": "lower is better",
+        "neither": "neither way is better",
+    }[definition.direction.value]
+
+
+def _default(parameter: Parameter) -> str:
+    return f"{parameter.name}={_value(parameter.default)}"
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
+    high = "" if definition.high is None else f" to {definition.high:g}"
+    low = f"{definition.low:g}" if high else f"{definition.low:g} or more"
+    unit = f" {definition.unit}" if definition.unit else ""
+    facts = [
+        ("group", definition.group.value),
+        ("range", f"{low}{high}{unit}, {_better(definition)}"),
+        ("reads", ", ".join(sorted(need.value for need in definition.needs)) or "nothing"),
+    ]
+    if definition.abstains:
+        facts.append(("declined", "a declined answer gives no score: it counts as abstained"))
+    for item in definition.parameters:
+        choices = f" One of {', '.join(map(_value, item.choices))}." if item.choices else ""
+        facts.append((_default(item), f"{item.summary.rstrip('.')}.{choices}"))
+    if definition.aliases:
+        facts.append(("also", ", ".join(definition.aliases)))
+    if definition.extra:
+        facts.append(("needs", f"pip install 'ragbench[{definition.extra}]'"))
+    return [*facts, ("source", definition.citation)]
 
 
 def _metric(definition: MetricDefinition) -> dict[str, Any]:
@@ -57,17 +142,20 @@ def _metric(definition: MetricDefinition) -> dict[str, Any]:
         "direction": definition.direction,
         "low": definition.low,
         "high": definition.high,
+        "unit": definition.unit,
         "cutoff": definition.cutoff,
         "parameters": [
             {
                 "name": item.name,
                 "default": item.default,
                 "choices": list(item.choices),
+                "low": item.low,
                 "summary": item.summary,
             }
             for item in definition.parameters
         ],
         "abstains": definition.abstains,
+        "deterministic": definition.deterministic,
         "cost": definition.cost,
         "extra": definition.extra,
         "version": definition.version,
@@ -80,34 +168,48 @@ def _metric(definition: MetricDefinition) -> dict[str, Any]:
 def formats(json: JsonOption = False) -> None:
     """List the formats that datasets are read from.
 
-    Example:
     \b
+    Example:
       ragbench show formats
     """
     from ragbench.data.formats import FORMATS
+    from ragbench_cli.columns import entry
 
     if json:
         console.print_json(FORMATS)
         return
     for known in FORMATS:
-        extra = f" [extra: {known.extra}]" if known.extra else ""
-        typer.echo(f"{known.name:<10} {known.summary}{extra}")
-        typer.echo(f"{'':<10} {' and '.join(known.reads)}, for example {known.example}")
+        extra = f" [extra {known.extra}]" if known.extra else ""
+        reads = " and ".join(known.reads)
+        typer.echo(entry(known.name, f"{known.summary} {reads.capitalize()}.{extra}", width=10))
+        typer.echo(entry("", f"for example {known.example}", width=10))
 
 
 @app.command("exports")
 def exports(json: JsonOption = False) -> None:
-    """List the formats that a run can be exported to.
+    """List the formats that a run is exported to.
 
-    Example:
     \b
+    Example:
       ragbench show exports
     """
     from ragbench.prepare.export.registry import EXPORTS
+    from ragbench_cli.columns import entry
 
-    names = list(EXPORTS.targets())
+    known = [{"name": name, "summary": _first_line(name)} for name in EXPORTS.targets()]
     if json:
-        console.print_json(names)
+        console.print_json(known)
         return
-    for name in names:
-        typer.echo(name)
+    for export in known:
+        typer.echo(entry(export["name"], export["summary"], width=10))
+
+
+def _first_line(name: str) -> str:
+    """What an export's module says of itself, in its first sentence."""
+    import inspect
+    import re
+
+    from ragbench.prepare.export.registry import EXPORTS
+
+    text = inspect.getdoc(inspect.getmodule(EXPORTS.load(name))) or ""
+    return re.sub(r"``([^`]*)``", r"\1", " ".join(text.partition("\n\n")[0].split()))

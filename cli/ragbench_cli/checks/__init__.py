@@ -1,0 +1,1 @@
+"""What ``ragbench doctor`` looks at."""
