@@ -112,6 +112,10 @@ def _row(case: TracedCase) -> CaseRow:
 
 def _failures(trace: Trace, cells: Iterable[Cell]) -> Iterator[Failure]:
     """What failed for a case; a failure that only passes on an earlier one is told once."""
+    if not any([cell.failure for cell in cells]) and not any(
+        [outcome.failure for _, outcome in _stage_outcomes(trace)]
+    ):
+        return  # most cases
     told: set[str] = set()
     outcomes = (outcome.failure for _, outcome in _stage_outcomes(trace))
     for failure in (*outcomes, *(cell.failure for cell in cells)):

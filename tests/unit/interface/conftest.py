@@ -1,10 +1,12 @@
 """A real HTTP server on this machine, told by each test how to answer."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,3 +91,31 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def answer() -> type[Answer]:
     return Answer
+
+
+@dataclass
+class Document:
+    """A page of the documentation whose Python blocks can be run."""
+
+    text: str
+
+    def blocks(self, language: str = "python") -> list[str]:
+        return re.findall(rf"^```{language}\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+
+    def run(self, block: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Runs a block; where `expression  # -> value` stands, the two must be equal."""
+        lines: list[str] = []
+        for line in block.splitlines():
+            found = re.fullmatch(r"(\S.*?)  # -> (.*)", line)
+            if found:
+                line = f"assert ({found[1]}) == ({found[2]}), ({found[1]})"
+            lines.append(line)
+        names = {"__name__": "documented"} if names is None else names
+        exec(compile("\n".join(lines), "documentation", "exec"), names)
+        return names
+
+
+@pytest.fixture
+def document() -> Callable[[str], Document]:
+    docs = Path(__file__).parents[3] / "docs"
+    return lambda name: Document((docs / name).read_text(encoding="utf-8"))

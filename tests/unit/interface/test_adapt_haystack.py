@@ -131,6 +131,29 @@ def test_a_pipeline_without_an_answer_only_retrieves() -> None:
     assert rag_of(Pipeline(last={"counts": 1})).families == {"retrieval"}
 
 
+def test_a_pipeline_without_documents_only_generates() -> None:
+    class ClosedBook(Pipeline):
+        def outputs(
+            self, include_components_with_connected_outputs: bool = False
+        ) -> dict[str, dict[str, Any]]:
+            return {"llm": {"replies": {}}}
+
+    rag = rag_of(ClosedBook())
+    assert rag.families == {"generation"}
+    assert rag.generate("q", ["ignored"]) == "one"
+
+
+def test_a_pipeline_that_gives_neither_is_refused() -> None:
+    class Counting(Pipeline):
+        def outputs(
+            self, include_components_with_connected_outputs: bool = False
+        ) -> dict[str, dict[str, Any]]:
+            return {"counter": {"count": {}}}
+
+    with pytest.raises(InterfaceError, match=r"no component gives 'documents'.*there are count"):
+        as_rag(Counting())
+
+
 def test_an_input_that_no_query_fills_is_named() -> None:
     class Embedded(Pipeline):
         def inputs(self) -> dict[str, dict[str, Any]]:

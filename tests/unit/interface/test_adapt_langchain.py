@@ -164,11 +164,30 @@ def first(documents: list[Document]) -> list[Document]:
     return documents[:1]
 
 
+def test_a_chain_that_says_it_gives_documents_is_a_retriever() -> None:
+    rag = rag_of(Fixed() | RunnableLambda(first))
+    assert rag.families == {"retrieval"}
+    assert rag.retrieve("q") == ["q 0"]
+
+
 def test_a_retriever_in_disguise_is_told_apart_when_it_answers() -> None:
-    chain = Fixed() | RunnableLambda(first)
+    chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
     with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
         rag_of(chain).retrieve("q")
     assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
+
+
+def test_a_batch_asks_again_only_for_what_is_not_known() -> None:
+    runs: list[str] = []
+
+    def answer(query: str) -> dict[str, Any]:
+        runs.append(query)
+        return {"answer": query.upper(), "context": [query]}
+
+    rag = rag_of(RunnableLambda(answer))
+    rag.retrieve("a")
+    assert rag.batch_generate(["a", "b"], [["a"], ["b"]]) == ["A", "B"]
+    assert runs == ["a", "b"]
 
 
 class OldChain:

@@ -243,6 +243,23 @@ def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: A
             endpoint(url, timeout=0.05).post("/x", {})
 
 
+def test_a_broken_answer_is_told_and_not_asked_again(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer({"ok": 1}, headers={"content-encoding": "gzip"}))
+    with pytest.raises(HTTPRagError, match="/x failed: DecodingError"):
+        endpoint(server.url).post("/x", {})
+    assert len(server.requests) == 1
+
+
+def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer(status=308, headers={"location": "/y"}), answer({"ok": 1}))
+    endpoint(server.url.replace("http://", "http://bob:s3cret@")).post("/x", {})
+    assert server.requests[1].headers["authorization"].startswith("Basic ")
+
+
 def test_a_redirect_on_the_same_host_is_followed(server: Any, answer: Any, endpoint: Any) -> None:
     server.then(answer(status=308, headers={"location": "/x/"}), answer({"ok": 1}))
     assert endpoint(server.url).post("/x", {"a": 1}) == {"ok": 1}
