@@ -117,7 +117,7 @@ $(VENV)/python.stamp:
 	done; \
 	if test -z "$$found"; then \
 		echo "ragbench needs Python 3.11 or newer with the module venv;" \
-			"'$(PYTHON)' is $$("$(PYTHON)" --version 2>&1 || echo missing)." >&2; \
+			"'$(PYTHON)' is $$({ command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" --version 2>&1; } || echo missing)." >&2; \
 		echo "Install one (Debian, Ubuntu: apt-get install python3-venv) or name it:" \
 			"make PYTHON=/path/to/python3.12 ..." >&2; \
 		exit 2; \

@@ -99,6 +99,8 @@ def bootstrap_intervals(
         raise ConfigError(f"bootstrap method is '{method}': choose 'bca' or 'percentile'")
     if resamples < 100:
         raise ConfigError(f"resamples is {resamples}: at least 100 are needed for an interval")
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}: it must not be negative")
     ends = [None] * len(samples) if bounds is None else bounds
     intervals = [
         student_interval(sample, confidence, bounds=end)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["WORD", "random_bits", "resample_counts"]
+__all__ = ["WORD", "random_bits", "resample_counts", "signs_for"]
 
 WORD = 64
 """Bits in one raw draw."""
@@ -41,6 +41,27 @@ def random_bits(seed: int, resamples: int, columns: int) -> Iterator[NDArray[np.
         words = np.asarray(source.random_raw(resamples), dtype="<u8")
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         yield bits.reshape(resamples, WORD).astype(np.float64)
+
+
+def signs_for(numbers: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """A random sign a number, drawn with a seed made of ``seed`` and of the numbers themselves.
+
+    All tests under one seed share the bits of :func:`random_bits`. Without this, the luck of
+    those bits would lift or lower the p-values of all data of one kind alike, and with them the
+    level of the test.
+
+    Args:
+        numbers: whole numbers of a size below 2^63.
+        seed: of the draws.
+    """
+    import hashlib
+
+    import numpy as np
+
+    digest = hashlib.blake2b(numbers.astype("<i8").tobytes(), digest_size=8).digest()
+    source = np.random.PCG64([seed, int.from_bytes(digest, "little")])
+    words = np.asarray(source.random_raw(len(numbers)), dtype=np.uint64)
+    return 1.0 - 2.0 * (words >> np.uint64(63)).astype(np.float64)
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[NDArray[np.float64]]:

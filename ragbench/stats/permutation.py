@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label
-from ragbench.stats.draws import WORD, random_bits
+from ragbench.stats.draws import WORD, random_bits, signs_for
 from ragbench.stats.fixed_point import to_fixed_point
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ __all__ = ["Alternative", "SignFlipMethod", "SignFlipTest", "sign_flip_test", "s
 Alternative = Literal["less", "greater", "two-sided"]
 """What the test looks for: a mean below, above or away from the null mean."""
 
-# Up to here all 2^k arrangements are counted (two halves of 2^16 sums, sorted).
-_EXACT_CLUSTERS = 32
+# Up to here all 2^k arrangements are counted (two halves of 2^14 sums, sorted).
+_EXACT_CLUSTERS = 28
 
 
 class SignFlipMethod(StrEnum):
@@ -82,7 +82,7 @@ def sign_flip_test(
     against a mean below 0 (a tolerated drop) has at most the nominal level, because the p-value
     only grows when values are raised. Otherwise it assumes symmetry around the null mean.
 
-    Up to 32 informative clusters, and whenever all informative clusters have the same size of
+    Up to 28 informative clusters, and whenever all informative clusters have the same size of
     total, all arrangements are counted. Otherwise m are drawn and b of them lie as far out:
     p = (b + 1) / (m + 1).
 
@@ -100,7 +100,7 @@ def sign_flip_test(
 
     Raises:
         InputError: a value is NaN, infinite or too large, or the lengths differ.
-        ConfigError: ``resamples`` is below 1.
+        ConfigError: ``resamples`` is below 1 or ``seed`` is negative.
     """
     totals = ClusterTotals.of(values, clusters)
     return sign_flip_tests(
@@ -129,12 +129,14 @@ def sign_flip_tests(
 
     Raises:
         InputError: the numbers of samples and null means differ.
-        ConfigError: ``resamples`` is below 1.
+        ConfigError: ``resamples`` is below 1 or ``seed`` is negative.
     """
     import numpy as np
 
     if resamples < 1:
         raise ConfigError(f"resamples is {resamples}: at least 1 is needed")
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}: it must not be negative")
     if len(samples) != len(null_means):
         raise InputError(f"{len(samples)} samples and {len(null_means)} null means: give one each")
     columns = [
@@ -209,7 +211,7 @@ def _count_all(column: NDArray[np.float64]) -> _Tails | None:
         return None
     slack = _slack(len(column))
     # Every other one: the halves get alike sums, which keeps the counting balanced.
-    first, second = np.sort(_subset_sums(numbers[::2])), _subset_sums(numbers[1::2])
+    first, second = (np.sort(_subset_sums(half)) for half in (numbers[::2], numbers[1::2]))
     below = np.searchsorted(first, -slack - second, side="left")
     not_above = np.searchsorted(first, slack - second, side="right")
     subsets = len(first) * len(second)
@@ -243,16 +245,20 @@ def _subset_sums(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _count_draws(columns: Sequence[NDArray[np.float64]], resamples: int, seed: int) -> list[_Tails]:
-    """Counts random subsets, the same ones for all columns."""
+    """Counts random subsets; the columns share the draws."""
     import numpy as np
 
     if not columns:
         return []
     longest = max(map(len, columns))
     padded = np.zeros((-(-longest // WORD) * WORD, len(columns)))
-    for position, column in enumerate(columns):
-        padded[: len(column), position] = _numbers(column)
+    # A sum over the subset drawn by bit xor r: the sum over all r, and a sign for each number.
     sums = np.zeros((resamples, len(columns)))
+    for position, column in enumerate(columns):
+        numbers = _numbers(column)
+        signs = signs_for(numbers, seed)
+        padded[: len(column), position] = signs * numbers
+        sums[:, position] = numbers[signs < 0.0].sum()
     for block, bits in enumerate(random_bits(seed, resamples, longest)):
         sums += bits @ padded[block * WORD : (block + 1) * WORD]
     slack = np.array([_slack(len(column)) for column in columns])

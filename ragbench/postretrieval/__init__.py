@@ -1,0 +1,1 @@
+"""Stage 4: what happens to chunks between retrieval and generation."""

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import importlib
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, InputError
+from ragbench.stats.bounded_mean import bounded_mean_p_value
+from ragbench.stats.clusters import ClusterTotals
+
+
+def p_value(
+    values: list[float], limit: float, *, lowest: float = -1.0, labels: list[int] | None = None
+) -> float:
+    return bounded_mean_p_value(ClusterTotals.of(values, labels), limit, lowest=lowest)
+
+
+def binomial(breaks: int, cases: int, chance: Fraction) -> float:
+    return float(
+        sum(
+            math.comb(cases, each) * chance**each * (1 - chance) ** (cases - each)
+            for each in range(breaks + 1)
+        )
+    )
+
+
+@pytest.mark.parametrize("cases", [1, 2, 20, 59, 500])
+def test_no_change_at_all_is_the_rule_of_three(cases: int) -> None:
+    # If one case in twenty broke, so many in a row without a break would be this likely.
+    assert p_value([0.0] * cases, -0.05) == pytest.approx(0.95**cases, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 150), st.data())
+def test_all_or_nothing_is_the_exact_binomial_test(cases: int, data: st.DataObject) -> None:
+    breaks = data.draw(st.integers(0, cases - 1))
+    percent = data.draw(st.integers(1, 60))
+    expected = binomial(breaks, cases, Fraction(percent, 100))
+    values = [0.0] * (cases - breaks) + [-1.0] * breaks
+    assert p_value(values, -percent / 100) == pytest.approx(expected, rel=1e-6, abs=1e-13)
+
+
+def test_it_is_the_share_of_weighted_totals_at_or_below_the_limit() -> None:
+    draw = np.random.default_rng(4)
+    values = np.clip(draw.normal(0.05, 0.3, 25), -1.0, 1.0)
+    weights = draw.exponential(size=(200_000, 26))
+    totals = weights @ np.append(values + 0.05, -0.95)
+    expected = float((totals <= 0.0).mean())
+    found = p_value([float(value) for value in values], -0.05)
+    assert found == pytest.approx(expected, abs=0.004)
+
+
+@given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=30), st.floats(0.01, 0.9))
+def test_it_is_a_probability_and_better_values_lower_it(values: list[float], drop: float) -> None:
+    found = p_value(values, -drop)
+    assert 0.0 <= found <= 1.0
+    better = p_value([value + (1.0 - value) / 2 for value in values], -drop)
+    assert better <= found + 1e-9
+
+
+def test_many_cases_are_the_t_test() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    values = np.random.default_rng(9).normal(-0.02, 0.1, 20_000)
+    expected = float(stats.ttest_1samp(values, -0.021, alternative="greater").pvalue)
+    found = p_value([float(value) for value in np.clip(values, -1, 1)], -0.021)
+    assert found == pytest.approx(expected, abs=0.02)
+    assert found > expected
+
+
+def test_copies_in_a_cluster_add_nothing() -> None:
+    values = [0.1, -0.3, 0.2, 0.0]
+    assert p_value(values * 3, -0.2, labels=[0, 1, 2, 3] * 3) == pytest.approx(
+        p_value(values, -0.2), rel=1e-9
+    )
+
+
+def test_nothing_measured_or_nothing_above_the_limit_is_no_evidence() -> None:
+    assert p_value([], -0.1) == 1.0
+    assert p_value([-0.5, -0.1], -0.1) == 1.0
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ConfigError, match="every mean would do"):
+        p_value([0.0], -1.0)
+    with pytest.raises(InputError, match="below the smallest possible"):
+        p_value([-1.5, 0.0], -0.1)

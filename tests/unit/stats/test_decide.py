@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, InputError
+from ragbench.stats.decide import decide, decide_family
+from ragbench.stats.decision import Change, Question
+from ragbench.stats.paired import pair
+
+
+def question(
+    differences: list[float],
+    *,
+    tolerance: float = 0.05,
+    largest_drop: float | None = 1.0,
+    clusters: Sequence[str | None] | None = None,
+) -> Question:
+    ids = [str(place) for place in range(len(differences))]
+    labels = dict(zip(ids, clusters or [None] * len(ids), strict=True))
+    return Question(
+        sample=pair(
+            dict.fromkeys(ids, 0.0), dict(zip(ids, differences, strict=True)), clusters=labels
+        ),
+        tolerance=tolerance,
+        largest_drop=largest_drop,
+    )
+
+
+def test_a_clear_drop_is_worse() -> None:
+    decision = decide(question([-0.3, -0.4, -0.2, -0.5, -0.35, -0.45]))
+    assert decision.change is Change.WORSE
+    assert decision.p_worse == pytest.approx(1 / 64)
+    assert "larger than tolerated is shown" in decision.reason
+    assert (decision.needed_as_observed, decision.needed_if_unchanged) == (None, None)
+
+
+def test_a_drop_within_the_tolerance_is_not_called_worse() -> None:
+    drops = [-0.03, -0.04, -0.02, -0.05, -0.035, -0.045]
+    assert decide(question(drops, tolerance=0.0)).change is Change.WORSE
+    assert decide(question(drops, tolerance=0.05)).change is not Change.WORSE
+
+
+def test_nothing_changed_in_enough_cases_is_not_worse() -> None:
+    # 0.95^58 is above 5%, 0.95^59 below.
+    assert decide(question([0.0] * 58)).change is Change.CANNOT_TELL
+    enough = decide(question([0.0] * 59))
+    assert enough.change is Change.NOT_WORSE
+    assert enough.p_not_worse == pytest.approx(0.95**59)
+
+
+def test_without_a_scale_the_spread_decides() -> None:
+    drops = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3
+    unbounded = decide(question(drops, tolerance=0.1, largest_drop=None))
+    assert unbounded.change is Change.NOT_WORSE
+    # Equal values without a scale: no spread is seen, so nothing is claimed.
+    still = decide(question([0.0] * 500, largest_drop=None))
+    assert still.change is Change.CANNOT_TELL
+
+
+def test_cannot_tell_says_what_would_settle_it() -> None:
+    decision = decide(question([0.5, -0.5, 0.25, -0.5, 0.0, 0.25, -0.25, 0.25] * 3))
+    assert decision.change is Change.CANNOT_TELL
+    assert decision.detectable_drop is not None
+    assert 0.1 < decision.detectable_drop < 0.4
+    assert decision.needed_if_unchanged is not None
+    assert decision.needed_if_unchanged.cases > 200
+    assert decision.needed_as_observed == decision.needed_if_unchanged
+    assert "neither is shown" in decision.reason
+
+
+def test_an_undecided_drop_needs_what_would_show_it() -> None:
+    decision = decide(question([-0.5, 0.25, -0.5, 0.0, 0.25, -0.25], tolerance=0.0))
+    assert decision.change is Change.CANNOT_TELL
+    assert decision.needed_as_observed is not None
+    assert decision.needed_if_unchanged is None
+
+
+def test_clusters_are_the_observations() -> None:
+    drops = [-0.2, -0.3, -0.25, -0.35] * 5
+    alone = decide(question(drops, tolerance=0.0))
+    shared = decide(question(drops, tolerance=0.0, clusters=["a", "b", "c", "d"] * 5))
+    assert alone.change is Change.WORSE
+    assert shared.change is Change.CANNOT_TELL
+    assert "4 independent cases can never show a drop" in shared.reason
+    assert shared.detectable_drop is None
+
+
+@pytest.mark.parametrize("differences", [[], [-1.0], [0.0]])
+def test_next_to_no_data_cannot_tell(differences: list[float]) -> None:
+    decision = decide(question(differences))
+    assert decision.change is Change.CANNOT_TELL
+    assert decision.detectable_drop is None
+    assert decision.reason
+
+
+def test_several_metrics_are_corrected_for_their_number() -> None:
+    drop = question([-0.3, -0.4, -0.2, -0.5, -0.35, -0.45])
+    still = question([0.0] * 80)
+    alone = decide(drop)
+    together = decide_family([drop, still, still, still])
+    assert together[0].p_worse == pytest.approx(4 * alone.p_worse)
+    assert together[0].change is Change.CANNOT_TELL
+    assert {each.change for each in together[1:]} == {Change.NOT_WORSE}
+    assert alone.detectable_drop is not None
+    assert together[0].detectable_drop is None  # 2^-6 is above 5% / 4
+    assert decide_family([]) == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1 / 3, 0.5, 1.0]), max_size=60),
+    st.sampled_from([0.0, 0.02, 0.2]),
+    st.sampled_from([None, 1.0]),
+    st.randoms(use_true_random=False),
+)
+def test_whatever_the_data(
+    differences: list[float], tolerance: float, scale: float | None, chance: random.Random
+) -> None:
+    shuffled = list(differences)
+    chance.shuffle(shuffled)
+    first, second = (
+        decide(question(each, tolerance=tolerance, largest_drop=scale), resamples=200)
+        for each in (differences, shuffled)
+    )
+    assert first == second
+    assert 0.0 <= first.p_not_worse <= 1.0
+    assert 0.0 < first.p_worse <= 1.0
+    # The data never show both.
+    assert first.p_worse > 0.05 or first.p_not_worse > 0.05
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "scale"), [(-0.1, 1.0), (1.0, 1.0), (float("nan"), 1.0), (0.1, float("inf"))]
+)
+def test_a_question_that_cannot_fail_is_refused(tolerance: float, scale: float) -> None:
+    with pytest.raises(ConfigError, match="tolerance"):
+        decide(question([0.0], tolerance=tolerance, largest_drop=scale))
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InputError, match="below the smallest possible"):
+        decide(question([-3.0, 0.0], largest_drop=1.0))
+    with pytest.raises(ConfigError, match="alpha"):
+        decide(question([0.0]), alpha=1.5)
+    with pytest.raises(ConfigError, match="power"):
+        decide(question([0.0]), power=0.0)

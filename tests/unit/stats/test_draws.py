@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragbench.stats.draws import random_bits, resample_counts
+from ragbench.stats.fixed_point import to_fixed_point
+
+
+def test_the_stream_is_the_same_on_every_machine_and_version() -> None:
+    (bits,) = random_bits(0, 3, 10)
+    assert [int(row @ (2.0 ** np.arange(16))) for row in bits[:, :16]] == [33375, 55073, 59576]
+    (counts,) = resample_counts(0, 2, 5)
+    assert counts.tolist() == [[0.0, 2.0, 1.0, 1.0, 1.0], [3.0, 0.0, 0.0, 1.0, 1.0]]
+
+
+def test_the_first_columns_do_not_depend_on_how_many_follow() -> None:
+    few, many = list(random_bits(7, 20, 64)), list(random_bits(7, 20, 200))
+    assert len(many) == 4
+    assert np.array_equal(few[0], many[0])
+
+
+def test_coins_are_fair_and_independent_of_each_other() -> None:
+    (bits,) = random_bits(11, 20_000, 64)
+    assert abs(float(bits.mean()) - 0.5) < 0.002
+    pairs = np.corrcoef(bits.T) - np.eye(64)
+    assert float(np.abs(pairs).max()) < 0.035
+
+
+def test_every_resample_draws_as_many_clusters_as_there_are() -> None:
+    counts = np.concatenate(list(resample_counts(3, 30_000, 7)))
+    assert counts.shape == (30_000, 7)
+    assert set(counts.sum(axis=1)) == {7.0}
+    assert counts.mean(axis=0) == pytest.approx(np.ones(7), abs=0.03)
+    # Multinomial: variance n p (1 - p) = 6/7.
+    assert counts.var(axis=0) == pytest.approx(np.full(7, 6 / 7), abs=0.03)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e99])
+def test_whole_numbers_add_up_exactly_in_any_order(scale: float) -> None:
+    values = np.random.default_rng(5).normal(size=1000) * scale
+    numbers, exponent = to_fixed_point(values, 1000)
+    assert np.array_equal(numbers, np.rint(numbers))
+    assert float(np.abs(numbers).max()) * 1000 <= 2.0**52
+    assert float(numbers.sum()) == float(np.cumsum(numbers[::-1])[-1])
+    unit = float(np.ldexp(1.0, exponent))
+    assert float(np.abs(numbers * unit - values).max()) <= 0.5 * unit
+
+
+def test_zeros_stay_zeros() -> None:
+    assert to_fixed_point(np.zeros(3), 3)[0].tolist() == [0.0, 0.0, 0.0]

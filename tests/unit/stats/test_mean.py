@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, InputError
+from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.interval import IntervalMethod
+from ragbench.stats.mean import mean_interval, student_p_value
+
+VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30)
+
+
+def test_independent_values_are_the_textbook_interval() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    values = [0.2, 0.9, 0.4, 0.7, 0.5, 0.3]
+    interval = mean_interval(values)
+    low, high = stats.t.interval(0.95, 5, loc=0.5, scale=interval.standard_error)
+    assert interval.mean == pytest.approx(0.5)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+    assert interval.method is IntervalMethod.STUDENT
+
+
+def test_copies_of_a_case_in_its_cluster_add_nothing() -> None:
+    values = [0.2, 0.9, 0.4, 0.7]
+    once = mean_interval(values)
+    often = mean_interval(values * 5, [0, 1, 2, 3] * 5)
+    assert (often.low, often.high) == pytest.approx((once.low, once.high))
+    assert (often.cases, often.clusters) == (20, 4)
+    careless = mean_interval(values * 5)
+    assert careless.standard_error is not None
+    assert once.standard_error is not None
+    assert careless.standard_error < once.standard_error / 2
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "note"),
+    [
+        ([], None, "no case was measured"),
+        ([0.5], None, "one cluster"),
+        ([0.5, 0.7], ["a", "a"], "one cluster"),
+        ([1.0, 1.0, 1.0], None, "all values are equal"),
+    ],
+)
+def test_no_interval_where_the_data_hold_none(
+    values: list[float], clusters: list[str] | None, note: str
+) -> None:
+    interval = mean_interval(values, clusters)
+    assert (interval.low, interval.high, interval.method) == (None, None, IntervalMethod.NONE)
+    assert note in interval.note
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_all_passed_or_all_failed_is_the_exact_binomial_interval(value: float) -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    interval = mean_interval([value] * 20, bounds=(0.0, 1.0))
+    exact = stats.binomtest(int(value * 20), 20).proportion_ci(0.95, method="exact")
+    assert (interval.low, interval.high) == pytest.approx((exact.low, exact.high))
+    assert interval.method is IntervalMethod.EQUAL_VALUES
+
+
+def test_bounds_cut_the_interval() -> None:
+    interval = mean_interval([1.0, 1.0, 0.9, 1.0], bounds=(0.0, 1.0))
+    assert interval.high == 1.0
+    assert interval.low is not None
+    assert interval.low > 0.8
+
+
+@given(VALUES)
+def test_the_interval_holds_the_mean(values: list[float]) -> None:
+    interval = mean_interval(values, bounds=(-1e3, 1e3))
+    assert interval.mean is not None
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low <= interval.mean <= interval.high
+
+
+@given(VALUES)
+def test_more_confidence_is_wider(values: list[float]) -> None:
+    narrow, wide = (mean_interval(values, confidence=level) for level in (0.5, 0.99))
+    if narrow.low is not None and narrow.high is not None:
+        assert wide.low is not None
+        assert wide.high is not None
+        assert wide.low <= narrow.low <= narrow.high <= wide.high
+
+
+def test_one_sided_p_value_is_that_of_scipy() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    values = [0.1, -0.2, 0.4, 0.3, 0.05, 0.2]
+    expected = float(stats.ttest_1samp(values, -0.05, alternative="greater").pvalue)
+    assert student_p_value(ClusterTotals.of(values), -0.05) == pytest.approx(expected)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InputError):
+        mean_interval([float("nan"), 1.0])
+    with pytest.raises(ConfigError, match="confidence"):
+        mean_interval([0.0, 1.0], confidence=1.0)
+
+
+def test_a_mean_imports_neither_numpy_nor_scipy() -> None:
+    program = (
+        "import sys; from ragbench.stats.mean import mean_interval; mean_interval([0.0, 1.0, 0.5]);"
+        "sys.exit(bool({'numpy', 'scipy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

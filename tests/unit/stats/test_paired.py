@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.paired import LeftOut, pair
+
+
+def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> None:
+    sample = pair(
+        {"a": 1.0, "b": 0.5, "c": None, "d": 0.5, "e": None, "f": 0.1},
+        {"g": 0.3, "e": None, "d": None, "c": 0.2, "b": 0.75, "a": 0.0, "h": None},
+        clusters={"a": "doc", "b": "doc", "c": "doc"},
+    )
+    assert sample.case_ids == ("a", "b")
+    assert sample.differences == (-1.0, 0.25)
+    assert sample.clusters == (0, 0)
+    assert (sample.gained, sample.lost, sample.is_binary, sample.is_clustered) == (
+        1,
+        1,
+        False,
+        True,
+    )
+    assert sample.left_out == LeftOut(
+        only_in_baseline=1,
+        only_in_candidate=2,
+        unmeasured_in_baseline=1,
+        unmeasured_in_candidate=1,
+        unmeasured_in_both=1,
+    )
+    assert sample.left_out.total == 6
+    assert sample.totals() == ClusterTotals(sums=(-0.75,), sizes=(2,))
+
+
+def test_where_lower_is_better_a_rise_is_a_loss() -> None:
+    sample = pair({"a": 1.0}, {"a": 3.0}, higher_is_better=False)
+    assert sample.differences == (-2.0,)
+
+
+def test_yes_no_scores_are_recognised() -> None:
+    assert pair({"a": 0.0, "b": 1.0}, {"a": 1.0, "b": 1.0}).is_binary
+    assert not pair({"a": 0.5}, {"a": 1.0}).is_binary
+
+
+def test_cases_without_a_cluster_stand_alone() -> None:
+    scores = {"a": 0.0, "b": 1.0, "c": 1.0}
+    sample = pair(scores, scores, clusters={"b": None})
+    assert sample.clusters == (0, 1, 2)
+    assert not sample.is_clustered
+
+
+def test_nothing_in_common() -> None:
+    sample = pair({"a": 1.0}, {"b": 1.0})
+    assert sample.differences == ()
+    assert sample.left_out == LeftOut(only_in_baseline=1, only_in_candidate=1)
+
+
+def test_all_scores_that_are_no_numbers_are_named() -> None:
+    with pytest.raises(DataError) as caught:
+        pair({"a": float("nan"), "b": 1.0}, {"b": float("inf")})
+    assert [(each.path, each.field) for each in caught.value.problems] == [
+        ("baseline", "a"),
+        ("candidate", "b"),
+    ]
+    assert "give None" in str(caught.value)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError
+from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.power import (
+    SampleSize,
+    Spread,
+    clusters_to_detect,
+    clusters_to_rule_out,
+    detectable,
+)
+
+UNIT = Spread(per_cluster=1.0, cluster_size=1.0)
+
+
+@pytest.mark.parametrize("clusters", [6, 10, 30, 200, 5000])
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.02, 0.9)])
+def test_it_is_the_power_of_the_t_test(clusters: int, alpha: float, power: float) -> None:
+    reference: Any = importlib.import_module("statsmodels.stats.power")
+    expected = reference.TTestPower().solve_power(
+        nobs=clusters, alpha=alpha, power=power, alternative="larger"
+    )
+    found = detectable(UNIT, clusters, alpha=alpha, power=power)
+    assert found == pytest.approx(float(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize(("cases", "drop"), [(50, 0.105), (100, 0.075), (200, 0.053), (500, 0.033)])
+def test_known_rows(cases: int, drop: float) -> None:
+    # One-sided 5%, 80% power, spread 0.30 of the differences.
+    spread = Spread(per_cluster=0.30, cluster_size=1.0)
+    assert detectable(spread, cases) == pytest.approx(drop, abs=0.003)
+
+
+def test_too_few_clusters_can_show_nothing() -> None:
+    # Four signs: 1/16 at best, above 5%.
+    assert detectable(UNIT, 4) is None
+    assert detectable(UNIT, 5) is not None
+    assert detectable(UNIT, 7, alpha=0.05 / 8) is None
+
+
+def test_the_spread_of_a_sample() -> None:
+    totals = ClusterTotals.of([1.0, 0.0, 0.0, -1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])
+    spread = Spread.of(totals)
+    assert spread is not None
+    assert totals.standard_error is not None
+    assert spread.per_cluster == pytest.approx(totals.standard_error * math.sqrt(3))
+    assert (spread.cluster_size, spread.step) == (2.0, 1.0)
+    shifted = Spread.of(totals, -0.15)
+    assert shifted is not None
+    assert shifted.step == 0.0
+    assert Spread.of(ClusterTotals.of([0.5, 0.5, 0.5])) is None
+    assert Spread.of(ClusterTotals.of([0.5])) is None
+
+
+def test_whole_numbers_lose_a_step() -> None:
+    smooth, stepped = (
+        detectable(UNIT, 50),
+        detectable(Spread(per_cluster=1.0, cluster_size=1.0, step=1.0), 50),
+    )
+    assert smooth is not None
+    assert stepped == pytest.approx(smooth + 1 / 50)
+
+
+@settings(deadline=None)
+@given(st.floats(0.02, 3.0), st.floats(0.01, 2.0), st.floats(1.0, 9.0))
+def test_the_sample_size_is_the_first_that_detects(
+    distance: float, per_cluster: float, size: float
+) -> None:
+    spread = Spread(per_cluster=per_cluster, cluster_size=size)
+    needed = clusters_to_detect(distance, spread)
+    assert needed is not None
+    found = detectable(spread, needed.clusters)
+    assert found is not None
+    assert found <= distance
+    fewer = detectable(spread, needed.clusters - 1)
+    assert fewer is None or fewer > distance
+    assert needed.cases == math.ceil(needed.clusters * size - 1e-9)
+
+
+def test_no_sample_settles_a_distance_of_nothing() -> None:
+    assert clusters_to_detect(0.0, UNIT) is None
+    assert clusters_to_rule_out(0.0, UNIT, reach=1.0) is None
+    assert clusters_to_rule_out(-0.1, UNIT) is None
+    assert clusters_to_detect(1e-9, UNIT) is None
+
+
+def test_without_a_bound_ruling_out_is_as_hard_as_detecting() -> None:
+    assert clusters_to_rule_out(0.1, UNIT) == clusters_to_detect(0.1, UNIT)
+
+
+def test_ruling_out_takes_three_over_the_tolerance_at_least() -> None:
+    still = Spread(per_cluster=1e-6, cluster_size=1.0)
+    needed = clusters_to_rule_out(0.05, still, reach=0.95)
+    assert needed is not None
+    # Exactly 59 (0.95^59 < 0.05); the approximation may be off by a few.
+    assert 50 <= needed.clusters <= 62
+
+
+def test_with_noise_ruling_out_takes_little_more_than_the_t_test() -> None:
+    noisy = Spread(per_cluster=0.6, cluster_size=2.0)
+    bounded, student = (clusters_to_rule_out(0.05, noisy, reach=each) for each in (0.95, None))
+    # (1.645 + 0.842)^2 * (0.6 / 0.05)^2 = 890 clusters of two.
+    assert student == SampleSize(clusters=892, cases=1784)
+    assert student is not None
+    assert bounded is not None
+    assert student.clusters < bounded.clusters < 1.1 * student.clusters
+
+
+def test_out_of_range_is_refused() -> None:
+    with pytest.raises(ConfigError, match="alpha"):
+        detectable(UNIT, 10, alpha=0.0)
+    with pytest.raises(ConfigError, match="power"):
+        detectable(UNIT, 10, power=1.0)
+    with pytest.raises(ConfigError, match="reach"):
+        clusters_to_rule_out(0.1, UNIT, reach=0.0)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.errors import ConfigError, InputError
+from ragbench.stats.repeats import case_means, paired_noise, variance_components
+
+SCORES = {"a": [1.0, 3.0], "b": [5.0, 7.0]}
+
+
+def test_by_hand() -> None:
+    # Within: (1 + 1 + 1 + 1) / 2 = 2. Means 2 and 6: between squares 2 * (4 + 4) / 1 = 16;
+    # (16 - 2) / 2 = 7.
+    parts = variance_components(SCORES)
+    assert (parts.within, parts.between, parts.repeats) == (2.0, 7.0, 2.0)
+    assert (parts.cases, parts.scores) == (2, 4)
+    assert parts.share_within == pytest.approx(1 / 8)
+    assert parts.variance_with(1) == pytest.approx(9.0)
+    assert parts.variance_with(4) == pytest.approx(7.5)
+    # 2 / r is at most a tenth of (7 + 2 / r) from r = 18/7 on.
+    assert parts.repeats_for(0.1) == 3
+
+
+def test_case_means_count_a_case_once() -> None:
+    assert case_means({"a": [0.0, 1.0], "b": [0.5], "c": []}) == {"a": 0.5, "b": 0.5, "c": None}
+
+
+def test_it_is_the_analysis_of_variance_of_scipy() -> None:
+    stats: Any = importlib.import_module("scipy.stats")
+    draw = np.random.default_rng(2)
+    scores = {str(case): [float(x) for x in draw.normal(case, 2, 5)] for case in range(8)}
+    parts = variance_components(scores)
+    assert parts.within is not None
+    assert parts.between is not None
+    ratio = (parts.within + 5 * parts.between) / parts.within
+    expected = stats.f_oneway(*scores.values())
+    assert ratio == pytest.approx(float(expected.statistic))
+
+
+def test_unequal_repeats_find_the_components_they_were_made_of() -> None:
+    draw = np.random.default_rng(7)
+    scores = {
+        str(case): [float(x) for x in draw.normal(draw.normal(0, 2), 1, 2 + case % 4)]
+        for case in range(4000)
+    }
+    parts = variance_components(scores)
+    assert parts.within == pytest.approx(1.0, rel=0.05)
+    assert parts.between == pytest.approx(4.0, rel=0.08)
+    assert parts.repeats == pytest.approx(4 / (1 / 2 + 1 / 3 + 1 / 4 + 1 / 5))
+
+
+def test_without_repeats_nothing_is_known_of_the_noise() -> None:
+    parts = variance_components({"a": [1.0], "b": [2.0], "c": []})
+    assert (parts.within, parts.between, parts.share_within) == (None, None, None)
+    assert parts.variance_with(3) is None
+    assert parts.repeats_for(0.1) is None
+    assert variance_components({}).repeats is None
+    assert variance_components({"a": [1.0, 2.0]}).between is None
+
+
+def test_extremes() -> None:
+    steady = variance_components({"a": [1.0, 1.0], "b": [2.0, 2.0]})
+    assert (steady.share_within, steady.repeats_for(0.1)) == (0.0, 1)
+    only_noise = variance_components({"a": [0.0, 1.0], "b": [0.0, 1.0]})
+    assert (only_noise.share_within, only_noise.repeats_for(0.1)) == (1.0, None)
+
+
+def test_the_noise_of_paired_differences() -> None:
+    draw = np.random.default_rng(5)
+    truth = draw.normal(0, 5, 3000)
+    runs = [
+        {
+            str(case): [float(x) for x in draw.normal(mean + change, 2, 4)]
+            for case, (mean, change) in enumerate(zip(truth, draw.normal(0, 1, 3000), strict=True))
+        }
+        for _ in range(2)
+    ]
+    noise = paired_noise(*runs)
+    # Each run: 1 of its own change, and 4 / 4 of noise.
+    assert noise.total == pytest.approx(4.0, rel=0.08)
+    assert noise.noise == pytest.approx(2.0, rel=0.05)
+    assert noise.share_noise == pytest.approx(0.5, abs=0.04)
+    assert noise.error_factor(4) == pytest.approx(1.0)
+    assert noise.error_factor(1) == pytest.approx((0.5 + 0.5 * 4) ** 0.5, abs=0.06)
+    assert noise.repeats == 4.0
+
+
+def test_noise_that_nobody_measured() -> None:
+    single = paired_noise({"a": [1.0], "b": [2.0]}, {"a": [1.0, 2.0], "b": [3.0], "c": [4.0]})
+    assert (single.cases, single.noise, single.share_noise) == (2, None, None)
+    assert single.error_factor(2) is None
+    assert paired_noise({}, {}).total is None
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InputError, match="case 'b': score 1"):
+        variance_components({"a": [1.0], "b": [1.0, float("nan")]})
+    with pytest.raises(ConfigError):
+        variance_components(SCORES).variance_with(0)
+    with pytest.raises(ConfigError):
+        variance_components(SCORES).repeats_for(1.0)
+    with pytest.raises(ConfigError):
+        paired_noise(SCORES, SCORES).error_factor(0)
