@@ -66,7 +66,9 @@ def run(
         )
         for row in range(size)
     ]
-    figured = [_figured(known.get(name) or column(name), values) for name, values in columns.items()]
+    figured = [
+        _figured(known.get(name) or column(name), values) for name, values in columns.items()
+    ]
     return run_of(cases, *figured, **changes)
 
 
