@@ -80,6 +80,8 @@ def _case(
     }
     if impossible is not None:
         case["is_impossible"] = impossible
+    elif answers:  # SQuAD 1.1 has no such field: each of its questions has an answer
+        case["answerable"] = True
     if impossible is True:
         # The paragraph was written beside the question and does not answer it.
         case |= {"reference_contexts": [], "reference_context_ids": []}

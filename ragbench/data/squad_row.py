@@ -64,6 +64,7 @@ def flatten_squad_row(values: Mapping[str, object]) -> dict[str, object]:
         row |= {"reference_contexts": [], "reference_context_ids": [], "context": context}
         row.setdefault("answerable", False)
         return row
+    row.setdefault("answerable", True)
     identifier = paragraph_id(context)
     pairs = zip(cast("list[object]", texts), cast("list[object]", starts), strict=False)
     row["reference_contexts"] = [context]

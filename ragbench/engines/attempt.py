@@ -2,51 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
+from ragbench.errors import InterfaceError
 from ragbench.interface.partial import PartialBatchError
 from ragbench.records.cells import Failure, Outcome, Status
 
-__all__ = ["attempt", "attempt_async"]
+__all__ = ["Done", "attempt", "attempt_async", "never"]
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
-_Steps = Generator[Sequence[Any], "Sequence[Any] | BaseException", list[Outcome[Any]]]
-"""Yields the part to call for, is sent its values or what it raised."""
+Done = tuple[Sequence[ItemT], list[Outcome[ValueT]]]
+"""A batch, or a part of one, with one outcome an item."""
 
-# sys.exit() in a user's code ends that call, not the run.
-_CAUGHT = (Exception, SystemExit)
+# sys.exit() in a user's code ends that call, not the run; so does a cancelled task of its own.
+_CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
+
+
+def never() -> bool:
+    """Asks for no stop."""
+    return False
 
 
 def attempt(
-    call: Callable[[Sequence[ItemT]], Sequence[ValueT]], items: Sequence[ItemT], *, stage: str
-) -> list[Outcome[ValueT]]:
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    items: Sequence[ItemT],
+    *,
+    stage: str,
+    stopped: Callable[[], bool] = never,
+) -> Iterator[Done[ItemT, ValueT]]:
     """Calls a stage for a batch and, where it raises, for ever smaller parts of it.
 
     Args:
         call: gives one value an item, in order.
         items: the batch; not empty.
         stage: named in the failures.
+        stopped: asked before each call; once true, no further call is made.
 
-    Returns:
-        One outcome an item, in order. Only items whose own call raised are failed. Exceptions
-        that do not derive from `Exception` (Ctrl-C) pass through.
+    Yields:
+        Each part as it is finished, in order: what a part gave is known, and can be stored, before
+        the next one is called. Only items whose own call raised are failed. Exceptions that do not
+        derive from `Exception` (Ctrl-C) pass through.
     """
-    steps = _split(items, stage)
-    part = next(steps)
-    while True:
+    waiting = [items]
+    while waiting and not stopped():
+        part = waiting.pop()
+        started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
         try:
             answer = call(part)
         except _CAUGHT as error:
             answer = error
-        try:
-            part = steps.send(answer)
-        except StopIteration as stop:
-            return cast("list[Outcome[ValueT]]", stop.value)
+        outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
+        if outcomes is None:
+            waiting += _halves(part)
+        else:
+            yield part, outcomes
 
 
 async def attempt_async(
@@ -54,35 +69,52 @@ async def attempt_async(
     items: Sequence[ItemT],
     *,
     stage: str,
-) -> list[Outcome[ValueT]]:
-    """`attempt` for a coroutine."""
-    steps = _split(items, stage)
-    part = next(steps)
-    while True:
+    stopped: Callable[[], bool] = never,
+) -> AsyncIterator[Done[ItemT, ValueT]]:
+    """`attempt` for a coroutine function."""
+    waiting = [items]
+    while waiting and not stopped():
+        part = waiting.pop()
+        started = time.perf_counter()
         answer: Sequence[ValueT] | BaseException
         try:
             answer = await call(part)
         except _CAUGHT as error:
+            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                raise
             answer = error
-        try:
-            part = steps.send(answer)
-        except StopIteration as stop:
-            return cast("list[Outcome[ValueT]]", stop.value)
+        outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
+        if outcomes is None:
+            waiting += _halves(part)
+        else:
+            yield part, outcomes
 
 
-def _split(items: Sequence[Any], stage: str) -> _Steps:
-    started = time.perf_counter()
-    answer = yield items
-    seconds = (time.perf_counter() - started) / len(items)
-    values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
+def _being_cancelled() -> bool:
+    """Whether this task itself is asked to end, not a task that the user's code waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _halves(part: Sequence[ItemT]) -> list[Sequence[ItemT]]:
+    """The second half, then the first: the first is taken next."""
+    middle = len(part) // 2
+    return [part[middle:], part[:middle]]
+
+
+def _outcomes(
+    answer: Sequence[Any] | BaseException, size: int, stage: str, seconds: float
+) -> list[Outcome[Any]] | None:
+    """One outcome an item, or None when the call failed and may be split."""
+    values: Sequence[Any] | BaseException = (
+        answer.outcomes if isinstance(answer, PartialBatchError) else answer
+    )
+    if not isinstance(values, BaseException) and len(values) != size:
+        values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
     if not isinstance(values, BaseException):
-        return [_outcome(value, stage, seconds) for value in values]
-    if len(items) == 1:
-        return [_outcome(values, stage, seconds)]
-    middle = len(items) // 2
-    first = yield from _split(items[:middle], stage)
-    second = yield from _split(items[middle:], stage)
-    return first + second
+        share = seconds / size
+        return [_outcome(value, stage, share) for value in values]
+    return [_outcome(values, stage, seconds)] if size == 1 else None
 
 
 def _outcome(value: Any, stage: str, seconds: float) -> Outcome[Any]:

@@ -1,14 +1,15 @@
-"""A time limit on calls that cannot be cancelled."""
+"""A time limit on calls, plain and async."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ragbench.errors import StageTimeoutError
 
-__all__ = ["with_deadline"]
+__all__ = ["with_async_deadline", "with_deadline"]
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
@@ -48,7 +49,39 @@ def with_deadline(
         if errors:
             raise errors[0]
         if not values:
-            raise StageTimeoutError(f"no answer within {allowed:g} s for {len(items)} queries")
+            raise _late(allowed, len(items))
         return values[0]
 
     return limited
+
+
+def with_async_deadline(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], seconds_per_item: float
+) -> Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]]:
+    """`with_deadline` for a coroutine function; a call that takes too long is cancelled.
+
+    Args:
+        call: the call to limit.
+        seconds_per_item: time allowed an item; a batch of n items has n times as long.
+
+    Raises:
+        StageTimeoutError: from the wrapped call, when the time is over.
+    """
+
+    async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
+        allowed = seconds_per_item * len(items)
+        limit = asyncio.timeout(allowed)
+        try:
+            async with limit:
+                return await call(items)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the RAG's own
+            raise _late(allowed, len(items)) from error
+
+    return limited
+
+
+def _late(allowed: float, size: int) -> StageTimeoutError:
+    queries = "one query" if size == 1 else f"{size} queries"
+    return StageTimeoutError(f"no answer within {allowed:g} s for {queries}")

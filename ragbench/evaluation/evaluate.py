@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import DataError, Problem
+from ragbench.errors import DataError, InterfaceError, InterruptedRunError, Problem
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
 from ragbench.evaluation.selection import Selection
-from ragbench.evaluation.stage import Limits, Settle
+from ragbench.evaluation.stage import InLoop, Limits, Settle
 from ragbench.interface.identity import describe_rag
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
@@ -32,6 +32,7 @@ from ragbench.runs.manifest import (
     write_manifest,
 )
 from ragbench.scoring.matching import Matching
+from ragbench.scoring.plan import Plan
 from ragbench.scoring.registry import default_metrics
 
 __all__ = ["Advance", "evaluate"]
@@ -92,86 +93,137 @@ def evaluate(
         The report; `ragbench.reports` renders it.
 
     Raises:
-        DataError: a case cannot be used; nothing is run and an existing run is left as it was.
+        DataError: there are no cases or one cannot be used; nothing is run, and an earlier run in
+            the folder is left as it was.
+        ConfigError: a metric cannot be computed as it is set.
+        MissingExtraError: a metric needs a package that is not installed.
+        RunMismatchError: the folder holds something that is no run.
+        RunError: the folder cannot be written.
         RunLockedError: another process works on the folder.
         InterruptedRunError: `stopped` said so; the same call continues.
     """
-    folder = RunFolder(path=out)
     chosen = tuple(metrics) if metrics is not None else default_metrics()
-    description = rag_description or describe_rag(rag, rag_name or type(rag).__name__)
+    Plan(chosen, matching=matching)  # a metric that cannot be computed is told before anything runs
+    class_name = type(rag).__name__
+    description = rag_description or describe_rag(rag, rag_name or class_name)
     stages = _stage_fingerprints(rag, description, top_k)
+    folder = RunFolder(path=out)
     with ExitStack() as stack:
-        is_new = stack.enter_context(folder.locked(fresh=fresh))
-        if is_new:  # nothing half-written: a folder whose cases never came is not left behind
+        if stack.enter_context(folder.locked()):
+            # A folder whose cases never came is not left behind.
             stack.callback(_discard_if_empty, folder)
+        draw = _Draw(cases, selection or Selection(), source, stopped)
+        if fresh:
+            with folder.new_journal() as path, Journal(path) as new:
+                new.replace_cases(draw)
         journal = stack.enter_context(Journal(folder.journal))
-        picked = selection or Selection()
-        dataset = _ingest(journal, cases, picked, name, source)
-        runner = stack.enter_context(asyncio.Runner())
-        run = Run(
-            journal=journal,
-            retrieve=retrieve_stage(rag, bytes.fromhex(stages["retrieve"]), top_k)
-            if "retrieval" in rag.families
-            else None,
-            generate=generate_stage(rag, bytes.fromhex(stages["generate"]))
-            if "generation" in rag.families
-            else None,
-            metrics=chosen,
-            limits=limits or Limits(),
-            retry_failed=retry_failed,
-            stopped=stopped,
-            in_loop=runner.run,
-            settle=_settle(advance, dataset.cases),
-        )
+        if not fresh:
+            journal.replace_cases(draw)
+        dataset = _dataset_info(journal, draw, name)
         manifest = Manifest(
             dataset=dataset,
-            rag=RagInfo(
-                name=rag_name or type(rag).__name__, description=description, stages=stages
-            ),
+            rag=RagInfo(name=rag_name or class_name, description=description, stages=stages),
             metrics=tuple(MetricInfo(name=m.name, version=m.definition.version) for m in chosen),
             settings={"matching": str(matching), "top_k": top_k},
             packages=package_versions(_PACKAGES),
             git=git_state(Path.cwd()),
         )
         write_manifest(manifest.with_fingerprints(), folder.manifest)
-        used = run.all_cases(matching)
-        manifest = replace(manifest, settings={"matching": str(used), "top_k": top_k})
-        write_manifest(manifest.with_fingerprints(), folder.manifest)
+
+        def decided(used: Matching) -> None:
+            settings = {"matching": str(used), "top_k": top_k}
+            known = replace(manifest, settings=settings).with_fingerprints()
+            write_manifest(known, folder.manifest)
+
+        Run(
+            journal=journal,
+            retrieve=retrieve_stage(rag, bytes.fromhex(stages["retrieve"]), top_k)
+            if "retrieve" in stages
+            else None,
+            generate=generate_stage(rag, bytes.fromhex(stages["generate"]))
+            if "generate" in stages
+            else None,
+            metrics=chosen,
+            limits=limits or Limits(),
+            retry_failed=retry_failed,
+            stopped=stopped,
+            in_loop=stack.enter_context(_event_loop()) if rag.is_async else asyncio.run,
+            settle=_settle(advance, dataset.cases),
+            decided=decided,
+        ).all_cases(matching)
     return report_of(out)
 
 
 def _stage_fingerprints(
     rag: RAG, description: Mapping[str, Any], top_k: int | None
 ) -> dict[str, str]:
-    """What each stage's outcomes are kept under: they are reused while it stays the same."""
+    """What each stage's outcomes are kept under: they are reused while it stays the same.
+
+    A stage that the RAG lacks has none.
+    """
+    # What one stage says of itself must not make the other one run again.
+    common = {key: value for key, value in description.items() if key != "stages"}
     found: dict[str, str] = {}
-    for stage in ("retrieve", "generate"):
-        identity = rag.stage_identity(stage)
-        found[stage] = fingerprint(
-            (
-                stage,
-                description if identity is None else identity,
-                top_k if stage == "retrieve" else None,
-            )
-        )
+    for stage, family in (("retrieve", "retrieval"), ("generate", "generation")):
+        if family in rag.families:
+            identity = rag.stage_identity(stage)
+            wanted = top_k if stage == "retrieve" else None
+            found[stage] = fingerprint((stage, common if identity is None else identity, wanted))
     return found
 
 
-def _ingest(
-    journal: Journal, cases: Iterable[Case], selection: Selection, name: str, source: str
-) -> DatasetInfo:
-    count = journal.replace_cases(selection.apply(cases))
-    if count == 0:
-        raise DataError([Problem(message="there are no cases", path=source)])
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """The cases that are taken; at least one, or an error."""
+
+    cases: Iterable[Case]
+    selection: Selection
+    source: str
+    stopped: Callable[[], bool]
+
+    def __iter__(self) -> Iterator[Case]:
+        """The cases, in order.
+
+        Raises:
+            DataError: there is none.
+            InterruptedRunError: `stopped` said so.
+        """
+        case = None
+        for case in self.selection.apply(self.cases):
+            if self.stopped():
+                raise InterruptedRunError("stopped while the cases were read; nothing was run")
+            yield case
+        if case is None:
+            raise DataError([Problem(message="there are no cases", path=self.source)])
+
+
+def _dataset_info(journal: Journal, draw: _Draw, name: str) -> DatasetInfo:
+    digests = list(journal.case_digests())
+    selection = draw.selection
     return DatasetInfo(
         name=name,
-        source=source,
-        fingerprint=digest(journal.case_digests()).hex(),
-        cases=count,
+        source=draw.source,
+        fingerprint=digest(digests).hex(),
+        cases=len(digests),
         limit=selection.limit,
         sample=selection.sample,
         seed=None if selection.sample is None else selection.seed,
     )
+
+
+@contextmanager
+def _event_loop() -> Generator[InLoop]:
+    """Where the coroutines of an async RAG run: one event loop for the whole run."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with asyncio.Runner() as runner:
+            yield runner.run
+    else:
+        raise InterfaceError(
+            "evaluate() runs an async RAG in an event loop of its own and was called inside of "
+            "one: call it as 'await asyncio.to_thread(evaluate, ...)'"
+        )
 
 
 def _settle(advance: Advance | None, total: int) -> Settle:

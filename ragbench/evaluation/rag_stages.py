@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
+from ragbench.errors import InterfaceError
 from ragbench.evaluation.stage import Stage
 from ragbench.interface.base import AsyncRAGInterface, RAGInterface
 from ragbench.interface.coerce import to_batch, to_generation_result, to_retrieval_result
 from ragbench.interface.forms import GENERATION, RETRIEVAL, Family, routes
+from ragbench.interface.partial import PartialBatchError
 from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cells import Status
 from ragbench.runs.codec import (
@@ -22,7 +25,7 @@ from ragbench.scoring.abstention import abstained
 __all__ = ["RAG", "GenerateInput", "generate_stage", "retrieve_stage"]
 
 RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
-GenerateInput = tuple[str, list[str]]
+GenerateInput = tuple[str, Sequence[str]]
 """A query and its contexts."""
 
 
@@ -43,11 +46,13 @@ def retrieve_stage(
         return [to_retrieval_result(value, where) for value in to_batch(values, size, where)]
 
     def call(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
-        return check(rag.batch_retrieve_with_metadata(list(queries), *tail), len(queries))
+        with _checked_parts(check):
+            return check(rag.batch_retrieve_with_metadata(list(queries), *tail), len(queries))
 
     async def call_async(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
-        values = rag.batch_retrieve_with_metadata(list(queries), *tail)
-        return check(await cast("Awaitable[object]", values), len(queries))
+        with _checked_parts(check):
+            values = rag.batch_retrieve_with_metadata(list(queries), *tail)
+            return check(await cast("Awaitable[object]", values), len(queries))
 
     is_async = isinstance(rag, AsyncRAGInterface)
     return Stage(
@@ -76,11 +81,13 @@ def generate_stage(rag: RAG, identity: bytes) -> Stage[GenerateInput, Generation
         return [to_generation_result(value, where) for value in to_batch(values, size, where)]
 
     def call(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
-        return check(rag.batch_generate_with_metadata(*_columns(inputs)), len(inputs))
+        with _checked_parts(check):
+            return check(rag.batch_generate_with_metadata(*_columns(inputs)), len(inputs))
 
     async def call_async(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
-        values = rag.batch_generate_with_metadata(*_columns(inputs))
-        return check(await cast("Awaitable[object]", values), len(inputs))
+        with _checked_parts(check):
+            values = rag.batch_generate_with_metadata(*_columns(inputs))
+            return check(await cast("Awaitable[object]", values), len(inputs))
 
     is_async = isinstance(rag, AsyncRAGInterface)
     return Stage(
@@ -97,7 +104,23 @@ def generate_stage(rag: RAG, identity: bytes) -> Stage[GenerateInput, Generation
 
 
 def _columns(inputs: Sequence[GenerateInput]) -> tuple[list[str], list[list[str]]]:
-    return [query for query, _ in inputs], [contexts for _, contexts in inputs]
+    # Lists of their own: a RAG that sorts or cuts what it is given must not change what is scored.
+    return [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
+
+
+@contextmanager
+def _checked_parts(check: Callable[[object, int], Sequence[Any]]) -> Generator[None]:
+    """Checks the results of a batch of which some queries failed, as those of any other."""
+    try:
+        yield
+    except PartialBatchError as error:
+        outcomes: list[object] = []
+        for outcome in error.outcomes:
+            try:
+                outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
+            except InterfaceError as refused:
+                outcomes.append(refused)
+        raise PartialBatchError(outcomes, error.where) from error
 
 
 def _takes_batches(rag: RAG, family: Family) -> bool:

@@ -25,6 +25,9 @@ from ragbench.scoring.summary import SummaryBuilder
 
 __all__ = ["open_traces", "report_of"]
 
+_KINDS = 1000
+"""How many messages are told apart: a message that quotes its query differs for every case."""
+_OTHERS = "(other messages)"
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
@@ -108,11 +111,11 @@ def _row(case: TracedCase) -> CaseRow:
 
 def _failures(trace: Trace, cells: Iterable[Cell]) -> Iterator[Failure]:
     """What failed for a case; a failure that only passes on an earlier one is told once."""
-    told: list[Failure] = []
+    told: set[str] = set()
     outcomes = (outcome.failure for _, outcome in _stage_outcomes(trace))
     for failure in (*outcomes, *(cell.failure for cell in cells)):
-        if failure is not None and failure not in told:
-            told.append(failure)
+        if failure is not None and (text := str(failure)) not in told:
+            told.add(text)
             yield failure
 
 
@@ -136,6 +139,8 @@ class _Tally:
                 self.seconds.setdefault(stage, array("d")).append(outcome.seconds)
         for failure in _failures(trace, cells):
             key = (failure.stage, failure.type, failure.message)
+            if key not in self.counts and len(self.counts) >= _KINDS:
+                key = (failure.stage, failure.type, _OTHERS)
             self.counts[key] += 1
             examples = self.groups.setdefault(key, [])
             if len(examples) < 5:

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragbench.errors import InterruptedRunError
 from ragbench.evaluation.rag_stages import GenerateInput
 from ragbench.evaluation.scores import Column, Scoring, Turn
-from ragbench.evaluation.stage import Limits, Settle, Settled, Stage, Work, run_stage
+from ragbench.evaluation.stage import (
+    InLoop,
+    Limits,
+    Settle,
+    Settled,
+    Stage,
+    Work,
+    run_stage,
+)
 from ragbench.interface.results import GenerationResult, RetrievalResult
+from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
-from ragbench.runs.fingerprint import digest
+from ragbench.runs.fingerprint import digest, text_digest
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching, decide_matching
 
-__all__ = ["NO_GENERATION", "NO_RETRIEVAL", "Run", "generate_key", "retrieve_key"]
+__all__ = [
+    "NO_GENERATION",
+    "NO_RETRIEVAL",
+    "Run",
+    "generate_key",
+    "given_contexts",
+    "retrieve_key",
+]
 
 NO_RETRIEVAL = "the RAG does not retrieve"
 NO_GENERATION = "the RAG does not generate"
+_STOPPED = "stopped; the same command continues"
 
 
 def retrieve_key(identity: bytes, query: str) -> bytes:
@@ -47,18 +64,17 @@ class Run:
     limits: Limits
     retry_failed: bool
     stopped: Callable[[], bool]
-    in_loop: Callable[[Coroutine[Any, Any, None]], None]
+    in_loop: InLoop
     settle: Settle
+    decided: Callable[[Matching], None]
+    """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
 
-    def all_cases(self, matching: Matching) -> Matching:
+    def all_cases(self, matching: Matching) -> None:
         """Takes every case through every stage and through scoring.
 
         Args:
             matching: how retrieved chunks are compared with relevant ones; AUTO is decided from
                 the first window.
-
-        Returns:
-            The matching that was used.
 
         Raises:
             InterruptedRunError: ``stopped`` said so; what was finished is in the journal.
@@ -69,6 +85,7 @@ class Run:
             if scoring is None:
                 if matching is Matching.AUTO:
                     matching = decide_matching([turn.trace for turn in turns])
+                self.decided(matching)
                 scoring = Scoring(
                     columns=tuple(Column.of(metric) for metric in self.metrics),
                     matching=matching,
@@ -77,7 +94,6 @@ class Run:
                 )
             reused = scoring.score(turns)
             self.settle("score", len(turns), 0, reused)
-        return matching
 
     def _through_stages(self, window: Sequence[StoredCase]) -> list[Turn]:
         retrieved = self._retrieve(window)
@@ -100,7 +116,7 @@ class Run:
 
     def _check_stopped(self) -> None:
         if self.stopped():
-            raise InterruptedRunError("stopped; the same command continues")
+            raise InterruptedRunError(_STOPPED)
 
     def _retrieve(self, window: Sequence[StoredCase]) -> dict[int, Settled]:
         stage = self.retrieve
@@ -122,18 +138,26 @@ class Run:
         work: list[Work[GenerateInput]] = []
         for stored in window:
             before = retrieved[stored.number]
-            contexts = _contexts(stored, before)
-            if contexts is None:  # what retrieval could not give, generation was never asked for
-                settled[stored.number] = before
+            if (
+                before.outcome.status is Status.FAILED
+            ):  # generation was never asked, and took no time
+                settled[stored.number] = before._replace(
+                    outcome=replace(before.outcome, seconds=None)
+                )
+                continue
+            query, contexts, texts = stored.case.query, before.outcome.value, before.texts
+            if contexts is None:  # a RAG that only generates is given the reference contexts
+                contexts, texts = given_contexts(stored.case)
             else:
-                key = generate_key(stage.identity, stored.case.query, before.texts)
-                work.append(Work(stored.number, key, (stored.case.query, contexts)))
+                contexts = contexts.contexts
+            key = generate_key(stage.identity, query, texts)
+            work.append(Work(stored.number, key, (query, contexts)))
         if settled:
             self.settle(stage.name, len(settled), len(settled), 0)
         return settled | self._settle(stage, work)
 
     def _settle(self, stage: Stage[Any, Any], work: Sequence[Work[Any]]) -> dict[int, Settled]:
-        return run_stage(
+        settled = run_stage(
             stage,
             work,
             self.journal,
@@ -143,17 +167,15 @@ class Run:
             in_loop=self.in_loop,
             settle=self.settle,
         )
+        if len(settled) < len(work):
+            raise InterruptedRunError(_STOPPED)
+        return settled
 
 
-def _contexts(stored: StoredCase, retrieved: Settled) -> list[str] | None:
-    """What generation is given; None when retrieval failed."""
-    outcome = retrieved.outcome
-    if outcome.status == Status.FAILED:
-        return None
-    if outcome.value is None:  # a RAG that only generates is given the reference contexts
-        return list(stored.case.reference_contexts or ())
-    contexts: Sequence[str] = outcome.value.contexts
-    return contexts if isinstance(contexts, list) else [*contexts]
+def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
+    """The contexts that a RAG without retrieval is given, and their digests."""
+    contexts = case.reference_contexts or ()
+    return contexts, b"".join([text_digest(text) for text in contexts])
 
 
 def _skipped(reason: str) -> Settled:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ragbench.engines.local import run_async, run_plain
+from ragbench.errors import ConfigError, InterfaceError
 from ragbench.records.cells import Failure, Outcome, Status
-from ragbench.runs.codec import decode_failure, encode_failure
+from ragbench.runs.codec import check_text, decode_failure, encode_failure
 from ragbench.runs.fingerprint import text_digest
 from ragbench.runs.journal import Journal, StoredOutcome
 
@@ -18,16 +19,37 @@ InputT = TypeVar("InputT")
 ValueT = TypeVar("ValueT")
 
 
+InLoop = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs a coroutine to its end in the run's event loop."""
+
+_LONGEST_TIMEOUT = 1e6
+"""Seconds, 11 days: a batch's limit must stay within what a thread can wait for."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How calls into a RAG are made."""
+    """How calls into a RAG are made.
+
+    Raises:
+        ConfigError: a number is not above zero.
+    """
 
     batch_size: int = 32
     """Queries a call, for a RAG that takes batches."""
     concurrency: int = 1
     """Calls in flight."""
     timeout: float | None = None
-    """Seconds a query."""
+    """Seconds a query; None for no limit."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
+            if value < 1:
+                raise ConfigError(f"the {name} must be at least 1, not {value}")
+        if self.timeout is not None and not 0 < self.timeout <= _LONGEST_TIMEOUT:
+            raise ConfigError(
+                f"the timeout must be a number of seconds above 0, not {self.timeout}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +112,7 @@ def run_stage(
     *,
     retry_failed: bool,
     stopped: Callable[[], bool],
-    in_loop: Callable[[Coroutine[Any, Any, None]], None],
+    in_loop: InLoop,
     settle: Settle,
 ) -> dict[int, Settled]:
     """Settles each case's turn at a stage.
@@ -150,7 +172,7 @@ def _call(
     batches: Sequence[Sequence[Work[InputT]]],
     limits: Limits,
     stopped: Callable[[], bool],
-    in_loop: Callable[[Coroutine[Any, Any, None]], None],
+    in_loop: InLoop,
     keep: Callable[[Sequence[Work[InputT]], list[Outcome[ValueT]]], None],
 ) -> None:
     plain, coroutine = stage.call, stage.call_async
@@ -181,34 +203,47 @@ def _call(
 def _record(
     stage: Stage[Any, ValueT], item: Work[Any], outcome: Outcome[ValueT], journal: Journal
 ) -> Settled:
-    texts: Sequence[str] = ()
-    value = outcome.value
+    """Stores an outcome, and gives it back as a later run will read it.
+
+    What follows works with that: were it to use the RAG's own objects, numbers and types that JSON
+    does not know would score in one way now and in another after an interruption, and what the RAG
+    does with its objects later would change what is scored.
+    """
+    value, seconds = outcome.value, outcome.seconds
     try:
-        if value is not None:
-            texts = stage.texts(value)
-            stored = StoredOutcome(
-                stage.status(value),
-                b"".join([text_digest(text) for text in texts]),
-                stage.encode(value),
-                outcome.seconds,
-            )
-        elif outcome.failure is not None:
-            failure = encode_failure(outcome.failure)
-            stored = StoredOutcome(outcome.status, b"", failure, outcome.seconds)
-        else:
-            raise ValueError("the call returned None")
-    except (ValueError, TypeError) as error:
-        # Lone surrogates, integers beyond 64 bits: the value cannot be written down.
-        failed = Outcome[ValueT](
-            status=Status.FAILED,
-            failure=Failure.of(error, stage=stage.name),
-            seconds=outcome.seconds,
-        )
-        return _record(stage, item, failed, journal)
+        if value is None:
+            return _record_failure(stage, item, outcome, journal)
+        texts = [*stage.texts(value)]
+        digests = b"".join([_text_digest(text) for text in texts])
+        stored = StoredOutcome(stage.status(value), digests, stage.encode(value), seconds)
+        restored = stage.decode(texts, stored.body)
+    except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
+        failure = Failure.of(error, stage=stage.name)
+        failed = Outcome[ValueT](status=Status.FAILED, failure=failure, seconds=seconds)
+        return _record_failure(stage, item, failed, journal)
     journal.record_outcome(item.number, stage.name, item.key, stored, texts)
-    if stored.status != outcome.status:
-        outcome = replace(outcome, status=stored.status)
-    return Settled(outcome, stored.texts, stored.digest)
+    kept = Outcome(status=stored.status, value=restored, seconds=seconds)
+    return Settled(kept, digests, stored.digest)
+
+
+def _text_digest(text: str) -> bytes:
+    try:
+        return text_digest(text)
+    except UnicodeEncodeError:
+        check_text(text)  # says it better
+        raise
+
+
+def _record_failure(
+    stage: Stage[Any, ValueT], item: Work[Any], outcome: Outcome[ValueT], journal: Journal
+) -> Settled:
+    failure = outcome.failure
+    if failure is None:
+        failure = Failure(type="InterfaceError", message="it returned None", stage=stage.name)
+        outcome = replace(outcome, status=Status.FAILED, failure=failure)
+    stored = StoredOutcome(Status.FAILED, b"", encode_failure(failure), outcome.seconds)
+    journal.record_outcome(item.number, stage.name, item.key, stored, ())
+    return Settled(outcome, b"", stored.digest)
 
 
 def _restore(stage: Stage[Any, ValueT], stored: StoredOutcome, journal: Journal) -> Settled:

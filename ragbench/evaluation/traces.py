@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from ragbench.evaluation.run import NO_GENERATION, NO_RETRIEVAL, generate_key, retrieve_key
+from ragbench.evaluation.run import (
+    NO_GENERATION,
+    NO_RETRIEVAL,
+    generate_key,
+    given_contexts,
+    retrieve_key,
+)
 from ragbench.evaluation.scores import Column, Turn, cell_keys
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.metrics import Metric
@@ -20,6 +27,10 @@ from ragbench.scoring.matching import Matching
 __all__ = ["StoredTraces", "TracedCase"]
 
 
+_ABSENT = {"retrieve": NO_RETRIEVAL, "generate": NO_GENERATION}
+_INTERRUPTED = "not asked yet: the run was interrupted"
+
+
 class TracedCase(NamedTuple):
     """A case of a stored run."""
 
@@ -28,7 +39,7 @@ class TracedCase(NamedTuple):
     """A cell a metric; None where it has not been computed yet."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredTraces:
     """Reads a run's cases with their outcomes and cells, in order, a window at a time."""
 
@@ -48,25 +59,17 @@ class StoredTraces:
         self, window: Sequence[StoredCase], columns: Sequence[Column]
     ) -> Iterator[TracedCase]:
         numbers = [stored.number for stored in window]
-        retrieved = self.journal.outcomes("retrieve", numbers)
-        generated = self.journal.outcomes("generate", numbers)
+        known = {stage: self.journal.outcomes(stage, numbers) for stage in self._identities}
         cells = self.journal.cells(numbers)
-        retrieve_identity = bytes.fromhex(self.manifest.rag.stages["retrieve"])
-        generate_identity = bytes.fromhex(self.manifest.rag.stages["generate"])
         matching = Matching(self.manifest.settings["matching"])
         for stored in window:
-            query = stored.case.query
-            first = retrieved.get((stored.number, retrieve_key(retrieve_identity, query)))
-            texts = b"" if first is None else first.texts
-            second = generated.get((stored.number, generate_key(generate_identity, query, texts)))
-            if first is not None and first.status == Status.FAILED:
-                second = first
+            first, second = self._stored(stored, known)
             turn = Turn(
                 stored,
                 Trace(
                     case=stored.case,
-                    retrieval=self._outcome(first, NO_RETRIEVAL, self._retrieval),
-                    generation=self._outcome(second, NO_GENERATION, _generation),
+                    retrieval=self._outcome("retrieve", first, self._retrieval),
+                    generation=self._outcome("generate", second, _generation),
                 ),
                 b"" if first is None else first.digest,
                 b"" if second is None else second.digest,
@@ -78,18 +81,44 @@ class StoredTraces:
             ]
             yield TracedCase(turn.trace, tuple(found))
 
+    @cached_property
+    def _identities(self) -> dict[str, bytes]:
+        """The stages that the RAG has, and what their outcomes are kept under."""
+        stages = self.manifest.rag.stages
+        return {stage: bytes.fromhex(identity) for stage, identity in stages.items()}
+
+    def _stored(
+        self, stored: StoredCase, known: Mapping[str, Mapping[tuple[int, bytes], StoredOutcome]]
+    ) -> tuple[StoredOutcome | None, StoredOutcome | None]:
+        """What retrieval and generation gave for a case; None where there is nothing yet."""
+        identities, number, query = self._identities, stored.number, stored.case.query
+        first = None
+        if "retrieve" in identities:
+            first = known["retrieve"].get((number, retrieve_key(identities["retrieve"], query)))
+            if first is None:
+                return None, None
+            texts = first.texts
+        else:
+            _, texts = given_contexts(stored.case)
+        if "generate" not in identities:
+            return first, None
+        if first is not None and first.status is Status.FAILED:
+            return first, first._replace(seconds=None)
+        key = generate_key(identities["generate"], query, texts)
+        return first, known["generate"].get((number, key))
+
     def _retrieval(self, stored: StoredOutcome) -> Any:
         if self.with_texts:
             return decode_retrieval(self.journal.texts(stored.texts), stored.body)
         return decode_retrieval([""] * (len(stored.texts) // SIZE), stored.body)
 
-    @staticmethod
     def _outcome(
-        stored: StoredOutcome | None, absent: str, decode: Callable[[StoredOutcome], Any]
+        self, stage: str, stored: StoredOutcome | None, decode: Callable[[StoredOutcome], Any]
     ) -> Outcome[Any]:
         if stored is None:
-            return Outcome(status=Status.SKIPPED, reason=absent)
-        if stored.status == Status.FAILED:
+            reason = _INTERRUPTED if stage in self._identities else _ABSENT[stage]
+            return Outcome(status=Status.SKIPPED, reason=reason)
+        if stored.status is Status.FAILED:
             failure = decode_failure(stored.body)
             return Outcome(status=stored.status, failure=failure, seconds=stored.seconds)
         return Outcome(status=stored.status, value=decode(stored), seconds=stored.seconds)

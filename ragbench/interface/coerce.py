@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -43,6 +43,8 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
         _check_strings(result.contexts, "contexts", where)
         if result.scores is not None:
             _check_scores(result.scores, where)
+        if result.context_metadata is not None:
+            _check_mappings(result.context_metadata, where)
         return result if result.context_ids is None else _with_string_ids(result, where)
     if isinstance(value, (list, tuple)):
         contexts = cast("Sequence[str]", value)
@@ -121,6 +123,15 @@ def _check_scores(scores: Sequence[object], where: str) -> None:
             raise InterfaceError(f"{where}: scores[{position}] must be a number, not {score!r}")
         if not math.isfinite(cast("float", score)):
             raise InterfaceError(f"{where}: scores[{position}] must be finite, not {score!r}")
+
+
+def _check_mappings(values: Sequence[object], where: str) -> None:
+    for position, value in enumerate(values):
+        # dict is checked first: an abstract Mapping check costs more.
+        if not isinstance(value, (dict, Mapping)):
+            raise InterfaceError(
+                f"{where}: context_metadata[{position}] must be a mapping, not {_kind(value)}"
+            )
 
 
 def _is_number(value: object) -> bool:

@@ -11,6 +11,9 @@ __all__ = ["Cell", "Failure", "Outcome", "Status"]
 
 ValueT = TypeVar("ValueT")
 
+_LONGEST = 10_000
+"""Characters that are kept of a message or a traceback."""
+
 
 class Status(StrEnum):
     """How a stage or a metric ended for one case."""
@@ -45,7 +48,7 @@ class Failure:
         """What is kept of an exception: type, message, chain of causes, traceback."""
         return cls(
             type=type(error).__name__,
-            message=_readable(str(error)),
+            message=_readable(_message(error)),
             stage=stage,
             cause=" <- ".join(_causes(error)) or None,
             traceback=_readable("".join(traceback.format_exception(error))),
@@ -113,7 +116,7 @@ def _causes(error: BaseException) -> list[str]:
     following = _behind(error)
     while following is not None and id(following) not in seen:
         seen.add(id(following))
-        found.append(_readable(f"{type(following).__name__}: {following}"))
+        found.append(_readable(f"{type(following).__name__}: {_message(following)}"))
         following = _behind(following)
     return found
 
@@ -124,6 +127,16 @@ def _behind(error: BaseException) -> BaseException | None:
     return None if error.__suppress_context__ else error.__context__
 
 
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
+        return f"(its message cannot be read: {type(broken).__name__})"
+
+
 def _readable(text: str) -> str:
-    # A message may quote broken text; what is stored must be valid UTF-8.
+    """Valid UTF-8 of bounded length: a message may quote broken text, or a whole document."""
+    if len(text) > _LONGEST:
+        half, rest = _LONGEST // 2, len(text) - _LONGEST
+        text = f"{text[:half]} ... ({rest:,} characters) ... {text[-half:]}"
     return text.encode("utf-8", "backslashreplace").decode()

@@ -20,6 +20,10 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
+
+
 class CsvCases:
     """Writes the cases, a header first.
 
@@ -69,8 +73,8 @@ def _safe(text: str | None) -> str:
     """A text that a spreadsheet does not run as a formula."""
     if text is None:
         return ""
-    text = text.replace("\x00", "\\0")
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    text = text.replace("\x00", "\\0")  # readers end a row there
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _list(values: tuple[str, ...] | None) -> str:

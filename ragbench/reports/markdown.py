@@ -12,6 +12,8 @@ __all__ = ["markdown_report"]
 
 _SLICED = 8
 """How many metrics the table of slices has at most: more do not fit a page."""
+_LONGEST_TABLE = 50
+"""How many rows a table has at most that grows with the data."""
 
 
 def markdown_report(report: Report) -> Iterator[bytes]:
@@ -26,7 +28,8 @@ def _title(report: Report) -> Iterator[str]:
     dataset, rag = report.manifest["dataset"], report.manifest["rag"]
     yield f"# {_text(rag['name'])} on {_text(dataset['name'])}"
     yield ""
-    yield f"{dataset['cases']:,} cases{_drawn(dataset)}."
+    cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
+    yield f"{cases}{_drawn(dataset)}."
     for stage in report.stages:
         counts = (
             (stage.measured, "answered" if stage.stage == "generate" else "done"),
@@ -77,23 +80,22 @@ def _slices(report: Report) -> Iterator[str]:
     ][:_SLICED]
     if not chosen:
         return
-    keys = {(piece.by, piece.value): piece.total for s in chosen for piece in s.slices}
+    # Every summary has the same slices in the same order.
+    rows = list(zip(*(summary.slices for summary in chosen), strict=True))
     yield "## Slices"
     yield ""
     yield from _table(
         ("slice", "cases", *(f"`{summary.metric.name}`" for summary in chosen)),
         (
-            (f"{by}: {_text(value)}", f"{total:,}", *(_slice(s, by, value) for s in chosen))
-            for (by, value), total in keys.items()
+            (
+                f"{pieces[0].by}: {_text(pieces[0].value)}",
+                f"{pieces[0].total:,}",
+                *(_number(piece.score) for piece in pieces),
+            )
+            for pieces in rows[:_LONGEST_TABLE]
         ),
     )
-
-
-def _slice(summary: Summary, by: str, value: str) -> str:
-    for piece in summary.slices:
-        if (piece.by, piece.value) == (by, value):
-            return _number(piece.score)
-    return "-"
+    yield from _rest(len(rows))
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -110,16 +112,23 @@ def _failures(report: Report) -> Iterator[str]:
                 f"{group.count:,}",
                 _text(", ".join(group.examples[:3])),
             )
-            for group in report.failures
+            for group in report.failures[:_LONGEST_TABLE]
         ),
     )
+    yield from _rest(len(report.failures))
+
+
+def _rest(rows: int) -> Iterator[str]:
+    if rows > _LONGEST_TABLE:
+        yield ""
+        yield f"... and {rows - _LONGEST_TABLE:,} more, in report.json."
 
 
 def _origin(report: Report) -> Iterator[str]:
     manifest = report.manifest
     yield "## Origin"
     yield ""
-    yield f"- dataset: {_text(manifest['dataset']['source'] or manifest['dataset']['name'])}, "
+    yield f"- dataset: {_text(manifest['dataset']['source'] or manifest['dataset']['name'])},"
     yield f"  fingerprint `{manifest['fingerprints']['dataset']}`"
     yield f"- RAG: fingerprint `{manifest['fingerprints']['rag']}`"
     if manifest["git"] is not None:
@@ -138,8 +147,13 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 
 def _text(value: str) -> str:
     """A text of the user's that cannot break out of its place in the document."""
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(value.split()))
-    return escaped.encode("utf-8", "backslashreplace").decode()
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", " ".join(value.split()))
+    # Control characters reach a terminal that shows the file.
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", _code, escaped)
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"\\\\u{ord(found[0]):04x}"
 
 
 def _number(value: float | None) -> str:

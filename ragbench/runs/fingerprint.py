@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from enum import Enum
 from hashlib import blake2b
 from pathlib import PurePath
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-__all__ = ["SIZE", "digest", "fingerprint", "jsonable", "text_digest"]
+__all__ = ["SIZE", "digest", "fingerprint", "jsonable", "readable", "text_digest"]
 
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
@@ -40,40 +41,89 @@ def text_digest(text: str) -> bytes:
 
 def fingerprint(value: object) -> str:
     """Hexadecimal fingerprint of anything that JSON can hold, whatever its key order."""
-    return blake2b(jsonable(value), digest_size=SIZE).hexdigest()
+    try:
+        encoded = jsonable(value)
+    except TypeError:
+        encoded = jsonable(readable(value))
+    return blake2b(encoded, digest_size=SIZE).hexdigest()
 
 
 def jsonable(value: object) -> bytes:
     """A value as JSON with sorted keys; what JSON does not know is written in a stable form.
 
-    Sets become sorted lists, tuples lists, NumPy values numbers and lists, NaN and infinity null.
-    Objects of other types become ``"<module.Class>"``: their text may hold an address, which
-    would differ from run to run.
+    Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
+    NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
+    an address, which would differ from run to run.
 
     Raises:
-        TypeError: a string holds a lone surrogate, or an integer exceeds 64 bits.
+        TypeError: a string holds a lone surrogate, an integer exceeds 64 bits, a key is a
+            container, or a value holds itself. `readable` makes such values writable.
     """
     return orjson.dumps(value, default=_default, option=_OPTIONS)
 
 
+def readable(value: object, depth: int = 32) -> object:
+    """The value with everything replaced that `jsonable` refuses.
+
+    Lone surrogates are escaped, integers beyond 64 bits and keys become texts, and what lies
+    deeper than ``depth`` levels is left out.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+        if depth == 0:
+            return "<nested too deeply>"
+        if isinstance(value, Mapping):
+            entries = cast("Mapping[object, object]", value).items()
+            return {_key(key): readable(entry, depth - 1) for key, entry in entries}
+        return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
+    try:
+        jsonable(value)
+    except TypeError:
+        return _class_name(value)
+    return value
+
+
+def _key(key: object) -> str:
+    return cast("str", readable(key)) if isinstance(key, str) else jsonable(readable(key)).decode()
+
+
+def _listed(values: Iterable[object]) -> list[object]:
+    """Elements in an order that is the same in every process."""
+    if isinstance(values, (set, frozenset)):
+        return sorted(
+            cast("frozenset[object]", values), key=lambda entry: jsonable(readable(entry))
+        )
+    return list(values)
+
+
 def _default(value: Any) -> object:
     """What orjson does not know; subclasses of built-in types come here as well."""
-    if isinstance(value, (set, frozenset)):
-        return sorted(cast("frozenset[object]", value), key=repr)
-    if isinstance(value, dict):
-        return dict(cast("dict[object, object]", value))
-    if isinstance(value, (list, tuple)):
-        return list(cast("list[object]", value))
-    if isinstance(value, Enum):
-        return cast("object", value.value)
-    if isinstance(value, str):
-        return "".join(value)
-    if isinstance(value, (int, float)):
-        return float(value) if isinstance(value, float) else int(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, PurePath):
-        return str(value)
-    if hasattr(value, "model_dump"):  # pydantic
-        return cast("object", value.model_dump())
+    for types, convert in _CONVERSIONS:
+        if isinstance(value, types):
+            return convert(value)
+    for method in ("tolist", "model_dump"):  # arrays and tensors; pydantic
+        plain: object = getattr(value, method)() if hasattr(value, method) else value
+        if type(plain) is not type(value):
+            return plain
+    return float(value) if hasattr(value, "__float__") else _class_name(value)
+
+
+def _class_name(value: object) -> str:
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
+    (Enum, lambda value: value.value),
+    (str, "".join),
+    (Mapping, dict),
+    ((set, frozenset), _listed),
+    (bytes, bytes.hex),
+    (Sequence, list),
+    (bool, bool),
+    (int, int),
+    (float, float),
+    ((PurePath, timedelta), str),
+)

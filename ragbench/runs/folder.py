@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ragbench.errors import RunLockedError, RunMismatchError
+from ragbench.errors import RunError, RunLockedError, RunMismatchError
 
 __all__ = ["RunFolder", "run_name"]
 
 _JOURNAL = "journal.sqlite"
 _LOCK = ".lock"
 # What a run writes. Anything else in the folder is the user's.
-_WRITTEN = (f"{_JOURNAL}*", "manifest.json", "report.*", "cases.csv", "timings.json")
+# The log first: were it to outlive its journal, SQLite would take it for the next journal's.
+_JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _JOURNAL)
+_NEW_JOURNAL = f"{_JOURNAL}-new"
+_NEW_JOURNAL_FILES = (f"{_NEW_JOURNAL}-wal", f"{_NEW_JOURNAL}-shm", _NEW_JOURNAL)
+_WRITTEN = ("manifest.json", "report.json", "report.md", "cases.csv", "timings.json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,11 +53,8 @@ class RunFolder:
         return self.journal.is_file()
 
     @contextmanager
-    def locked(self, *, fresh: bool = False) -> Generator[bool]:
+    def locked(self) -> Generator[bool]:
         """Holds the folder for this process, creating it when it does not exist.
-
-        Args:
-            fresh: remove what an earlier run left in it.
 
         Yields:
             Whether the folder is new: made by this call.
@@ -61,26 +62,45 @@ class RunFolder:
         Raises:
             RunLockedError: another process holds it.
             RunMismatchError: there is something at the path that is no run folder.
+            RunError: the folder cannot be written.
         """
-        self._refuse_foreign()
-        is_new = not self.path.exists()
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / _LOCK)
         try:
+            self._refuse_foreign()
+            is_new = not self.path.exists()
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / _LOCK)
             lock.acquire(timeout=0)
         except Timeout as error:
             raise RunLockedError(
                 f"another ragbench process{self._holder()} is working on {self.path}. Wait for it, "
                 f"or choose another folder with --out"
             ) from error
+        except OSError as error:
+            raise RunError(
+                f"{self.path} cannot be written: {error.strerror}. Choose another with --out"
+            ) from error
         try:
-            (self.path / f"{_LOCK}.pid").write_text(str(os.getpid()), encoding="utf-8")
-            if fresh:
-                self._clear()
+            self._pid.write_text(str(os.getpid()), encoding="utf-8")
             yield is_new
         finally:
-            (self.path / f"{_LOCK}.pid").unlink(missing_ok=True)
+            self._pid.unlink(missing_ok=True)
             lock.release()
+
+    @contextmanager
+    def new_journal(self) -> Generator[Path]:
+        """Lets a new journal be begun; when that goes well, it replaces all that a run left here.
+
+        Yields:
+            Where to write it; closed before the context ends. On an error the earlier run stays as
+            it was.
+        """
+        self._unlink(_NEW_JOURNAL_FILES)
+        try:
+            yield self.path / _NEW_JOURNAL
+            self._unlink((*_JOURNAL_FILES, *_WRITTEN))
+            (self.path / _NEW_JOURNAL).replace(self.journal)
+        finally:
+            self._unlink(_NEW_JOURNAL_FILES)
 
     def discard(self) -> None:
         """Removes the folder with everything in it."""
@@ -95,14 +115,17 @@ class RunFolder:
         elif self.path.exists():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
 
-    def _clear(self) -> None:
-        for pattern in _WRITTEN:
-            for entry in self.path.glob(pattern):
-                entry.unlink()
+    def _unlink(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+    @property
+    def _pid(self) -> Path:
+        return self.path / f"{_LOCK}.pid"
 
     def _holder(self) -> str:
         try:
-            return f" (pid {int((self.path / f'{_LOCK}.pid').read_text(encoding='utf-8'))})"
+            return f" (pid {int(self._pid.read_text(encoding='utf-8'))})"
         except (OSError, ValueError):
             return ""
 

@@ -9,53 +9,34 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from ragbench.errors import RunMismatchError
+from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.records.cases import Case
 from ragbench.records.cells import Cell, Status
-from ragbench.runs.codec import decode_case, decode_failure, encode_case, encode_failure
+from ragbench.runs.codec import (
+    check_text,
+    decode_case,
+    decode_failure,
+    encode_case,
+    encode_failure,
+)
 from ragbench.runs.fingerprint import SIZE, digest
+from ragbench.runs.journal_file import connect, transaction
 
 __all__ = ["Journal", "StoredCase", "StoredOutcome"]
 
-_SCHEMA_VERSION = 1
 _STATUSES = {status.value: status for status in Status}
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS cases (
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    position INTEGER UNIQUE,  -- NULL: not among the cases of the latest command
-    digest BLOB NOT NULL,
-    body BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS texts (
-    digest BLOB PRIMARY KEY,
-    text TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS outcomes (
-    number INTEGER NOT NULL,
-    stage TEXT NOT NULL,
-    key BLOB NOT NULL,
-    status TEXT NOT NULL,
-    texts BLOB NOT NULL,
-    body BLOB NOT NULL,
-    seconds REAL,
-    PRIMARY KEY (number, stage, key)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cells (
-    number INTEGER NOT NULL,
-    metric TEXT NOT NULL,
-    key BLOB NOT NULL,
-    status TEXT NOT NULL,
-    value REAL,
-    detail BLOB,
-    PRIMARY KEY (number, metric, key)
-) WITHOUT ROWID;
-"""
+_BATCH = 512
+_PLACE_CASE = (
+    "INSERT INTO cases (id, body, digest, position) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET body = excluded.body, digest = excluded.digest, "
+    "position = excluded.position WHERE cases.position IS NULL"
+)
 
 
 class StoredCase(NamedTuple):
@@ -92,31 +73,13 @@ class Journal:
         Raises:
             RunMismatchError: the file is no journal, or another version of ragbench wrote it.
         """
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._path = path
         self._known_texts: set[bytes] = set()
-        try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute("PRAGMA cache_size=-32000")
-            self._check_version(path)
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise RunMismatchError(f"{path} is not a journal of ragbench: {error}") from error
-        except RunMismatchError:
-            self._db.close()
-            raise
+        self._new_texts: list[tuple[bytes, str]] = []
+        self._new_outcomes: list[tuple[int, str, bytes, str, bytes, bytes, float | None]] = []
+        self._new_cells: list[tuple[int, str, bytes, str, float | None, bytes | None]] = []
+        self._db = connect(path)
         self.was_empty = self._db.execute("SELECT 1 FROM outcomes LIMIT 1").fetchone() is None
-
-    def _check_version(self, path: Path) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version not in (0, _SCHEMA_VERSION):
-            raise RunMismatchError(
-                f"{path} was written by another version of ragbench (journal version {version}, "
-                f"this one reads {_SCHEMA_VERSION}). Use --fresh to start over"
-            )
-        if version == 0:
-            self._db.executescript(_SCHEMA)
-            self._db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
 
     def __enter__(self) -> Self:
         """The journal itself."""
@@ -128,18 +91,35 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes the journal; what was recorded and not yet flushed is flushed."""
-        self.flush()
-        self._db.close()
+        """Closes the journal; what was recorded and not yet flushed is flushed.
+
+        Raises:
+            RunError: the journal cannot be read or written: the disk is full, the file damaged.
+        """
+        try:
+            if not isinstance(error, sqlite3.Error):
+                self.flush()
+        except sqlite3.Error as failed:
+            error = failed
+        finally:
+            self._db.close()
+        if isinstance(error, sqlite3.Error):
+            raise RunError(f"{self._path} cannot be used: {error}") from error
 
     def flush(self) -> None:
         """Makes everything recorded so far survive a crash of the process."""
-        if self._db.in_transaction:
-            self._db.execute("COMMIT")
-
-    def _begin(self) -> None:
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN")
+        texts, outcomes, cells = self._new_texts, self._new_outcomes, self._new_cells
+        if not (outcomes or cells):
+            return
+        with transaction(self._db):
+            self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
+            self._db.executemany(
+                "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?)", outcomes
+            )
+            self._db.executemany("INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)", cells)
+        texts.clear()
+        outcomes.clear()
+        cells.clear()
 
     # --- cases
 
@@ -148,25 +128,29 @@ class Journal:
 
         Returns:
             How many there are.
+
+        Raises:
+            DataError: two cases have the same id, or a text is no valid Unicode.
         """
-        self.flush()
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            self._db.execute("UPDATE cases SET position = NULL")
+        with transaction(self._db):
+            self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
             count = 0
-            for count, case in enumerate(cases, start=1):
-                body = encode_case(case)
-                self._db.execute(
-                    "INSERT INTO cases (id, position, digest, body) VALUES (?, ?, ?, ?) "
-                    "ON CONFLICT (id) DO UPDATE SET position = excluded.position, "
-                    "digest = excluded.digest, body = excluded.body",
-                    (case.id, count, digest((case.id.encode(), body)), body),
-                )
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+            rows = enumerate(cases, start=1)
+            while batch := [_case_row(case, position) for position, case in islice(rows, _BATCH)]:
+                # A case whose id already has a position in this order is not written.
+                if self._db.executemany(_PLACE_CASE, batch).rowcount != len(batch):
+                    raise DataError([self._repeated(batch)])
+                count += len(batch)
         return count
+
+    def _repeated(self, batch: Sequence[tuple[str, bytes, bytes, int]]) -> Problem:
+        query = "SELECT position FROM cases WHERE id = ?"
+        found = ((self._db.execute(query, row[:1]).fetchone()[0], row) for row in batch)
+        first, row = next((first, row) for first, row in found if first != row[3])
+        return Problem(
+            message=f"cases {first} and {row[3]} have the same id '{row[0]}': make ids unique",
+            field="id",
+        )
 
     def cases(self, *, window: int = 512) -> Iterator[list[StoredCase]]:
         """The run's cases in order, a window at a time."""
@@ -195,24 +179,22 @@ class Journal:
         self, number: int, stage: str, key: bytes, outcome: StoredOutcome, texts: Sequence[str]
     ) -> None:
         """Stores what a stage gave for a case; texts that are already stored are not again."""
-        self._begin()
         known = self._known_texts
-        digests = [outcome.texts[at : at + SIZE] for at in range(0, len(outcome.texts), SIZE)]
-        fresh = [pair for pair in zip(digests, texts, strict=True) if pair[0] not in known]
-        if fresh:
-            if len(known) > 100_000:
-                known.clear()
-            known.update(pair[0] for pair in fresh)
-            self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", fresh)
-        self._db.execute(
-            "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (number, stage, key, outcome.status, outcome.texts, outcome.body, outcome.seconds),
-        )
+        if len(known) > 100_000:
+            known.clear()
+        for position, text in enumerate(texts):
+            text_digest = outcome.texts[position * SIZE : position * SIZE + SIZE]
+            if text_digest not in known:
+                known.add(text_digest)
+                self._new_texts.append((text_digest, text))
+        status, digests, body, seconds = outcome
+        self._new_outcomes.append((number, stage, key, status, digests, body, seconds))
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
     ) -> dict[tuple[int, bytes], StoredOutcome]:
         """What a stage gave for these cases, by case number and key."""
+        self.flush()
         rows = self._db.execute(
             "SELECT number, key, status, texts, body, seconds FROM outcomes "
             f"WHERE stage = ? AND number IN ({_marks(numbers)})",
@@ -226,6 +208,7 @@ class Journal:
         Raises:
             RunMismatchError: one of them is not there; the journal is damaged.
         """
+        self.flush()
         found: list[str] = []
         for at in range(0, len(digests), SIZE):
             row = self._db.execute(
@@ -242,17 +225,14 @@ class Journal:
 
     def record_cells(self, rows: Iterable[tuple[int, str, bytes, Cell]]) -> None:
         """Stores cells: case number, metric identity, key, cell."""
-        self._begin()
-        self._db.executemany(
-            "INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                (number, metric, key, cell.status, cell.value, _detail(cell))
-                for number, metric, key, cell in rows
-            ),
-        )
+        self._new_cells += [
+            (number, metric, key, cell.status, cell.value, _detail(cell))
+            for number, metric, key, cell in rows
+        ]
 
     def cells(self, numbers: Sequence[int]) -> dict[tuple[int, str, bytes], Cell]:
         """The cells of these cases, by case number, metric identity and key."""
+        self.flush()
         rows = self._db.execute(
             "SELECT number, metric, key, status, value, detail FROM cells "
             f"WHERE number IN ({_marks(numbers)})",
@@ -261,13 +241,25 @@ class Journal:
         return {(row[0], row[1], row[2]): _cell(*row[3:]) for row in rows}
 
 
+def _case_row(case: Case, position: int) -> tuple[str, bytes, bytes, int]:
+    try:
+        check_text(case.id)
+        body = encode_case(case)
+    except (ValueError, TypeError) as error:
+        place = f"case {position} ({case.id!a})"
+        raise DataError([Problem(message=f"{place} cannot be stored: {error}")]) from error
+    return case.id, body, digest((case.id.encode(), body)), position
+
+
 def _marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
 def _detail(cell: Cell) -> bytes | None:
     if cell.failure is not None:
-        return encode_failure(cell.failure)
+        # An earlier stage's failure has its traceback in that stage's outcome: once is enough.
+        is_own = cell.failure.stage == "score"
+        return encode_failure(cell.failure if is_own else replace(cell.failure, traceback=None))
     return None if cell.reason is None else cell.reason.encode()
 
 

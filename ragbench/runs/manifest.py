@@ -161,7 +161,7 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 def _git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        ["git", "-C", str(folder), *arguments],
+        ["git", "--no-optional-locks", "-C", str(folder), *arguments],
         capture_output=True,
         text=True,
         check=True,
