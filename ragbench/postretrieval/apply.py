@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragbench.engines.deadline import with_deadline
-from ragbench.errors import ConfigError, InputError, InterfaceError
+from ragbench.errors import ConfigError, InputError
+from ragbench.postretrieval.checked_scores import checked_scores
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.ranked import RankedChunk
 from ragbench.postretrieval.reranker import NotedScores, Reranker
@@ -67,7 +67,7 @@ def rerank(
     if not chunks:
         return Reranked(chunks=())
     try:
-        scores, notes = _scores(query, chunks, reranker, timeout)
+        scores = _scores(query, chunks, reranker, timeout)
     except InputError:
         raise
     except (Exception, SystemExit) as error:
@@ -78,7 +78,7 @@ def rerank(
     # sorted() is stable: of equal scores, the chunk that stands first stays first.
     order = sorted(range(len(chunks)), key=lambda at: -scores[at])[:top_k]
     kept = [replace(chunks[at], score=scores[at]) for at in order]
-    return Reranked(chunks=_placed(kept), notes=notes)
+    return Reranked(chunks=_placed(kept), notes=scores.notes)
 
 
 def rerank_batch(
@@ -103,17 +103,14 @@ def rerank_batch(
 
 def _scores(
     query: Query, chunks: Sequence[RankedChunk], reranker: Reranker, timeout: float | None
-) -> tuple[list[float], tuple[str, ...]]:
+) -> NotedScores:
     present = [_with_present_score(ranked) for ranked in chunks]
-    if timeout is None:
-        given = reranker.score(query, present)
-    else:
-        # The time allowed is for the list, not for each chunk of it.
-        limited = with_deadline(lambda _: [reranker.score(query, present)], timeout)
-        given = limited([query])[0]
-    scores = [float(score) for score in given]
-    _check_scores(scores, len(chunks), _name(reranker))
-    return scores, given.notes if isinstance(given, NotedScores) else ()
+
+    def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
+        return [checked_scores(reranker, one, present) for one in queries]
+
+    # The time allowed is for the whole list, not for each chunk of it.
+    return (call if timeout is None else with_deadline(call, timeout))([query])[0]
 
 
 def _with_present_score(ranked: RankedChunk) -> Chunk:
@@ -121,17 +118,6 @@ def _with_present_score(ranked: RankedChunk) -> Chunk:
         return ranked.chunk
     # A record of its own, with the same text and metadata.
     return replace(ranked.chunk, score=ranked.score)
-
-
-def _check_scores(scores: list[float], wanted: int, name: str) -> None:
-    if len(scores) != wanted:
-        raise InterfaceError(f"reranker '{name}' gave {len(scores)} scores for {wanted} chunks")
-    for at, score in enumerate(scores, start=1):
-        if not math.isfinite(score):
-            raise InterfaceError(
-                f"reranker '{name}' gave the score {score} for chunk {at} of {wanted}; "
-                "scores must be finite"
-            )
 
 
 def _placed(chunks: Sequence[RankedChunk]) -> tuple[RankedChunk, ...]:
