@@ -80,7 +80,8 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         if requested:
             raise KeyboardInterrupt
         requested = True
-        say("Stopping when the calls in flight have finished. Once more stops at once.")
+        start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
+        say(f"{start}Stopping when the calls in flight are through. Once more stops at once.")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:

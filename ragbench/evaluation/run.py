@@ -22,7 +22,7 @@ from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
-from ragbench.runs.fingerprint import digest, text_digest
+from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digest
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching, decide_matching
@@ -43,12 +43,12 @@ _STOPPED = "stopped; the same command continues"
 
 def retrieve_key(identity: bytes, query: str) -> bytes:
     """Digest of all that a retrieval depends on."""
-    return digest((identity, query.encode()))
+    return fixed_digest(identity, query.encode())
 
 
 def generate_key(identity: bytes, query: str, contexts: bytes) -> bytes:
     """Digest of all that a generation depends on; ``contexts`` are digests of its contexts."""
-    return digest((identity, query.encode(), contexts))
+    return fixed_digest(identity, b"%d " % len(contexts), contexts, query.encode())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,8 +150,9 @@ class Run:
                 contexts, texts = given_contexts(stored.case)
             else:
                 contexts = contexts.contexts
-            key = generate_key(stage.identity, query, texts)
-            work.append(Work(stored.number, key, (query, contexts)))
+            work.append(
+                Work(stored.number, generate_key(stage.identity, query, texts), (query, contexts))
+            )
         if settled:
             self.settle(stage.name, len(settled), len(settled), 0)
         return settled | self._settle(stage, work)
@@ -179,4 +180,4 @@ def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
 
 
 def _skipped(reason: str) -> Settled:
-    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", b"")
+    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)
