@@ -66,9 +66,7 @@ def written_back(
     return [_item(entry, items.get(entry.chunk.id, {}), score_field) for entry in chunks]
 
 
-def _item(
-    entry: RankedChunk, item: Mapping[str, Any], score_field: str | None
-) -> dict[str, Any]:
+def _item(entry: RankedChunk, item: Mapping[str, Any], score_field: str | None) -> dict[str, Any]:
     chunk = entry.chunk
     metadata: Mapping[str, Any] = chunk.metadata
     if score_field is not None and entry.score is not None:

@@ -40,7 +40,7 @@ class Abstractive:
         ConfigError: a setting is out of its range.
     """
 
-    model: ChatModel
+    chat: ChatModel
     """The language model."""
     scope: Literal["each", "all"] = "each"
     budget: int | None = None
@@ -71,12 +71,16 @@ class Abstractive:
             return OperatorOutput(chunks=chunks)
         if self.scope == "all":
             summary = self._summary(question, chunks)
-            made = [] if summary is None else [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)]
+            made = (
+                [] if summary is None else [made_from(chunks, summary, id=SUMMARY_ID, by=self.name)]
+            )
         else:
             made = [new for entry in chunks if (new := self._shortened(question, entry))]
         fitting = [new for entry in made if (new := self._within_budget(entry))]
         left_out = len(chunks) - len(fitting) if self.scope == "each" else 0
-        notes = (f"{left_out} chunks were left out: nothing about the question",) if left_out else ()
+        notes = (
+            (f"{left_out} chunks were left out: nothing about the question",) if left_out else ()
+        )
         return OperatorOutput(chunks=in_order(fitting), notes=notes)
 
     def _shortened(self, question: str, entry: RankedChunk) -> RankedChunk | None:
@@ -87,9 +91,11 @@ class Abstractive:
             return entry
         return rewritten(entry, summary, by=self.name)
 
-    def _summary(self, question: str, entries: tuple[RankedChunk, ...] | list[RankedChunk]) -> str | None:
+    def _summary(
+        self, question: str, entries: tuple[RankedChunk, ...] | list[RankedChunk]
+    ) -> str | None:
         passages = numbered_passages(question, [entry.chunk.text for entry in entries])
-        answer = self.model.complete(
+        answer = self.chat.complete(
             [Message(role="system", content=_TASK), Message(role="user", content=passages)]
         )
         text = text_of(answer)

@@ -19,7 +19,7 @@ that help to answer the question, and nothing else. If none helps, answer {"keep
 class LlmFilter:
     """Asks a model once for all chunks and keeps those that it names, in their present order."""
 
-    model: ChatModel
+    chat: ChatModel
     """The language model."""
 
     @property
@@ -37,7 +37,7 @@ class LlmFilter:
         if not chunks:
             return OperatorOutput(chunks=chunks)
         question = numbered_passages(context.query.text, [entry.chunk.text for entry in chunks])
-        answer = self.model.complete(
+        answer = self.chat.complete(
             [Message(role="system", content=_TASK), Message(role="user", content=question)]
         )
         chosen = numbers_in(answer, "keep", len(chunks))

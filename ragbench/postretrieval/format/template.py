@@ -98,6 +98,8 @@ def _problem(
             continue
         if metadata and name is not None and name.startswith("metadata.") and name != "metadata.":
             continue
-        listed = ", ".join(f"{{{known}}}" for known in names) + (", {metadata.KEY}" if metadata else "")
+        listed = ", ".join(f"{{{known}}}" for known in names) + (
+            ", {metadata.KEY}" if metadata else ""
+        )
         return f"{field} holds '{match[0]}'. Known: {listed}; {{{{ and }}}} for braces"
     return None
