@@ -50,7 +50,7 @@ def read_yaml(path: Path) -> YamlFile:
     except UnicodeDecodeError as error:
         raise _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
     try:
-        loader = yaml.SafeLoader(text)
+        loader: Any = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
             if node is None:

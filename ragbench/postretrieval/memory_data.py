@@ -40,7 +40,7 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
     Raises:
         InputError: it is no list, or holds something that is no item.
     """
-    items = data.get("memory_data") or []
+    items: Any = data.get("memory_data") or []
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
         raise InputError(f"memory_data must be a list, not {type(items).__name__}")
     return [_chunk(position, item) for position, item in enumerate(cast("Sequence[Any]", items))]
