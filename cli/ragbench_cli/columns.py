@@ -19,7 +19,7 @@ def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     """
     columns = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
     room = indent + width
-    lines = textwrap.wrap(text, columns - room, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(text, columns - room, break_on_hyphens=False)
     hanging = [f"{'':{room}}{line}" for line in lines]
     if len(name) >= width:
         listed = [f"{'':{indent}}{name}", *hanging]

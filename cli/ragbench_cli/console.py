@@ -11,8 +11,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-import typer
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,7 +19,7 @@ __all__ = ["data_console", "print_file", "print_json", "say", "stdout_for_data",
 
 def say(text: str) -> None:
     """Tells the user something; never part of a command's output."""
-    typer.echo(text, err=True)
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_json(value: object) -> None:
@@ -80,7 +78,9 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         if requested:
             raise KeyboardInterrupt
         requested = True
-        say("Stopping when the calls in flight have finished. Once more stops at once.")
+        start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
+        with contextlib.suppress(RuntimeError):  # the signal came in the middle of another message
+            say(f"{start}Stopping when the calls in flight are through. Once more stops at once.")
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:

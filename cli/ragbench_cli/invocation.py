@@ -19,17 +19,22 @@ class Invocation:
     """Whether errors come with their traceback."""
 
     def again(self, *more: str, without: tuple[str, ...] = ()) -> str:
-        """The command line for a shell, with more flags and without some.
-
-        Credentials in URLs are masked: a hint may end up in a log.
-        """
-        import shlex
-
-        from ragbench.interface.masking import mask_text
-
+        """The command line for a shell, with more flags at its end and without some."""
         kept = [text for text in self.arguments if text not in without]
-        added = [text for text in more if text not in kept]
-        return mask_text(shlex.join(["ragbench", *kept, *added]))
+        return _line([*kept, *(text for text in more if text not in kept)])
+
+    def before(self, flag: str) -> str:
+        """The command line for a shell, with an option of the program itself."""
+        return _line([flag, *self.arguments])
+
+
+def _line(arguments: list[str]) -> str:
+    """What a shell would take; credentials in URLs are masked, as it may end up in a log."""
+    import shlex
+
+    from ragbench.interface.masking import mask_text
+
+    return mask_text(shlex.join(["ragbench", *arguments]))
 
 
 def invocation_of(context: typer.Context) -> Invocation:

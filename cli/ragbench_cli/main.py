@@ -130,8 +130,8 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
         if invocation.traceback:
             _print_traceback(error)
         console.say(f"Error: {_told(error)}")
-        if error.__cause__ is not None and not invocation.traceback:
-            console.say("Where it came from: ragbench --traceback ...")
+        if not invocation.traceback and _is_of_the_user(error.__cause__):
+            console.say(f"Where: {invocation.before('--traceback')}")
         return ExitCode.CANNOT_RUN
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")
@@ -151,6 +151,19 @@ def _told(error: BaseException) -> str:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror}"
     return str(error) or type(error).__name__
+
+
+def _is_of_the_user(cause: BaseException | None) -> bool:
+    """Whether an exception came out of the user's own code, whose lines are worth seeing."""
+    if cause is None:
+        return False
+    import traceback
+
+    names = [
+        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(cause.__traceback__)
+    ]
+    ours = ("ragbench", "ragbench_cli", *sys.stdlib_module_names)
+    return any(str(name).partition(".")[0] not in ours for name in names)
 
 
 def _print_traceback(error: BaseException) -> None:

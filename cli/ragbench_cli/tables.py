@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from ragbench.records.reports import Report
+    from ragbench.records.reports import FailureGroup, Report
     from ragbench.records.summaries import Summary
 
 __all__ = ["print_report"]
 
 _KINDS = 8
-"""How many kinds of failure are spelled out."""
+"""How many types of error are spelled out."""
+
+_NAMES = 24
+"""Columns that the names of metrics are not folded below."""
+
+_LONGEST = 200
+"""Letters of an error's message that are shown; report.json has the rest."""
 
 
 def print_report(report: Report) -> None:
     """Prints a report to standard output."""
     console = data_console()
-    for block in _blocks(report, console.width):
+    for block in _blocks(report, console):
         _print(console, block)
 
 
@@ -36,13 +42,13 @@ def _print(console: Console, block: RenderableType) -> None:
         console.file.write(f"{line.rstrip()}\n")
 
 
-def _blocks(report: Report, width: int) -> Iterator[RenderableType]:
+def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     yield from _head(report)
     shown = [summary for summary in report.summaries if not _is_latency(summary)]
     measured = [summary for summary in shown if summary.measured]
     if measured:
         yield ""
-        yield _metrics(measured, width)
+        yield _metrics(measured, console)
     yield from _paragraph("not measured", _unmeasured(shown))
     yield from _paragraph("failed", _failures(report))
     if report.latencies:
@@ -67,31 +73,52 @@ def _head(report: Report) -> Iterator[RenderableType]:
         yield _text(f"{stage.stage:<10}", *_joined(told))
 
 
-def _metrics(summaries: Sequence[Summary], width: int) -> Table:
-    """The metrics that have a figure, a section a group; columns without a count are left out."""
-    counts = [
-        name
-        for name in ("abstained", "skipped", "failed")
-        if any(getattr(s, name) for s in summaries)
-    ]
-    total = summaries[0].total
-    table = _table("metric", "score", "95% interval", f"n of {total:,}", *counts, width=width)
-    groups = dict.fromkeys(summary.metric.definition.group for summary in summaries)
-    for group in groups:
-        table.add_row(_text((group.value, "dim")))
-        for summary in summaries:
-            if summary.metric.definition.group is group:
-                table.add_row(*_row(summary, counts))
+def _metrics(summaries: Sequence[Summary], console: Console) -> Table:
+    """The metrics that have a figure, a section a group; columns without a count are left out.
+
+    In a narrow terminal the columns move together, then those go that can best be missed, so that
+    names stay readable.
+    """
+    from rich.measure import Measurement
+
+    counts = ("abstained", "skipped", "failed")
+    columns = ["95% interval", *(n for n in counts if any(getattr(s, n) for s in summaries))]
+    table = _metrics_table(summaries, columns, gap=2)
+    longest = max(len(summary.metric.name) for summary in summaries) + 2
+    spare = max(0, longest - _NAMES)  # what may be folded
+    for missed in ("", "skipped", "abstained", "95% interval", "failed"):
+        if Measurement.get(console, _unbound(console), table).maximum - spare <= console.width:
+            break
+        columns = [column for column in columns if column != missed]
+        table = _metrics_table(summaries, columns, gap=1)
     return table
 
 
-def _row(summary: Summary, counts: Sequence[str]) -> Iterator[Text]:
+def _unbound(console: Console) -> ConsoleOptions:
+    return console.options.update_width(10_000)
+
+
+def _metrics_table(summaries: Sequence[Summary], columns: Sequence[str], *, gap: int) -> Table:
+    before = [column for column in columns if column == "95% interval"]
+    counts = [column for column in columns if column not in before]
+    total = summaries[0].total
+    table = _table("metric", "score", *before, f"n of {total:,}", *counts, gap=gap)
+    for group in dict.fromkeys(summary.metric.definition.group for summary in summaries):
+        table.add_row(_text((group.value, "dim")))
+        for summary in summaries:
+            if summary.metric.definition.group is group:
+                table.add_row(*_row(summary, columns, counts))
+    return table
+
+
+def _row(summary: Summary, columns: Sequence[str], counts: Sequence[str]) -> Iterator[Text]:
     unit = summary.metric.definition.unit
     yield _text(f"  {summary.metric.name}")
     yield _text((_number(summary.score, unit), "bold"))
-    interval = summary.interval
-    ends = () if interval is None else (interval.low, interval.high)
-    yield _text(" .. ".join(_number(end, unit) for end in ends) or "-")
+    if "95% interval" in columns:
+        interval = summary.interval
+        ends = () if interval is None else (interval.low, interval.high)
+        yield _text(" .. ".join(_number(end, unit) for end in ends) or "-")
     yield _text(f"{summary.measured:,}")
     for name in counts:
         count: int = getattr(summary, name)
@@ -116,15 +143,24 @@ def _unmeasured(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
 
 
 def _failures(report: Report) -> Iterator[tuple[str, str]]:
-    for group in report.failures[:_KINDS]:
-        message = " ".join(f"{group.type}: {group.message}".split())
-        cut = f"{message[:200]} ..." if len(message) > 200 else message
-        examples = ", ".join(group.examples[:3])
-        yield f"{group.stage}, {_cases(group.count)}: {cut} (for example {examples})", "red"
-    rest = report.failures[_KINDS:]
-    if rest:
-        count = sum(group.count for group in rest)
-        yield f"{len(rest):,} more kinds, {_cases(count)}: see report.json", "red"
+    """A line for each type of error at each stage; the message of the most frequent kind."""
+    kinds: dict[tuple[str, str], list[FailureGroup]] = {}
+    for group in report.failures:
+        kinds.setdefault((group.stage, group.type), []).append(group)
+    for (stage, error), groups in list(kinds.items())[:_KINDS]:
+        count = sum(group.count for group in groups)
+        message = _cut(f"{error}: {groups[0].message}")
+        others = f", {len(groups) - 1:,} more messages" if len(groups) > 1 else ""
+        examples = [example for group in groups for example in group.examples][:3]
+        text = f"{stage}, {_cases(count)}: {message} (as in {', '.join(examples)}{others})"
+        yield text, "red"
+    if len(kinds) > _KINDS:
+        yield f"and {len(kinds) - _KINDS:,} more types of error: see report.json", "red"
+
+
+def _cut(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def _latencies(report: Report) -> Table:
@@ -147,10 +183,9 @@ def _paragraph(title: str, lines: Iterable[tuple[str, str]]) -> Iterator[Rendera
         yield Padding(_text((line, style)), (0, 0, 0, 2))
 
 
-def _table(*columns: str, width: int | None = None) -> Table:
+def _table(*columns: str, gap: int = 2) -> Table:
     from rich.table import Table
 
-    gap = 2 if width is None or width >= 88 else 1
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
     for position, column in enumerate(columns):
         is_first = position == 0

@@ -95,6 +95,7 @@ def _row(case: TracedCase) -> CaseRow:
     ids = None if result is None or result.context_ids is None else tuple(result.context_ids)
     return CaseRow(
         id=trace.case.id,
+        fingerprint=case.fingerprint.hex(),
         query=trace.case.query,
         reference=trace.case.reference,
         reference_ids=trace.case.reference_context_ids,
@@ -111,6 +112,10 @@ def _row(case: TracedCase) -> CaseRow:
 
 def _failures(trace: Trace, cells: Iterable[Cell]) -> Iterator[Failure]:
     """What failed for a case; a failure that only passes on an earlier one is told once."""
+    if not any([cell.failure for cell in cells]) and not any(
+        [outcome.failure for _, outcome in _stage_outcomes(trace)]
+    ):
+        return  # most cases
     told: set[str] = set()
     outcomes = (outcome.failure for _, outcome in _stage_outcomes(trace))
     for failure in (*outcomes, *(cell.failure for cell in cells)):

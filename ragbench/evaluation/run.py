@@ -22,7 +22,7 @@ from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
-from ragbench.runs.fingerprint import digest, text_digest
+from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digest
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching, decide_matching
@@ -43,12 +43,12 @@ _STOPPED = "stopped; the same command continues"
 
 def retrieve_key(identity: bytes, query: str) -> bytes:
     """Digest of all that a retrieval depends on."""
-    return digest((identity, query.encode()))
+    return fixed_digest(identity, query.encode())
 
 
 def generate_key(identity: bytes, query: str, contexts: bytes) -> bytes:
     """Digest of all that a generation depends on; ``contexts`` are digests of its contexts."""
-    return digest((identity, query.encode(), contexts))
+    return fixed_digest(identity, b"%d " % len(contexts), contexts, query.encode())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +66,8 @@ class Run:
     stopped: Callable[[], bool]
     in_loop: InLoop
     settle: Settle
+    restore: Callable[[str, RetrievalResult[Any]], None] | None
+    """Gives a RAG that answers in one call its answer back out of a stored retrieval."""
     decided: Callable[[Matching], None]
     """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
 
@@ -149,9 +151,12 @@ class Run:
             if contexts is None:  # a RAG that only generates is given the reference contexts
                 contexts, texts = given_contexts(stored.case)
             else:
+                if self.restore is not None:
+                    self.restore(query, contexts)
                 contexts = contexts.contexts
-            key = generate_key(stage.identity, query, texts)
-            work.append(Work(stored.number, key, (query, contexts)))
+            work.append(
+                Work(stored.number, generate_key(stage.identity, query, texts), (query, contexts))
+            )
         if settled:
             self.settle(stage.name, len(settled), len(settled), 0)
         return settled | self._settle(stage, work)
@@ -179,4 +184,4 @@ def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
 
 
 def _skipped(reason: str) -> Settled:
-    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", b"")
+    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ragbench.records.cells import Cell, Status
 from ragbench.records.metrics import Metric, Need
-from ragbench.runs.fingerprint import digest
+from ragbench.runs.fingerprint import fixed_digest
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching
@@ -62,8 +62,8 @@ def cell_keys(turn: Turn, matching: Matching) -> tuple[bytes, bytes]:
         The key of metrics that read no answer, which keep their cells when only the answers
         change, and the key of those that do. `Column.reads_answer` is the index.
     """
-    question = (turn.stored.digest, turn.retrieved, matching.encode())
-    return digest(question), digest((*question, turn.generated))
+    question = fixed_digest(turn.stored.digest, turn.retrieved, matching.encode())
+    return question, fixed_digest(question, turn.generated)
 
 
 _Keyed = tuple[Turn, tuple[bytes, bytes]]

@@ -11,7 +11,7 @@ from ragbench.errors import ConfigError, InterfaceError
 from ragbench.records.cells import Failure, Outcome, Status
 from ragbench.runs.codec import check_text, decode_failure, encode_failure
 from ragbench.runs.fingerprint import text_digest
-from ragbench.runs.journal import Journal, StoredOutcome
+from ragbench.runs.journal import Journal, StoredOutcome, output_digest
 
 __all__ = ["Limits", "Settle", "Settled", "Stage", "Work", "run_stage"]
 
@@ -214,16 +214,22 @@ def _record(
         if value is None:
             return _record_failure(stage, item, outcome, journal)
         texts = [*stage.texts(value)]
-        digests = b"".join([_text_digest(text) for text in texts])
-        stored = StoredOutcome(stage.status(value), digests, stage.encode(value), seconds)
-        restored = stage.decode(texts, stored.body)
+        digests = [_text_digest(text) for text in texts]
+        status, joined, body = stage.status(value), b"".join(digests), stage.encode(value)
+        restored = stage.decode(texts, body)
     except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
         failure = Failure.of(error, stage=stage.name)
-        failed = Outcome[ValueT](status=Status.FAILED, failure=failure, seconds=seconds)
+        failed: Outcome[ValueT] = Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
         return _record_failure(stage, item, failed, journal)
-    journal.record_outcome(item.number, stage.name, item.key, stored, texts)
-    kept = Outcome(status=stored.status, value=restored, seconds=seconds)
-    return Settled(kept, digests, stored.digest)
+    output = output_digest(status, joined, body)
+    journal.record_outcome(
+        item.number,
+        stage.name,
+        item.key,
+        StoredOutcome(status, joined, body, seconds, output),
+        zip(digests, texts, strict=True),
+    )
+    return Settled(Outcome(status=status, value=restored, seconds=seconds), joined, output)
 
 
 def _text_digest(text: str) -> bytes:
@@ -241,9 +247,11 @@ def _record_failure(
     if failure is None:
         failure = Failure(type="InterfaceError", message="it returned None", stage=stage.name)
         outcome = replace(outcome, status=Status.FAILED, failure=failure)
-    stored = StoredOutcome(Status.FAILED, b"", encode_failure(failure), outcome.seconds)
-    journal.record_outcome(item.number, stage.name, item.key, stored, ())
-    return Settled(outcome, b"", stored.digest)
+    body = encode_failure(failure)
+    output = output_digest(Status.FAILED, b"", body)
+    stored = StoredOutcome(Status.FAILED, b"", body, outcome.seconds, output)
+    journal.record_outcome(item.number, stage.name, item.key, stored)
+    return Settled(outcome, b"", output)
 
 
 def _restore(stage: Stage[Any, ValueT], stored: StoredOutcome, journal: Journal) -> Settled:

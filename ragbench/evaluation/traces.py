@@ -18,7 +18,7 @@ from ragbench.evaluation.scores import Column, Turn, cell_keys
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.metrics import Metric
 from ragbench.runs.codec import decode_failure, decode_generation, decode_retrieval
-from ragbench.runs.fingerprint import SIZE
+from ragbench.runs.fingerprint import NOTHING, SIZE
 from ragbench.runs.journal import Journal, StoredCase, StoredOutcome
 from ragbench.runs.manifest import Manifest
 from ragbench.runs.trace import Trace
@@ -37,6 +37,8 @@ class TracedCase(NamedTuple):
     trace: Trace
     cells: tuple[Cell | None, ...]
     """A cell a metric; None where it has not been computed yet."""
+    fingerprint: bytes
+    """Digest of the case: its id and everything that is known of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +73,15 @@ class StoredTraces:
                     retrieval=self._outcome("retrieve", first, self._retrieval),
                     generation=self._outcome("generate", second, _generation),
                 ),
-                b"" if first is None else first.digest,
-                b"" if second is None else second.digest,
+                NOTHING if first is None else first.digest,
+                NOTHING if second is None else second.digest,
             )
             keys = cell_keys(turn, matching)
             found = [
                 cells.get((stored.number, column.identity, keys[column.reads_answer]))
                 for column in columns
             ]
-            yield TracedCase(turn.trace, tuple(found))
+            yield TracedCase(turn.trace, tuple(found), stored.digest)
 
     @cached_property
     def _identities(self) -> dict[str, bytes]:

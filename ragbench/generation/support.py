@@ -30,8 +30,8 @@ _WITHOUT_NUMBER = 0.8
 
 # Logistic regressions on the support of the best sentence over half of SQuAD 2.0's development
 # set: 2,910 answerable questions (weight 0.85), the same with all passages of their article left
-# out (0.075), and 3,168 that people wrote to have no answer (0.075). Offset and slope, as printed by
-# tests/benchmarks/baseline.py fit.
+# out (0.075), and 3,168 that people wrote to have no answer (0.075). Offset and slope, as printed
+# by tests/benchmarks/baseline.py fit.
 _RIGHT = (-2.736, 5.946)
 _ANSWERABLE = (-1.072, 5.428)
 

@@ -39,10 +39,10 @@ def _is_written(cls: type, name: str) -> bool:
 
 def is_abstract(cls: type) -> bool:
     """Whether a class has abstract methods left; usable before ``__abstractmethods__`` is set."""
-    return any(
-        getattr(inspect.getattr_static(cls, name, None), "__isabstractmethod__", False)
-        for name in dir(cls)
-    )
+    found: dict[str, object] = {}
+    for owner in reversed(cls.__mro__):
+        found.update(owner.__dict__)
+    return any(getattr(value, "__isabstractmethod__", False) for value in found.values())
 
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:

@@ -91,9 +91,10 @@ def derive(
     source = route.source
     where = route.where
     method = getattr(rag, source.name)
-    extra, options = pass_top_k(route.top_k, top_k, where)
+    extra, options = _NOTHING if top_k is None else pass_top_k(route.top_k, top_k, where)
     values: Sequence[Any]
-    _check_columns(target, columns)
+    if len(columns) == 2 and len(columns[0]) != len(columns[1]):
+        raise _of_different_lengths(target, columns)
     if source.batch:
         values = to_batch((yield method(*columns, *extra, **options)), len(columns[0]), where)
     else:
@@ -105,6 +106,7 @@ def derive(
     return [convert(value, where) for value in values] if form.batch else convert(values[0], where)
 
 
+_NOTHING: tuple[tuple[int, ...], dict[str, int]] = ((), {})
 _CONVERTERS: dict[tuple[bool, bool], Callable[[object, str], Any]] = {
     (True, True): to_retrieval_result,
     (True, False): to_contexts,
@@ -143,8 +145,7 @@ async def drive_async(derivation: Derivation) -> Any:
         return stop.value
 
 
-def _check_columns(target: str, columns: tuple[Sequence[Any], ...]) -> None:
-    if len(columns) == 2 and len(columns[0]) != len(columns[1]):
-        raise InterfaceError(
-            f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
-        )
+def _of_different_lengths(target: str, columns: tuple[Sequence[Any], ...]) -> InterfaceError:
+    return InterfaceError(
+        f"{target} was given {len(columns[0])} queries and {len(columns[1])} lists of contexts"
+    )

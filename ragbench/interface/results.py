@@ -22,8 +22,10 @@ __all__ = ["GenerationResult", "MetaT", "Metadata", "RetrievalResult"]
 Metadata: TypeAlias = Mapping[str, Any]
 """Metadata of no particular type: any keys, any values."""
 
-MetaT = TypeVar("MetaT", default=Metadata)
-"""The user's own type of metadata; any mapping when not given."""
+MetaT = TypeVar("MetaT", default=Metadata, covariant=True)
+"""The user's own type of metadata; any mapping when not given. Results are frozen, so that one with
+a ``dict`` will do where one with a ``Mapping`` is expected."""
+_GivenT = TypeVar("_GivenT", default=Metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,13 @@ context_metadata=None, metadata=None)
         _check_fields("RetrievalResult", values, "contexts", _RETRIEVAL_OPTIONS)
         return cls(**values)
 
-    @classmethod
-    def from_chunks(cls, chunks: Sequence[Chunk], *, metadata: MetaT | None = None) -> Self:
+    @staticmethod
+    def from_chunks(
+        chunks: Sequence[Chunk], *, metadata: _GivenT | None = None
+    ) -> RetrievalResult[_GivenT]:
         """A result of chunks, best first. Scores are kept only when every chunk has one."""
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
-        return cls(
+        return RetrievalResult(
             [chunk.text for chunk in chunks],
             context_ids=[chunk.id for chunk in chunks],
             scores=scores if len(scores) == len(chunks) else None,

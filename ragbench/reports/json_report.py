@@ -8,7 +8,7 @@ import orjson
 
 from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
-from ragbench.reports.rows import case_object
+from ragbench.reports.rows import case_object, metric_object
 
 __all__ = ["SCHEMA_VERSION", "JsonReport"]
 
@@ -54,13 +54,8 @@ def _head(report: Report) -> dict[str, Any]:
 
 
 def _summary(summary: Summary) -> dict[str, Any]:
-    definition = summary.metric.definition
     return {
-        "metric": summary.metric.name,
-        "version": definition.version,
-        "group": definition.group,
-        "direction": definition.direction,
-        "aggregate": definition.aggregate,
+        **metric_object(summary.metric),
         "score": summary.score,
         "interval": summary.interval,
         "total": summary.total,

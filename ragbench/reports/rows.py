@@ -8,7 +8,7 @@ from ragbench.records.cells import Cell, Failure, Status
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import CaseRow
 
-__all__ = ["case_object", "failure_object"]
+__all__ = ["case_object", "failure_object", "metric_object"]
 
 
 def case_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
@@ -20,6 +20,7 @@ def case_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
     """
     return {
         "id": row.id,
+        "fingerprint": row.fingerprint,
         "query": row.query,
         "language": row.language,
         "cluster": row.cluster,
@@ -35,6 +36,21 @@ def case_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
             if metric.definition.deterministic
         },
         "failures": [failure_object(failure) for failure in row.failures],
+    }
+
+
+def metric_object(metric: Metric) -> dict[str, Any]:
+    """What a reader of a score must know of its metric."""
+    definition = metric.definition
+    return {
+        "metric": metric.name,
+        "version": definition.version,
+        "group": definition.group,
+        "direction": definition.direction,
+        "low": definition.low,
+        "high": definition.high,
+        "unit": definition.unit,
+        "aggregate": definition.aggregate,
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import orjson
 
 from ragbench.records.reports import Report
+from ragbench.reports.rows import metric_object
 
 __all__ = ["timings_report"]
 
@@ -18,8 +19,7 @@ def timings_report(report: Report) -> Iterator[bytes]:
         "latencies": report.latencies,
         "summaries": [
             {
-                "metric": summary.metric.name,
-                "unit": summary.metric.definition.unit,
+                **metric_object(summary.metric),
                 "score": summary.score,
                 "interval": summary.interval,
                 "measured": summary.measured,

@@ -11,7 +11,16 @@ from typing import Any, cast
 
 import orjson
 
-__all__ = ["SIZE", "digest", "fingerprint", "jsonable", "readable", "text_digest"]
+__all__ = [
+    "NOTHING",
+    "SIZE",
+    "digest",
+    "fingerprint",
+    "fixed_digest",
+    "jsonable",
+    "readable",
+    "text_digest",
+]
 
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
@@ -24,10 +33,20 @@ _OPTIONS = (
 )
 
 
+NOTHING = bytes(SIZE)
+"""In the place of a digest where there is nothing to digest."""
+
+
 def digest(parts: Iterable[bytes]) -> bytes:
     """Digest of several byte strings; where one ends and the next begins matters."""
-    framed = b"".join([b"%d:%b" % (len(part), part) for part in parts])
-    return blake2b(framed, digest_size=SIZE).digest()
+    known = tuple(parts)
+    sizes = [len(part).to_bytes(8, "big") for part in known]
+    return blake2b(b"".join([*sizes, *known]), digest_size=SIZE).digest()
+
+
+def fixed_digest(*parts: bytes) -> bytes:
+    """Digest of parts that tell themselves where each ends: those of fixed size, and the last."""
+    return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 
 def text_digest(text: str) -> bytes:

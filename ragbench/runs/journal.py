@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -25,10 +26,10 @@ from ragbench.runs.codec import (
     encode_case,
     encode_failure,
 )
-from ragbench.runs.fingerprint import SIZE, digest
+from ragbench.runs.fingerprint import SIZE, digest, fixed_digest
 from ragbench.runs.journal_file import connect, transaction
 
-__all__ = ["Journal", "StoredCase", "StoredOutcome"]
+__all__ = ["Journal", "StoredCase", "StoredOutcome", "output_digest"]
 
 _STATUSES = {status.value: status for status in Status}
 _BATCH = 512
@@ -57,11 +58,13 @@ class StoredOutcome(NamedTuple):
     body: bytes
     """Encoded result, failure or reason, by status."""
     seconds: float | None
+    digest: bytes
+    """Digest of the output, see `output_digest`."""
 
-    @property
-    def digest(self) -> bytes:
-        """Digest of the output: equal outputs need no work downstream."""
-        return digest((self.status.value.encode(), self.texts, self.body))
+
+def output_digest(status: Status, texts: bytes, body: bytes) -> bytes:
+    """Digest of what a stage gave: equal outputs need no work downstream."""
+    return fixed_digest(b"%d %b %b " % (len(texts), texts, status.value.encode()), body)
 
 
 class Journal:
@@ -76,8 +79,8 @@ class Journal:
         self._path = path
         self._known_texts: set[bytes] = set()
         self._new_texts: list[tuple[bytes, str]] = []
-        self._new_outcomes: list[tuple[int, str, bytes, str, bytes, bytes, float | None]] = []
-        self._new_cells: list[tuple[int, str, bytes, str, float | None, bytes | None]] = []
+        self._new_outcomes: list[tuple[object, ...]] = []
+        self._new_cells: list[tuple[object, ...]] = []
         self._db = connect(path)
         self.was_empty = self._db.execute("SELECT 1 FROM outcomes LIMIT 1").fetchone() is None
 
@@ -114,7 +117,7 @@ class Journal:
         with transaction(self._db):
             self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
             self._db.executemany(
-                "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?)", outcomes
+                "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", outcomes
             )
             self._db.executemany("INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)", cells)
         texts.clear()
@@ -176,19 +179,30 @@ class Journal:
     # --- stages
 
     def record_outcome(
-        self, number: int, stage: str, key: bytes, outcome: StoredOutcome, texts: Sequence[str]
+        self,
+        number: int,
+        stage: str,
+        key: bytes,
+        outcome: StoredOutcome,
+        texts: Iterable[tuple[bytes, str]] = (),
     ) -> None:
-        """Stores what a stage gave for a case; texts that are already stored are not again."""
+        """Stores what a stage gave for a case; texts that are already stored are not again.
+
+        Args:
+            number: the case's.
+            stage: the stage's name.
+            key: digest of all that the outcome depends on.
+            outcome: what it gave.
+            texts: its context texts, each behind its digest.
+        """
         known = self._known_texts
         if len(known) > 100_000:
             known.clear()
-        for position, text in enumerate(texts):
-            text_digest = outcome.texts[position * SIZE : position * SIZE + SIZE]
-            if text_digest not in known:
-                known.add(text_digest)
-                self._new_texts.append((text_digest, text))
-        status, digests, body, seconds = outcome
-        self._new_outcomes.append((number, stage, key, status, digests, body, seconds))
+        fresh = [pair for pair in texts if pair[0] not in known]
+        if fresh:
+            known.update([pair[0] for pair in fresh])
+            self._new_texts += fresh
+        self._new_outcomes.append((number, stage, key, *outcome))
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
@@ -196,11 +210,14 @@ class Journal:
         """What a stage gave for these cases, by case number and key."""
         self.flush()
         rows = self._db.execute(
-            "SELECT number, key, status, texts, body, seconds FROM outcomes "
+            "SELECT number, key, status, texts, body, seconds, digest FROM outcomes "
             f"WHERE stage = ? AND number IN ({_marks(numbers)})",
             (stage, *numbers),
         )
-        return {(row[0], row[1]): StoredOutcome(_STATUSES[row[2]], *row[3:]) for row in rows}
+        return {
+            (number, key): StoredOutcome(_STATUSES[status], texts, body, seconds, output)
+            for number, key, status, texts, body, seconds, output in rows
+        }
 
     def texts(self, digests: bytes) -> list[str]:
         """The texts behind digests that stand one behind the other.
@@ -238,7 +255,10 @@ class Journal:
             f"WHERE number IN ({_marks(numbers)})",
             tuple(numbers),
         )
-        return {(row[0], row[1], row[2]): _cell(*row[3:]) for row in rows}
+        return {
+            (number, metric, key): _cell(status, value, detail)
+            for number, metric, key, status, value, detail in rows
+        }
 
 
 def _case_row(case: Case, position: int) -> tuple[str, bytes, bytes, int]:
@@ -263,6 +283,8 @@ def _detail(cell: Cell) -> bytes | None:
     return None if cell.reason is None else cell.reason.encode()
 
 
+# Cells never change and most metrics take few values: one object serves every case.
+@lru_cache(maxsize=4096)
 def _cell(status: str, value: float | None, detail: bytes | None) -> Cell:
     if detail is None:
         return Cell(status=_STATUSES[status], value=value)

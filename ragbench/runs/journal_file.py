@@ -34,6 +34,7 @@ CREATE TABLE outcomes (
     texts BLOB NOT NULL,
     body BLOB NOT NULL,
     seconds REAL,
+    digest BLOB NOT NULL,  -- of what it gave
     PRIMARY KEY (number, stage, key)
 ) WITHOUT ROWID;
 CREATE TABLE cells (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.stage import Stage
-from ragbench.interface.masking import mask_text
+from ragbench.interface.masking import MASK, is_secret, mask_text
 from ragbench.records.cells import Failure
 from ragbench_cli.checks.check import Check
 from ragbench_cli.systems import user_rag
@@ -23,7 +24,7 @@ def check_rag(spec: str, arguments: str | None, question: str) -> list[Check]:
     try:
         system = user_rag(spec, json_object(arguments, "--rag-args"))
     except RagbenchError as error:
-        return [Check(name="rag loads", state="failed", detail=mask_text(str(error)))]
+        return [Check(name="rag loads", state="failed", detail=_masked(str(error)))]
     checks = [Check(name="rag loads", state="ok", detail=type(system.rag).__name__)]
     with asyncio.Runner() as runner:
         runner.run(_ask(system.rag, question, checks))
@@ -45,7 +46,7 @@ async def _ask(rag: RAG, question: str, checks: list[Check]) -> None:
         asked = (question, list(contexts))
         answer = await _called("rag generates", generate_stage(rag, b""), asked, checks)
         if answer is not None:
-            detail = _shortened(answer.response) or "an empty answer"
+            detail = _masked(_shortened(answer.response)) or "an empty answer"
             checks.append(Check(name="rag generates", state="ok", detail=detail))
 
 
@@ -57,7 +58,7 @@ async def _called(name: str, stage: Stage[Any, Any], value: object, checks: list
         if stage.call_async is not None:
             return (await stage.call_async([value]))[0]
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        told = mask_text(str(Failure.of(error, stage=stage.name)))
+        told = _masked(str(Failure.of(error, stage=stage.name)))
         checks.append(Check(name=name, state="failed", detail=told))
     return None
 
@@ -65,3 +66,11 @@ async def _called(name: str, stage: Stage[Any, Any], value: object, checks: list
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 200 else f"{line[:200]} ..."
+
+
+def _masked(text: str) -> str:
+    """A text without credentials in URLs, and without the environment's keys and passwords."""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and is_secret(name):
+            text = text.replace(value, MASK)
+    return mask_text(text)

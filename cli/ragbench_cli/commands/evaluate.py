@@ -178,7 +178,11 @@ def command(
 
     if rag is not None and corpus is not None:
         raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
+    if not chosen:
+        raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
     selection = Selection(limit=limit, sample=sample, seed=seed)
     how = Matching(one_of(matching, _MATCHING, "--matching"))
     fields = mapping(field, "--field")
@@ -246,7 +250,8 @@ def _hint(report: Report, folder: Path, invocation: Invocation) -> None:
     if report.failures:
         again = invocation.again("--retry-failed", without=("--fresh",))
         console.say(f"retry   {again}")
-    console.say(f"export  ragbench export {place} --to ragas")
+    if not _nothing_succeeded(report):
+        console.say(f"export  ragbench export {place} --to ragas")
 
 
 def _nothing_succeeded(report: Report) -> bool:

@@ -122,8 +122,14 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
     if last == "generate":
         return HTTPGenerator(shortened, **options)
     if last == "answer":
-        return compose("HTTPAnswer", [_answering(JsonEndpoint(shortened, **options))])
+        rag = compose("HTTPAnswer", [_answering(JsonEndpoint(shortened, **options))])
+        cast("Any", rag).rebuild = (_rebuild, (url, options))
+        return rag
     return HTTPRag(url, **options)
+
+
+def _rebuild(url: str, options: dict[str, Any]) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    return http_rag(url, **options)
 
 
 def _answering(endpoint: JsonEndpoint) -> Parts:

@@ -1,0 +1,1 @@
+"""Decides whether a run may pass: absolute limits, and losses against a baseline."""

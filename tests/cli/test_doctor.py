@@ -1,0 +1,118 @@
+"""``ragbench doctor``: what is there, what is not, and whether a RAG answers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+REQUIREMENTS = [
+    "orjson>=3",
+    'numpy>=2.1; python_version >= "3.13"',
+    "numpy>=1.26",
+    'sacrebleu>=2.4; extra == "text"',
+    'no-such-package>=1; extra == "hf"',
+    "ragbench[hf,text]; extra == 'all'",
+    'pytest>=8; extra == "dev"',
+]
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What is installed, by name; the rest is not."""
+    there = {"ragbench": "0.1.0", "orjson": "3.10.7", "numpy": "2.4.0", "sacrebleu": "2.6.0"}
+
+    def version(name: str) -> str:
+        if name not in there:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return there[name]
+
+    where = "ragbench_cli.checks.installation"
+    monkeypatch.setattr(f"{where}.version", version)
+    monkeypatch.setattr(f"{where}.requires", lambda name: REQUIREMENTS)
+    return there
+
+
+def checks(done: Any) -> dict[str, tuple[str, str]]:
+    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
+
+
+def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
+    done = ragbench("doctor", "--json")
+    found = checks(done)
+    assert (done.code, done.err) == (0, "")
+    assert found["ragbench"] == ("ok", "0.1.0")
+    assert found["core"] == ("ok", "orjson 3.10.7, numpy 2.4.0")
+    assert found["extra text"] == ("ok", "sacrebleu 2.6.0")
+    assert found["extra hf"] == (
+        "absent",
+        "without no-such-package: pip install 'ragbench[hf]'",
+    )
+    assert "extra dev" not in found
+
+
+def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, str]) -> None:
+    del installed["orjson"]
+    done = ragbench("doctor")
+    assert done.code == 2
+    assert "failed  core" in done.out
+    assert "without orjson: pip install --force-reinstall ragbench" in " ".join(done.out.split())
+
+
+def test_it_runs_from_the_source_too(ragbench: Ragbench, installed: dict[str, str]) -> None:
+    installed.clear()
+    done = ragbench("doctor")
+    assert done.code == 0
+    assert "run from its source" in done.out
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(None, "off"), ("true", "off"), ("false", "on"), ("1", "on")]
+)
+def test_the_telemetry_of_ragas_is_told(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, value: str | None, told: str
+) -> None:
+    monkeypatch.delenv("RAGAS_DO_NOT_TRACK", raising=False)
+    if value is not None:
+        monkeypatch.setenv("RAGAS_DO_NOT_TRACK", value)
+    assert checks(ragbench("doctor", "--json"))["ragas telemetry"][1].startswith(told)
+
+
+@pytest.mark.parametrize("rag", ["Plain", "Coroutines", "Noisy"])
+def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
+    done = ragbench("doctor", "--rag", f"rags.py:{rag}", "--json")
+    found = checks(done)
+    assert done.code == 0
+    assert found["rag loads"] == ("ok", rag)
+    assert found["rag retrieves"] == ("ok", "1 contexts, without ids, without scores")
+    assert found["rag generates"] == ("ok", "27 days")
+
+
+def test_a_rag_that_fails_is_told_where(ragbench: Ragbench) -> None:
+    done = ragbench("doctor", "--rag", "rags.py:Failing", "--question", "Is the desk open?")
+    assert done.code == 2
+    assert "ok      rag retrieves" in done.out
+    assert "failed  rag generates" in done.out
+    assert "ValueError: no [bold]desk[/nothing] here" in " ".join(done.out.split())
+
+
+def test_credentials_are_masked(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-very-secret")
+    found = checks(ragbench("doctor", "--rag", "rags.py:Unbuilt", "--json"))
+    assert found["rag loads"][0] == "failed"
+    assert "cannot log in with ***" in found["rag loads"][1]
+    broken = checks(ragbench("doctor", "--rag", "rags.py:Broken", "--json"))
+    assert broken["rag retrieves"][0] == "failed"
+    assert "bob:secret" not in broken["rag retrieves"][1]
+    assert "rag generates" not in broken
+
+
+def test_a_rag_that_does_not_load_is_told(ragbench: Ragbench) -> None:
+    done = ragbench("doctor", "--rag", "nope:X")
+    assert done.code == 2
+    assert "there is no module 'nope'" in " ".join(done.out.split())
+    assert ragbench("doctor", "--rag", "rags.py:Plain", "--rag-args", "{").code == 2

@@ -1,0 +1,261 @@
+"""``ragbench eval``, called as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+PLAIN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run")
+
+
+def report() -> Any:
+    return json.loads(Path("run/report.json").read_text("utf-8"))
+
+
+def score(metric: str) -> float | None:
+    found: float | None = next(
+        summary["score"] for summary in report()["summaries"] if summary["metric"] == metric
+    )
+    return found
+
+
+def calls() -> int:
+    return len(Path("calls.log").read_text("utf-8").splitlines())
+
+
+def test_the_baseline_is_evaluated_when_no_rag_is_named(ragbench: Ragbench) -> None:
+    done = ragbench("eval", "office", "-o", "run", "-m", "recall@5,hit_rate@1,token_f1")
+    assert done.code == 0
+    assert done.out.startswith("baseline on office: 3 cases\nretrieve  3 done\n")
+    assert score("recall@5") == 1.0
+    assert "report  run/report.md" in done.err
+    assert "export  ragbench export run --to ragas" in done.err
+    assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
+
+
+def test_a_class_of_the_old_interface_is_evaluated_as_it_is(ragbench: Ragbench) -> None:
+    done = ragbench(*PLAIN, "-m", "recall@5,exact_match")
+    assert done.code == 0
+    assert score("recall@5") == 0.5  # one of the two gold documents is what it always returns
+    assert score("exact_match") == 0.5
+    assert "matched with the gold by their text" in done.out
+
+
+def test_the_same_command_asks_nothing_again(ragbench: Ragbench) -> None:
+    first = ragbench(*PLAIN)
+    before = Path("run/report.json").read_bytes()
+    second = ragbench(*PLAIN)
+    assert (first.code, second.code) == (0, 0)
+    assert calls() == 3
+    assert Path("run/report.json").read_bytes() == before
+
+
+def test_a_changed_metric_asks_the_rag_nothing(ragbench: Ragbench) -> None:
+    ragbench(*PLAIN, "-m", "exact_match")
+    ragbench(*PLAIN, "-m", "token_f1")
+    assert calls() == 3
+    assert score("token_f1") is not None
+
+
+def test_fresh_starts_over(ragbench: Ragbench) -> None:
+    ragbench(*PLAIN)
+    ragbench(*PLAIN, "--fresh")
+    assert calls() == 6
+
+
+def test_without_out_the_same_command_finds_its_run_again(ragbench: Ragbench) -> None:
+    command = ("eval", "office", "--rag", "rags.py:Plain")
+    ragbench(*command)
+    ragbench(*command)
+    ragbench(*command, "--limit", "2")
+    runs = sorted(path.name for path in Path("reports").iterdir())
+    assert len(runs) == 2
+    assert all(name.startswith("office-Plain-") for name in runs)
+    assert calls() == 5
+
+
+def test_what_the_rag_prints_goes_to_standard_error(ragbench: Ragbench) -> None:
+    done = ragbench("eval", "office", "--rag", "rags.py:Noisy", "-o", "run", "--json")
+    assert json.loads(done.out) == report()
+    assert done.err.count("talking to standard output") == 3
+
+
+def test_json_is_the_report_and_nothing_else(ragbench: Ragbench) -> None:
+    done = ragbench(*PLAIN, "--json")
+    assert done.out == Path("run/report.json").read_text("utf-8")
+
+
+def test_quiet_leaves_standard_error_empty(ragbench: Ragbench) -> None:
+    assert ragbench(*PLAIN, "--quiet").err == ""
+
+
+def test_failures_are_told_and_the_next_command_is_named(ragbench: Ragbench) -> None:
+    command = ("eval", "office", "--rag", "rags.py:Failing", "-o", "run", "--fresh")
+    done = ragbench(*command)
+    assert done.code == 0
+    assert "generate  2 answered, 1 failed" in done.out
+    flat = " ".join(done.out.split())
+    assert "generate, 1 case: ValueError: no [bold]desk[/nothing] here (as in c2)" in flat
+    again = "ragbench eval office --rag rags.py:Failing -o run --retry-failed"
+    assert f"retry   {again}\n" in done.err
+
+    Path("mended").touch()
+    assert "failed" in ragbench(*again.split()[1:-1]).out  # a failure is kept until it is asked for
+    retried = ragbench(*again.split()[1:])
+    assert "failed" not in retried.out
+    assert calls() == 3  # what had worked was not called again
+
+
+def test_a_rag_that_never_answers_cannot_be_evaluated(ragbench: Ragbench) -> None:
+    done = ragbench("eval", "office", "--rag", "rags.py:Broken", "-o", "run")
+    assert done.code == 2
+    assert done.err.endswith("Error: no call succeeded, so nothing was measured.\n")
+    assert "retrieve  3 failed" in done.out
+    assert "ragbench export" not in done.err
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_continues(ragbench: Ragbench) -> None:
+    command = ("eval", "office", "--rag", "rags.py:Stopping", "-o", "run")
+    stopped = ragbench(*command)
+    assert stopped.code == 130
+    assert stopped.out == ""
+    assert stopped.err.splitlines() == [
+        "Stopping when the calls in flight are through. Once more stops at once.",
+        "Interrupted: what is finished is stored in run. The same command continues",
+    ]
+    Path("mended").touch()
+    assert ragbench(*command).code == 0
+    assert calls() == 3
+    undisturbed = ("eval", "office", "--rag", "rags.py:Stopping", "-o", "other")
+    assert ragbench(*undisturbed).code == 0
+    assert Path("run/cases.csv").read_bytes() == Path("other/cases.csv").read_bytes()
+
+
+def test_ctrl_c_twice_ends_at_once(ragbench: Ragbench) -> None:
+    done = ragbench("eval", "office", "--rag", "rags.py:Impatient", "-o", "run")
+    assert done.code == 130
+    assert done.err.endswith("Interrupted.\n")
+
+
+def test_coroutines_are_evaluated(ragbench: Ragbench) -> None:
+    command = ("eval", "office", "--rag", "rags.py:Coroutines", "-o", "run", "--concurrency", "2")
+    assert ragbench(*command).code == 0
+    assert score("exact_match") == 0.5
+
+
+def test_cases_come_from_standard_input(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path("office/cases.jsonl").open(encoding="utf-8") as lines:
+        monkeypatch.setattr("sys.stdin", lines)
+        done = ragbench("eval", "-", "--rag", "rags.py:Plain", "-o", "run")
+    assert done.code == 0
+    assert done.out.startswith("Plain on stdin: 3 cases\n")
+
+
+def test_documents_are_found_beside_a_case_file(ragbench: Ragbench) -> None:
+    assert ragbench("eval", "office/cases.jsonl", "-o", "run", "-m", "recall@5").code == 0
+    assert score("recall@5") == 1.0
+    assert report()["manifest"]["dataset"]["name"] == "office"
+
+
+def test_a_corpus_may_lie_elsewhere(ragbench: Ragbench) -> None:
+    Path("office/corpus.jsonl").rename("pages.jsonl")
+    command = ("eval", "office/cases.jsonl", "-o", "run", "-m", "recall@5")
+    assert ragbench(*command, "--corpus", "pages.jsonl").code == 0
+    assert score("recall@5") == 1.0
+
+
+def test_fields_are_mapped(ragbench: Ragbench) -> None:
+    Path("fragen.jsonl").write_text('{"Frage": "Wann?", "Antwort": "27 days"}\n', "utf-8")
+    command = ("eval", "fragen.jsonl", "--rag", "rags.py:Plain", "-o", "run")
+    assert ragbench(*command).code == 2
+    mapped = ragbench(*command, "--field", "query=Frage", "--field", "reference=Antwort")
+    assert mapped.code == 0
+    assert score("exact_match") == 1.0
+
+
+def test_options_come_from_the_environment(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"LIMIT": "2", "RAG": "rags.py:Plain", "OUT": "run", "METRICS": "MRR", "JSON": "1"}
+    for name, value in values.items():
+        monkeypatch.setenv(f"RAGBENCH_EVAL_{name}", value)
+    done = ragbench("eval", "office")
+    found = json.loads(done.out)
+    assert found["manifest"]["dataset"]["cases"] == 2
+    assert [summary["metric"] for summary in found["summaries"]] == ["MRR"]
+    # What is said on the command line counts more.
+    assert (
+        json.loads(ragbench("eval", "office", "--limit", "1").out)["manifest"]["dataset"]["cases"]
+        == 1
+    )
+
+
+def test_arguments_reach_the_baseline(ragbench: Ragbench) -> None:
+    command = ("eval", "office", "-o", "run", "--json", "-m", "set_recall")
+    one = json.loads(ragbench(*command, "--rag-args", '{"top_k": 1}').out)
+    assert one["manifest"]["rag"]["description"]["arguments"] == {"top_k": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nope.jsonl"], "nope.jsonl: no such file or folder"),
+        (["office", "-m", "nDGC@10"], "unknown metric 'nDGC'. Did you mean nDCG?"),
+        (["office", "-m", "recall"], "'recall' needs a cutoff, as in recall@10"),
+        (["office", "-m", ""], "--metrics names no metric"),
+        (["office", "--rag", "nope:X"], "there is no module 'nope'"),
+        (["office", "--rag", "rags.py:Plein"], "Did you mean Plain?"),
+        (["office", "--rag", "rags"], "is not of the form"),
+        (["office", "--rag-args", "{"], "--rag-args is not JSON"),
+        (["office", "--rag-args", "3"], "--rag-args must be a JSON object"),
+        (["office", "--rag-args", '{"top": 3}'], "the baseline RAG has no setting top. It has b,"),
+        (["office", "--rag-args", '{"top_k": "x"}'], "--rag-args: a setting has the wrong type"),
+        (["office", "--rag", "rags.py:Plain", "--corpus", "x"], "--corpus is for the baseline"),
+        (["office", "--limit", "0"], "--limit must be at least 1, not 0"),
+        (["office", "--limit", "1", "--sample", "1"], "--limit and --sample exclude each other"),
+        (["office", "--timeout", "0"], "--timeout must be more than 0 seconds, not 0"),
+        (["office", "--timeout", "nan"], "--timeout must be more than 0 seconds, not nan"),
+        (["office", "--matching", "ids"], "--matching must be one of auto, id, document_id, text"),
+        (["office", "--format", "xml"], "unknown name 'xml' among formats"),
+        (["office", "--field", "query"], "expected TARGET=SOURCE"),
+        (["office", "--out", "rags.py"], "rags.py is a file. Choose a folder with --out"),
+        (["office", "--out", "office"], "office is not empty and is no run folder"),
+        (["-"], "the baseline RAG needs documents"),
+    ],
+)
+def test_what_the_user_can_mend_is_told_without_a_traceback(
+    ragbench: Ragbench, arguments: list[str], told: str
+) -> None:
+    done = ragbench("eval", *arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("Error: ")
+    assert told in done.err
+    assert "Traceback" not in done.err
+    assert not Path("reports").exists()
+
+
+def test_every_bad_line_is_told_at_once(ragbench: Ragbench) -> None:
+    Path("bad.jsonl").write_text('{"id": "1"}\n{"query": "ok"}\n{"query": 3}\n', "utf-8")
+    done = ragbench("eval", "bad.jsonl", "--rag", "rags.py:Plain")
+    assert done.code == 2
+    assert "bad.jsonl:1:" in done.err
+    assert "bad.jsonl:3:" in done.err
+
+
+def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
+    command = ("eval", "office", "--rag", "rags.py:Unbuilt")
+    done = ragbench(*command)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[1] == f"Where: ragbench --traceback {' '.join(command)}"
+    located = ragbench("--traceback", *command)
+    assert located.code == 2
+    assert 'rags.py", line' in located.err
+    assert "Where:" not in located.err

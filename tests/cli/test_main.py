@@ -1,0 +1,114 @@
+"""Usage, help, versions, and what becomes of errors that nobody foresaw."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import typer
+
+from ragbench_cli.main import app, main
+
+Ragbench = Callable[..., Any]
+COMMANDS = [
+    [], ["eval"], ["report"], ["export"], ["doctor"], ["show"], ["show", "metrics"],
+    ["show", "metric"], ["show", "formats"], ["show", "exports"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_help_has_an_example_and_keeps_its_lines(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    done = ragbench(*command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == ragbench(*command, "-h").out
+    assert "env var" not in done.out
+    if command != ["show"]:
+        example = re.search(r"^  Examples?:\n(    ragbench .*\n)+", done.out, re.MULTILINE)
+        assert example is not None
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_option_has_a_help_text(ragbench: Ragbench, command: list[str]) -> None:
+    options = ragbench(*command, "--help").out.split("Options:\n")[1].split("\n\n")[0]
+    for line in options.splitlines():
+        if line.startswith("  -"):
+            assert re.match(r"  -.+?(  +\S|$)", line), line
+
+
+def test_every_short_help_is_whole(ragbench: Ragbench) -> None:
+    for command in ([], ["show"]):
+        listed = ragbench(*command, "--help").out.split("Commands:\n")[1]
+        assert "..." not in listed
+
+
+def test_without_arguments_the_help_is_shown(ragbench: Ragbench) -> None:
+    done = ragbench()
+    assert done.code == 2
+    assert "Usage: ragbench" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["evaluate"], "No such command 'evaluate'"),
+        (["eval"], "Missing argument 'DATASET'"),
+        (["eval", "office", "--limt", "3"], "No such option: --limt"),
+        (["eval", "office", "--limit", "many"], "Invalid value for '--limit'"),
+        (["eval", "office", "--batch-size", "0"], "Invalid value for '--batch-size'"),
+        (["report"], "Missing argument 'RUN'"),
+        (["show", "nothing"], "No such command 'nothing'"),
+    ],
+)
+def test_bad_usage_is_told(ragbench: Ragbench, arguments: list[str], told: str) -> None:
+    done = ragbench(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_version_is_printed(ragbench: Ragbench) -> None:
+    done = ragbench("--version")
+    assert done.code == 0
+    assert done.out.startswith("ragbench ")
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "told"),
+    [
+        (RuntimeError("unforeseen"), 2, "This is a bug in ragbench."),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+        (EOFError(), 130, "Interrupted.\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "x.csv"), 2, "x.csv: Permission den"),
+        (OSError("odd"), 2, "Error: odd\n"),
+        (SystemExit(1), 2, ""),
+        (SystemExit(0), 0, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 2, ""),
+    ],
+)
+def test_an_exit_code_of_1_is_left_for_failed_judgements(
+    ragbench: Ragbench,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: BaseException,
+    code: int,
+    told: str,
+) -> None:
+    def raises(name: str) -> str:
+        raise raised
+
+    monkeypatch.setattr("importlib.metadata.version", raises)
+    done = ragbench("--version")
+    assert done.code == code
+    assert told in done.err
+    assert ("Traceback" in done.err) == isinstance(raised, RuntimeError)
+
+
+def test_the_app_is_a_typer_app_that_others_may_mount() -> None:
+    assert isinstance(app, typer.Typer)
+    assert main(["--version"]) == 0

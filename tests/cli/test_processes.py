@@ -1,0 +1,184 @@
+"""What only a process of its own shows: imports, pipes, encodings, terminals, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    "bm25s", "datasets", "httpx", "ir_measures", "numpy", "pandas", "pyarrow", "qdrant_client",
+    "ragas", "rapidfuzz", "rich", "sacrebleu", "scipy", "sqlite3", "torch",
+)  # fmt: skip
+NEEDS_PTY = pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+
+
+def environment(**more: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    return inherited | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", **more}
+
+
+def start(*arguments: str, **more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ragbench_cli", *arguments],
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    out, err = process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["eval", "--help"], ["show", "metrics"], ["doctor", "--json"]]
+)
+def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
+    code = (
+        "import sys; from ragbench_cli.main import main; code = main(sys.argv[1:]); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr); "
+        "sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
+def test_help_imports_nothing_of_the_library() -> None:
+    code = (
+        "import sys; from ragbench_cli.main import main; main(['--help']); "
+        "sys.exit('ragbench' in sys.modules or 'pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_reader_that_goes_away_is_no_error_to_tell() -> None:
+    process = start("show", "metrics", "--json", PYTHONUNBUFFERED="1")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_told() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ragbench_cli", "show", "exports", "--json"],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines()[0] == "Error: No space left on device"
+
+
+def test_a_terminal_that_cannot_show_a_letter_shows_its_code() -> None:
+    Path("fragen.jsonl").write_text('{"query": "x", "id": "错误"}\n', "utf-8")
+    arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Broken", "-o", "运行")
+    code, out, err = ended(start(*arguments, PYTHONIOENCODING="ascii"))
+    assert code == 2
+    assert r"\u9519\u8bef" in out
+    assert r"\u8fd0\u884c" in err
+
+
+def test_json_is_utf_8_whatever_the_terminal_is() -> None:
+    Path("fragen.jsonl").write_text('{"query": "é错"}\n', "utf-8")
+    arguments = ("eval", "fragen.jsonl", "--rag", "rags.py:Plain", "-o", "run", "--json")
+    code, out, _ = ended(start(*arguments, PYTHONIOENCODING="latin-1"))
+    assert code == 0
+    assert json.loads(out)["cases"][0]["query"] == "é错"
+
+
+def on_terminal(*arguments: str, **more: str) -> str:
+    """What a command shows on a terminal of 80 columns."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragbench_cli", *arguments],
+        env=environment(COLUMNS="80", **more),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while block := os.read(ours, 65536):
+            shown += block
+    except OSError:  # how Linux says that the other side has closed
+        pass
+    os.close(ours)
+    assert process.wait() == 0
+    return shown.decode()
+
+
+@NEEDS_PTY
+def test_a_terminal_shows_bars_and_then_only_the_report() -> None:
+    shown = on_terminal("eval", "office", "--rag", "rags.py:Failing", TERM="xterm-256color")
+    assert "\x1b[31m" in shown  # failures are red
+    assert "3/3" in shown
+    assert "\x1b[2K" in shown  # the bars are wiped
+    assert "━" not in shown[shown.rindex("Failing\x1b[0m on ") :]
+
+
+@NEEDS_PTY
+def test_no_color_is_respected() -> None:
+    shown = on_terminal(
+        "eval", "office", "--rag", "rags.py:Failing", TERM="xterm-256color", NO_COLOR="1"
+    )
+    assert "\x1b[3" not in shown
+    assert "Failing\x1b[0m on " in shown  # bold is no colour
+
+
+@NEEDS_PTY
+def test_a_dumb_terminal_gets_plain_text() -> None:
+    shown = on_terminal("eval", "office", "--rag", "rags.py:Failing", TERM="dumb")
+    assert "\x1b" not in shown
+    assert "generate  2 answered, 1 failed" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("ragbench ev", ["eval"]),
+        ("ragbench show metric nD", ["nDCG"]),
+        ("ragbench eval x --matching d", ["document_id"]),
+        ("ragbench eval x --format sq", ["squad"]),
+        ("ragbench eval x -m recall@5,set_f", ["recall@5,set_f1"]),
+        ("ragbench export x --to tr", ["trec"]),
+        ("ragbench eval --retry", ["--retry-failed"]),
+    ],
+)
+def test_a_shell_completes(typed: str, offered: list[str]) -> None:
+    words = str(len(typed.split()) - 1)
+    code, out, err = ended(
+        start(_RAGBENCH_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=words)
+    )
+    assert (code, out.split(), err) == (0, offered, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed(shell: str) -> None:
+    code, out, _ = ended(
+        start("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    )
+    assert code == 0
+    assert "_RAGBENCH_COMPLETE" in out

@@ -1,0 +1,23 @@
+"""What is said of a run's progress where there is no terminal."""
+
+from __future__ import annotations
+
+from ragbench_cli.progress import Lines, progress
+
+
+def test_a_line_every_half_minute() -> None:
+    told: list[str] = []
+    clock = iter([0.0, 29.0, 30.0, 31.0, 60.0, 89.9])
+    lines = Lines(tell=told.append, now=lambda: next(clock))
+    lines.advance("retrieve", 1000, 100, 0, 0)
+    lines.advance("retrieve", 1000, 100, 0, 0)
+    lines.advance("retrieve", 1000, 100, 3, 0)
+    lines.advance("generate", 1000, 10, 0, 10)
+    lines.advance("generate", 1000, 10, 2, 0)
+    lines.advance("generate", 1000, 10, 0, 0)
+    assert told == ["retrieve 300/1,000 (3 failed)", "generate 20/1,000 (2 failed, 10 from before)"]
+
+
+def test_nothing_when_it_is_not_wanted() -> None:
+    with progress(shown=False) as advance:
+        assert advance is None

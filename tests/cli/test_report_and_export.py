@@ -1,0 +1,79 @@
+"""``ragbench report`` and ``ragbench export`` on a stored run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+
+
+@pytest.fixture
+def run(ragbench: Ragbench) -> str:
+    """The output of an evaluation whose run is in the folder run."""
+    out: str = ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run").out
+    return out
+
+
+def test_a_stored_run_is_reported_as_when_it_was_made(ragbench: Ragbench, run: str) -> None:
+    made = {path: path.read_bytes() for path in Path("run").glob("report.*")}
+    for path in made:
+        path.unlink()
+    done = ragbench("report", "run")
+    assert (done.code, done.out, done.err) == (0, run, "")
+    assert {path: path.read_bytes() for path in Path("run").glob("report.*")} == made
+    assert len(Path("calls.log").read_text("utf-8").splitlines()) == 3
+
+
+def test_a_report_as_json(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("report", "run", "--json")
+    assert json.loads(done.out)["manifest"]["dataset"]["name"] == "office"
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_a_folder_without_a_run_is_refused(ragbench: Ragbench, command: str) -> None:
+    done = ragbench(command, "office")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "Error: office is no run folder: it has no manifest.json\n"
+
+
+def test_an_export_names_what_it_wrote(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--to", "jsonl", "-o", "all.jsonl")
+    assert (done.code, done.out) == (0, "all.jsonl\n")
+    assert done.err == "3 cases written\n"
+    assert len(Path("all.jsonl").read_text("utf-8").splitlines()) == 3
+
+
+def test_an_export_goes_into_the_run_when_no_place_is_named(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--json")
+    assert json.loads(done.out) == {
+        "format": "ragas",
+        "paths": [str(Path("run/samples.ragas.jsonl"))],
+        "written": 3,
+        "left_out": {},
+    }
+    assert (done.code, done.err) == (0, "")
+
+
+def test_an_export_says_what_it_left_out(ragbench: Ragbench) -> None:
+    ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "run")
+    done = ragbench("export", "run", "--to", "ragas")
+    assert done.err.startswith("2 cases written\n1 left out: ")
+    assert sum(json.loads(ragbench("export", "run", "--json").out)["left_out"].values()) == 1
+
+
+def test_an_exported_run_is_a_dataset(ragbench: Ragbench, run: str) -> None:
+    ragbench("export", "run", "--to", "jsonl", "-o", "again.jsonl")
+    done = ragbench("eval", "again.jsonl", "--rag", "rags.py:Plain", "-o", "second")
+    assert done.out.startswith("Plain on again: 3 cases")
+
+
+def test_an_unknown_format_is_told_with_those_that_exist(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("export", "run", "--to", "excel")
+    assert done.code == 2
+    assert "Known: csv, hf, jsonl, parquet, ragas, trec" in done.err

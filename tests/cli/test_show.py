@@ -1,0 +1,90 @@
+"""``ragbench show``: complete, narrow enough, and the same as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragbench.data.formats import FORMATS
+from ragbench.prepare.export.registry import EXPORTS
+from ragbench.scoring.registry import definitions
+
+Ragbench = Callable[..., Any]
+
+
+def test_every_metric_is_listed_once_under_its_group(ragbench: Ragbench) -> None:
+    done = ragbench("show", "metrics")
+    lines = done.out.splitlines()
+    names = [line.split()[0].partition("@")[0].rstrip("[") for line in lines if line[2:3].strip()]
+    listed = [name for name in names if not line_is_group(name)]
+    assert (done.code, done.err) == (0, "")
+    assert sorted(listed) == sorted(definition.name for definition in definitions())
+    assert [line for line in lines if line_is_group(line)] == ["retriever", "generator", "overall"]
+
+
+def line_is_group(line: str) -> bool:
+    return line in ("retriever", "generator", "overall")
+
+
+@pytest.mark.parametrize("what", ["metrics", "formats", "exports"])
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_lists_fit_the_terminal(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, what: str, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = ragbench("show", what).out.splitlines()
+    assert max(len(line) for line in lines) <= min(int(columns), 100)
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_metrics_as_data(ragbench: Ragbench) -> None:
+    found = {item["name"]: item for item in json.loads(ragbench("show", "metrics", "--json").out)}
+    assert set(found) == {definition.name for definition in definitions()}
+    ndcg = found["nDCG"]
+    assert ndcg["cutoff"] == "optional"
+    assert ndcg["direction"] == "higher"
+    assert [parameter["name"] for parameter in ndcg["parameters"]] == ["dcg", "judged_only"]
+    assert found["rouge"]["extra"] == "text"
+
+
+@pytest.mark.parametrize("definition", definitions(), ids=lambda definition: definition.name)
+def test_every_metric_is_explained(ragbench: Ragbench, definition: Any) -> None:
+    out = ragbench("show", "metric", definition.name).out
+    flat = " ".join(out.split())
+    assert out.startswith(definition.name)
+    assert " ".join(definition.summary.split()) in flat
+    assert " ".join(definition.citation.split()) in flat
+    assert all(f"{parameter.name}=" in out for parameter in definition.parameters)
+    assert json.loads(ragbench("show", "metric", definition.name, "--json").out)["name"] == (
+        definition.name
+    )
+
+
+def test_a_metric_is_found_by_alias_and_with_its_cutoff(ragbench: Ragbench) -> None:
+    assert ragbench("show", "metric", "ndcg@10").out.startswith("nDCG[@k]: ")
+    assert ragbench("show", "metric", "F1").out.startswith("token_f1: ")
+
+
+def test_an_unknown_metric_is_told_with_a_close_one(ragbench: Ragbench) -> None:
+    done = ragbench("show", "metric", "recal")
+    assert (done.code, done.out) == (2, "")
+    assert "Did you mean recall or set_recall?" in done.err
+
+
+def test_every_format_is_listed(ragbench: Ragbench) -> None:
+    out = ragbench("show", "formats").out
+    names = [line.split()[0] for line in out.splitlines() if line[2:3].strip()]
+    assert names == [known.name for known in FORMATS]
+    data = json.loads(ragbench("show", "formats", "--json").out)
+    assert [item["name"] for item in data] == names
+    assert all(item["summary"] and item["example"] for item in data)
+
+
+def test_every_export_is_listed_with_a_summary(ragbench: Ragbench) -> None:
+    data = json.loads(ragbench("show", "exports", "--json").out)
+    assert [item["name"] for item in data] == list(EXPORTS.targets())
+    assert all(item["summary"].endswith(".") for item in data)
+    assert "RAGAS samples" in ragbench("show", "exports").out

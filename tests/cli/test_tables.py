@@ -1,0 +1,188 @@
+"""How a report looks: what is shown, what is left out, and that texts are never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ragbench.records.reports import FailureGroup, Latency, Report, StageCount
+from ragbench.records.summaries import Interval, Summary
+from ragbench.scoring.registry import parse_metric
+from ragbench_cli.tables import print_report
+
+
+def summary(name: str, measured: int = 10, score: float | None = 0.5, **counts: Any) -> Summary:
+    known = {"abstained": 0, "skipped": 10 - measured, "failed": 0, **counts}
+    return Summary(
+        metric=parse_metric(name),
+        total=10,
+        measured=measured,
+        score=score if measured else None,
+        interval=Interval(low=0.25, high=0.75) if measured > 1 else None,
+        **known,
+    )
+
+
+def report(
+    summaries: Sequence[Summary] = (),
+    failures: Sequence[FailureGroup] = (),
+    latencies: Sequence[Latency] = (),
+    notes: Sequence[str] = (),
+    name: str = "office",
+    cases: int = 10,
+) -> Report:
+    return Report(
+        manifest={"dataset": {"name": name, "cases": cases}, "rag": {"name": "mine"}},
+        metrics=tuple(item.metric for item in summaries),
+        summaries=tuple(summaries),
+        stages=(
+            StageCount(stage="retrieve", measured=10, abstained=0, skipped=0, failed=0),
+            StageCount(stage="generate", measured=7, abstained=2, skipped=0, failed=1),
+        ),
+        failures=tuple(failures),
+        latencies=tuple(latencies),
+        notes=tuple(notes),
+        rows=lambda: iter(()),
+    )
+
+
+def failure(message: str, count: int = 1, kind: str = "ValueError", first: int = 0) -> FailureGroup:
+    examples = tuple(f"c{number}" for number in range(first, first + min(count, 5)))
+    return FailureGroup(
+        stage="generate", type=kind, message=message, count=count, examples=examples
+    )
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def call(shown: Report, columns: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_report(shown)
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_the_whole_picture(printed: Any) -> None:
+    shown = report(
+        [
+            summary("recall@5", 8),
+            summary("token_f1", 7, abstained=2, skipped=0, failed=1),
+            summary("nDCG@10", 1),
+            summary("brier", 0),
+        ],
+        [failure("no", 1)],
+        [Latency(stage="retrieve", count=10, mean=0.0005, p50=0.25, p95=1.5, longest=61.0)],
+        ["Mind the gap."],
+    )
+    assert printed(shown) == (
+        "mine on office: 10 cases\n"
+        "retrieve  10 done\n"
+        "generate  7 answered, 2 abstained, 1 failed\n"
+        "\n"
+        "metric      score    95% interval  n of 10  abstained  skipped  failed\n"
+        "retriever\n"
+        "  recall@5  0.500  0.250 .. 0.750        8          -        2       -\n"
+        "  nDCG@10   0.500               -        1          -        9       -\n"
+        "generator\n"
+        "  token_f1  0.500  0.250 .. 0.750        7          2        -       1\n"
+        "\n"
+        "not measured\n"
+        "  brier: no case\n"
+        "\n"
+        "failed\n"
+        "  generate, 1 case: ValueError: no (as in c0)\n"
+        "\n"
+        "time a case   n    mean       p50     p95  longest\n"
+        "  retrieve   10  500 us  250.0 ms  1.50 s  61.00 s\n"
+        "\n"
+        "notes\n"
+        "  Mind the gap.\n"
+    )
+
+
+def test_columns_that_hold_nothing_are_left_out(printed: Any) -> None:
+    header = printed(report([summary("recall@5")])).splitlines()[4]
+    assert header.split() == ["metric", "score", "95%", "interval", "n", "of", "10"]
+
+
+def test_metrics_without_a_figure_are_listed_below_by_reason(printed: Any) -> None:
+    silent = [
+        Summary(
+            metric=parse_metric(name),
+            total=10,
+            measured=0,
+            abstained=0,
+            skipped=10,
+            failed=0,
+            score=None,
+            interval=None,
+            reasons=((reason, 9), ("something else", 1)),
+        )
+        for name, reason in (("brier", "no confidence"), ("ECE", "no confidence"), ("MRR", "none"))
+    ]
+    out = printed(report([summary("recall@5"), *silent]))
+    assert "not measured\n  brier, ECE: no confidence\n  MRR: none\n" in out
+    assert "something else" not in out
+
+
+def test_times_stand_in_their_own_table_alone(printed: Any) -> None:
+    latency = Latency(stage="retrieve", count=10, mean=0.1, p50=0.1, p95=0.1, longest=0.1)
+    out = printed(report([summary("retrieval_latency", score=0.1)], latencies=[latency]))
+    assert "retrieval_latency" not in out
+    assert "  retrieve   10  100.0 ms  100.0 ms  100.0 ms  100.0 ms\n" in out
+
+
+def test_counts_of_tokens_are_not_shown_as_shares(printed: Any) -> None:
+    assert "1,234.5" in printed(report([summary("prompt_tokens", score=1234.5)]))
+
+
+def test_nothing_measured_at_all(printed: Any) -> None:
+    out = printed(report([summary("recall@5", 0)], cases=1))
+    assert "95% interval" not in out
+    assert "mine on office: 1 case\n" in out
+
+
+def test_texts_of_the_user_are_never_markup(printed: Any) -> None:
+    hostile = "[bold]x[/nothing] :smile: [link=a]"
+    out = printed(report([], [failure(hostile)], notes=[hostile], name=hostile), 200)
+    assert out.count(hostile) == 3
+
+
+def test_failures_of_one_type_share_a_line(printed: Any) -> None:
+    groups = [failure("first", 3), failure("second", 2, first=3), failure("t", 1, "KeyError", 9)]
+    lines = printed(report(failures=groups), 200).splitlines()
+    assert "  generate, 5 cases: ValueError: first (as in c0, c1, c2, 1 more messages)" in lines
+    assert "  generate, 1 case: KeyError: t (as in c9)" in lines
+
+
+def test_many_types_of_failure_are_counted_not_listed(printed: Any) -> None:
+    groups = [failure("m", kind=f"Error{number:02}") for number in range(20)]
+    out = printed(report(failures=groups))
+    assert "Error07" in out
+    assert "Error08" not in out
+    assert "and 12 more types of error: see report.json" in out
+
+
+def test_long_messages_are_cut_and_lines_joined(printed: Any) -> None:
+    out = " ".join(printed(report(failures=[failure("a\n\n b " + "x" * 500)])).split())
+    assert "a b " in out
+    assert "x" * 250 not in out
+
+
+@pytest.mark.parametrize("columns", [44, 60, 80, 120, 200])
+def test_tables_fit_the_terminal(printed: Any, columns: int) -> None:
+    long = summary("ragas:non_llm_context_precision_with_reference", 5, failed=5, skipped=0)
+    shown = report([long, summary("recall@5", 5, abstained=5)], [failure("word " * 60)])
+    lines = printed(shown, columns).splitlines()
+    assert max(len(line) for line in lines) <= columns
+    assert any(line.startswith("  recall@5 ") for line in lines)
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_many_metrics(printed: Any) -> None:
+    shown = report([summary(f"recall@{k}") for k in range(1, 101)])
+    lines = printed(shown).splitlines()
+    assert sum(line.startswith("  recall@") for line in lines) == 100

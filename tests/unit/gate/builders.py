@@ -1,0 +1,85 @@
+"""Runs with hand-made scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ragbench.records.cells import Cell, Status
+from ragbench.records.metrics import Direction
+from ragbench.records.run_scores import MetricColumn, RunScores, ScoredCase
+
+__all__ = ["column", "run", "run_of"]
+
+Score = float | str
+"""A number, or the status of a cell without one."""
+
+
+def column(name: str, **changes: Any) -> MetricColumn:
+    """A metric between 0 and 1, higher is better."""
+    facts: dict[str, Any] = {
+        "version": 1,
+        "group": "retriever",
+        "direction": Direction.HIGHER,
+        "low": 0.0,
+        "high": 1.0,
+    }
+    return MetricColumn(name=name, **(facts | changes))
+
+
+def run_of(cases: Iterable[ScoredCase], *metrics: MetricColumn, **changes: Any) -> RunScores:
+    """A run of these cases."""
+    facts: dict[str, Any] = {
+        "source": "run",
+        "dataset": "quiz",
+        "rag": "rag",
+        "fingerprints": {"dataset": "d1"},
+        "matching": "id",
+        "commit": None,
+        "dirty": False,
+        "metrics": tuple(sorted(metrics, key=lambda metric: metric.name)),
+        "cases": tuple(cases),
+    }
+    return RunScores(**(facts | changes))
+
+
+def run(
+    scores: Mapping[str, Iterable[Score]],
+    *metrics: MetricColumn,
+    clusters: Iterable[str | None] | None = None,
+    languages: Iterable[str | None] | None = None,
+    **changes: Any,
+) -> RunScores:
+    """A run with scores by metric, one a case; the cases are called q1, q2 ..."""
+    columns = {name: list(values) for name, values in scores.items()}
+    size = len(next(iter(columns.values())))
+    shared = list(clusters) if clusters is not None else [None] * size
+    spoken = list(languages) if languages is not None else [None] * size
+    known = {metric.name: metric for metric in metrics}
+    cases = [
+        ScoredCase(
+            id=f"q{row + 1}",
+            fingerprint="f",
+            scores={name: _cell(values[row]) for name, values in columns.items()},
+            cluster=shared[row],
+            language=spoken[row],
+        )
+        for row in range(size)
+    ]
+    figured = [
+        _figured(known.get(name) or column(name), values) for name, values in columns.items()
+    ]
+    return run_of(cases, *figured, **changes)
+
+
+def _figured(metric: MetricColumn, values: list[Score]) -> MetricColumn:
+    from dataclasses import replace
+
+    numbers = [value for value in values if not isinstance(value, str)]
+    return replace(metric, score=sum(numbers) / len(numbers) if numbers else None)
+
+
+def _cell(score: Score) -> Cell:
+    if isinstance(score, str):
+        return Cell(status=Status(score), reason=f"why {score}")
+    return Cell.measured(score)

@@ -1,0 +1,118 @@
+"""What ragbench wrote is read back as it was written; anything else is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import RunMismatchError
+from ragbench.gate.baseline_file import baseline_bytes, run_of_baseline, write_baseline
+from ragbench.gate.read_run import read_run
+from ragbench.records.cells import Cell, Status
+from ragbench.records.run_scores import RunScores, ScoredCase
+from tests.unit.gate.builders import column, run_of
+
+cells = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(Cell.measured),
+    st.sampled_from([Status.SKIPPED, Status.ABSTAINED, Status.FAILED]).map(
+        lambda status: Cell(status=status)
+    ),
+)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> RunScores:
+    texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+    ids = draw(st.lists(texts, unique=True, max_size=6))
+    cases = tuple(
+        ScoredCase(
+            id=id_,
+            fingerprint="f",
+            scores={"m": draw(cells), "n": draw(cells)},
+            cluster=draw(st.none() | texts),
+            tags=tuple(sorted(draw(st.lists(texts, unique=True, max_size=3)))),
+            language=draw(st.none() | texts),
+        )
+        for id_ in sorted(ids)
+    )
+    return run_of(cases, column("m"), column("n"))
+
+
+@given(runs())
+def test_a_baseline_file_reads_back_as_it_was_written(run: RunScores) -> None:
+    back = run_of_baseline(json.loads(baseline_bytes(run)), run.source)
+    assert back == run
+
+
+def test_the_order_of_cases_and_metrics_does_not_show() -> None:
+    cases = [
+        ScoredCase(id=id_, fingerprint="f", scores={"a": Cell.measured(0.1), "b": Cell.measured(1)})
+        for id_ in ("x", "y")
+    ]
+    one = run_of(cases, column("a"), column("b"))
+    other = run_of(reversed(cases), column("b"), column("a"))
+    assert baseline_bytes(one) == baseline_bytes(other)
+
+
+def test_a_baseline_file_has_a_line_a_case_and_no_text(tmp_path: Path) -> None:
+    case = ScoredCase(
+        id="q1",
+        fingerprint="f",
+        scores={"a": Cell.measured(1 / 3), "b": Cell.skipped("why"), "c": Cell.abstained("why")},
+        query="the query",
+        response="the response",
+        retrieved_ids=("secret-chunk",),
+    )
+    path = tmp_path / "base.json"
+    write_baseline(run_of([case], column("a"), column("b"), column("c")), path)
+    text = path.read_text("utf-8")
+    assert (
+        '    "q1": {"fingerprint":"f","scores":{"a":0.3333333333333333,"c":"abstained"}}\n' in text
+    )
+    for part in ("the query", "the response", "secret-chunk", "why"):
+        assert part not in text
+    assert read_run(path).values("a") == {"q1": 1 / 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "cannot be read"),
+        ("{", "is not JSON"),
+        ("[]", "holds no JSON object"),
+        ("{}", "neither a report.json nor a baseline file"),
+        ('{"ragbench_baseline": 2}', "its format is 2, this ragbench reads 1"),
+        ('{"ragbench_baseline": 1}', "it lacks 'metrics'"),
+        ('{"manifest": {}, "cases": [], "schema_version": 9}', "it has schema version 9"),
+        ('{"manifest": {}, "cases": []}', "it lacks 'schema_version'"),
+    ],
+)
+def test_a_file_that_is_no_run_is_refused(tmp_path: Path, content: str | None, told: str) -> None:
+    path = tmp_path / "file.json"
+    if content is not None:
+        path.write_text(content, "utf-8")
+    with pytest.raises(RunMismatchError) as caught:
+        read_run(path)
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    case = ScoredCase(id="q1", fingerprint="f", scores={"a": Cell.measured(0.5)})
+    write_baseline(run_of([case], column("a")), path)
+    path.write_text(path.read_text("utf-8").replace('"a":0.5', '"a":true'), "utf-8")
+    with pytest.raises(RunMismatchError, match="True is no score"):
+        read_run(path)
+
+
+def test_a_folder_without_a_report_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(RunMismatchError, match="is no run folder"):
+        read_run(tmp_path)
+    (tmp_path / "journal.sqlite").touch()
+    with pytest.raises(RunMismatchError, match="ragbench report"):
+        read_run(tmp_path)
