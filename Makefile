@@ -96,7 +96,8 @@ lowest: ## run the tests on the lowest versions that pyproject.toml allows (need
 	$(if $(UV),,$(error make lowest needs uv))
 	$(UV) venv --quiet --clear --python "$(PYTHON)" build/lowest
 	$(UV) pip install --quiet --python build/lowest/bin/python --resolution lowest-direct --editable '.[all]'
-	$(UV) pip install --quiet --python build/lowest/bin/python pytest hypothesis jsonschema packaging 'setuptools>=77'
+	$(UV) pip install --quiet --python build/lowest/bin/python hypothesis jsonschema mypy packaging 'pyright[nodejs]' pytest \
+		'setuptools>=77' statsmodels types-PyYAML
 	build/lowest/bin/pytest -W default $(ARGS)
 
 .PHONY: clean

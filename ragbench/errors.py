@@ -6,6 +6,9 @@ RagbenchError
 │   ├── ConfigError           an option, a name or a configuration value is wrong
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
+│   ├── PartialBatchError     some queries of a batch failed (ragbench.interface.partial)
+│   └── HTTPRagError          an endpoint cannot be used (ragbench.interface.adapters.endpoint)
+│       └── RemoteQueryError  it failed for one query (ragbench.interface.adapters.http_rag)
 ├── RunError                  a run folder cannot be used as asked
 │   ├── RunLockedError        another process works on it
 │   └── RunMismatchError      it holds something else than the command needs

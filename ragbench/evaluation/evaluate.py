@@ -15,6 +15,7 @@ from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
 from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import InLoop, Limits, Settle
+from ragbench.interface.adapters.parts import Adapted
 from ragbench.interface.identity import describe_rag
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
@@ -149,6 +150,7 @@ def evaluate(
             stopped=stopped,
             in_loop=stack.enter_context(_event_loop()) if rag.is_async else asyncio.run,
             settle=_settle(advance, dataset.cases),
+            restore=rag.restore if isinstance(rag, Adapted) else None,
             decided=decided,
         ).all_cases(matching)
     return report_of(out)

@@ -13,6 +13,7 @@ from ragbench.interface.coerce import to_batch, to_generation_result, to_retriev
 from ragbench.interface.forms import GENERATION, RETRIEVAL, Family, routes
 from ragbench.interface.partial import PartialBatchError
 from ragbench.interface.results import GenerationResult, RetrievalResult
+from ragbench.interface.top_k import pass_top_k, top_k_of_method
 from ragbench.records.cells import Status
 from ragbench.runs.codec import (
     decode_generation,
@@ -38,20 +39,26 @@ def retrieve_stage(
         rag: the system.
         identity: fingerprint of its retrieval, ``top_k`` included.
         top_k: handed to the RAG when given.
+
+    Raises:
+        InterfaceError: ``top_k`` is given, and the RAG's method cannot be told.
     """
-    tail = () if top_k is None else (top_k,)
     where = f"{type(rag).__name__}.{RETRIEVAL.rich_batch.name}"
+    way = top_k_of_method(type(cast("object", rag)), RETRIEVAL.rich_batch.name)
+    extra, options = pass_top_k(way, top_k, where)
 
     def check(values: object, size: int) -> Sequence[RetrievalResult[Any]]:
         return [to_retrieval_result(value, where) for value in to_batch(values, size, where)]
 
     def call(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
         with _checked_parts(check):
-            return check(rag.batch_retrieve_with_metadata(list(queries), *tail), len(queries))
+            return check(
+                rag.batch_retrieve_with_metadata(list(queries), *extra, **options), len(queries)
+            )
 
     async def call_async(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
         with _checked_parts(check):
-            values = rag.batch_retrieve_with_metadata(list(queries), *tail)
+            values = rag.batch_retrieve_with_metadata(list(queries), *extra, **options)
             return check(await cast("Awaitable[object]", values), len(queries))
 
     is_async = isinstance(rag, AsyncRAGInterface)

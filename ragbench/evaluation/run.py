@@ -66,6 +66,8 @@ class Run:
     stopped: Callable[[], bool]
     in_loop: InLoop
     settle: Settle
+    restore: Callable[[str, RetrievalResult[Any]], None] | None
+    """Gives a RAG that answers in one call its answer back out of a stored retrieval."""
     decided: Callable[[Matching], None]
     """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
 
@@ -149,6 +151,8 @@ class Run:
             if contexts is None:  # a RAG that only generates is given the reference contexts
                 contexts, texts = given_contexts(stored.case)
             else:
+                if self.restore is not None:
+                    self.restore(query, contexts)
                 contexts = contexts.contexts
             work.append(
                 Work(stored.number, generate_key(stage.identity, query, texts), (query, contexts))

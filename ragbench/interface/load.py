@@ -22,7 +22,7 @@ from ragbench.interface.base import RAGBase
 from ragbench.interface.config import RAGConfig
 from ragbench.interface.masking import mask_text
 
-__all__ = ["load_rag"]
+__all__ = ["load_rag", "load_target"]
 
 _FORMS = "package.module:attribute, path/to/file.py:attribute or http(s)://host/..."
 
@@ -54,6 +54,20 @@ def load_rag(
     given = dict(arguments or {})
     if spec.lower().startswith(("http://", "https://")):
         return http_rag(spec, **given)
+    target = load_target(spec, search_path=search_path)
+    return _as_rag(target, given, spec)
+
+
+def load_target(spec: str, *, search_path: str | Path = ".") -> Any:
+    """Imports what a name points at, as it is; see `load_rag` for where it is looked for.
+
+    Args:
+        spec: ``package.module:attribute`` or ``path/to/file.py:attribute``.
+        search_path: the directory that modules are looked for in first; files and modules alike.
+
+    Raises:
+        ConfigError: the name is malformed, or the module or the attribute is missing.
+    """
     module_name, colon, path = spec.rpartition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
@@ -61,8 +75,7 @@ def load_rag(
     _make_importable(root)
     is_file = module_name.endswith(".py")
     module = _from_file(root / module_name) if is_file else _from_name(module_name, root)
-    target = _attribute(module, path, spec)
-    return _as_rag(target, given, spec)
+    return _attribute(module, path, spec)
 
 
 def _make_importable(directory: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
 
@@ -57,18 +58,11 @@ class RagasScorer:
         self._metrics = require("ragas.metrics", extra="ragas")
         self._sample = ragas.__dict__["SingleTurnSample"]
         self._objects: dict[str, Any] = {}
-        self._loop = asyncio.new_event_loop()
-
-    def __del__(self) -> None:
-        """Closes the event loop."""
-        loop = getattr(self, "_loop", None)
-        if loop is not None:
-            loop.close()
 
     def score(self, metrics: Sequence[Metric], traces: Sequence[Trace]) -> list[list[Cell]]:
         """One list a metric, one cell a trace."""
         objects = [self._object(metric.definition.name) for metric in metrics]
-        return self._loop.run_until_complete(self._columns(objects, traces))
+        return _run(self._columns(objects, traces))
 
     def _object(self, name: str) -> Any:
         if name not in self._objects:
@@ -99,3 +93,13 @@ class RagasScorer:
 def _required(metric: Any) -> set[str]:
     columns: Mapping[str, set[str]] = metric.required_columns
     return {name for names in columns.values() for name in names if not name.endswith(":optional")}
+
+
+def _run(work: Coroutine[Any, Any, list[list[Cell]]]) -> list[list[Cell]]:
+    """Runs a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()

@@ -75,7 +75,9 @@ def plain_loop(result: Measured) -> None:
             for item, retrieval, answer in zip(batch, found, answers, strict=True):
                 ids, gold = set(retrieval.context_ids or ()), set(item.reference_context_ids or ())
                 hits = len(ids & gold)
-                similarity = Levenshtein.normalized_similarity(item.reference or "", answer.response)
+                similarity = Levenshtein.normalized_similarity(
+                    item.reference or "", answer.response
+                )
                 same = float(item.reference == answer.response)
                 scores.append((hits / len(ids), hits / len(gold), same, similarity))
         return scores
@@ -353,7 +355,9 @@ def main() -> None:
     """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=["loop", "evaluate", "command", "ragas"])
+    parser.add_argument(
+        "--tools", nargs="+", choices=TOOLS, default=["loop", "evaluate", "command", "ragas"]
+    )
     parser.add_argument("--most", type=int, default=10_000, help="most cases for other tools")
     parser.add_argument("--one", nargs=2, metavar=("TOOL", "FILE"), help=argparse.SUPPRESS)
     parser.add_argument("--profile", action="store_true", help="where the time goes, with --one")
@@ -362,7 +366,11 @@ def main() -> None:
         run_one(options.one[0], options.cases[0], options.one[1], profile=options.profile)
         return
     row = "{:>10} {:>8} {:>10} {:>12} {:>12} {:>10} {:>10}  {}"
-    print(row.format("tool", "cases", "us/case", "cases/s CPU", "cases/s wall", "process s", "peak MB", ""))
+    print(
+        row.format(
+            "tool", "cases", "us/case", "cases/s CPU", "cases/s wall", "process s", "peak MB", ""
+        )
+    )
     for cases in options.cases:
         floor: Scores = []
         for tool in options.tools:

@@ -6,7 +6,22 @@ from ragbench import Case, GenerationResult, RAGInterface, RetrievalResult
 
 __all__ = ["Trivial", "case", "response"]
 
-_STEMS = "alpha bravo cargo delta ember fable grain haven igloo jolly karma lemon mango noble".split()
+_STEMS = [
+    "alpha",
+    "bravo",
+    "cargo",
+    "delta",
+    "ember",
+    "fable",
+    "grain",
+    "haven",
+    "igloo",
+    "jolly",
+    "karma",
+    "lemon",
+    "mango",
+    "noble",
+]
 _ENDS = ("", "s", "ed", "ing", "er", "ist")
 WORDS = [stem + end for stem in _STEMS for end in _ENDS]
 CHUNKS = 5_000

@@ -148,6 +148,10 @@ def third_party_imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
                 found = [(module, False)]
             case ast.Call(func=ast.Name(id="require"), args=[ast.Constant(value=str(module))]):
                 found = [(module, True)]
+            case ast.Call(
+                func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module))]
+            ):
+                found = [(module, False)]
             case _:
                 continue
         for name, late in found:
@@ -190,6 +194,20 @@ def test_every_import_is_declared() -> None:
         if not providers().get(name, {name}) & (declared | optional if late else declared)
     ]
     assert missing == [], "declare it in pyproject.toml; of an extra, import it through require()"
+
+
+def test_every_import_of_the_tests_is_declared() -> None:
+    declared = {distribution(requirement) for requirement in project()["dependencies"]}
+    declared = declared.union(*extras().values())
+    local = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tests"}
+    missing = sorted(
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        if "benchmarks" not in path.parts
+        for name, _ in third_party_imports(ast.parse(path.read_text("utf-8")))
+        if name not in local and not providers().get(name, {name}) & declared
+    )
+    assert missing == [], "declare it in the extra dev of pyproject.toml"
 
 
 def test_every_required_extra_brings_its_package() -> None:

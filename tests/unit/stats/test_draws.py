@@ -9,7 +9,7 @@ from ragbench.stats.fixed_point import to_fixed_point
 
 def test_the_stream_is_the_same_on_every_machine_and_version() -> None:
     (bits,) = random_bits(0, 3, 10)
-    assert [int(row @ (2.0 ** np.arange(16))) for row in bits[:, :16]] == [33375, 55073, 59576]
+    assert [int(low) + 256 * int(high) for low, high in bits[:, :2]] == [33375, 55073, 59576]
     (counts,) = resample_counts(0, 2, 5)
     assert counts.tolist() == [[0.0, 2.0, 1.0, 1.0, 1.0], [3.0, 0.0, 0.0, 1.0, 1.0]]
 
@@ -21,7 +21,8 @@ def test_the_first_columns_do_not_depend_on_how_many_follow() -> None:
 
 
 def test_coins_are_fair_and_independent_of_each_other() -> None:
-    (bits,) = random_bits(11, 20_000, 64)
+    (packed,) = random_bits(11, 20_000, 64)
+    bits = np.unpackbits(packed, axis=1).astype(np.float64)
     assert abs(float(bits.mean()) - 0.5) < 0.002
     pairs = np.corrcoef(bits.T) - np.eye(64)
     assert float(np.abs(pairs).max()) < 0.035

@@ -1,0 +1,166 @@
+"""Whether two runs measured the same thing, and on which cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ragbench.gate.config import GateConfig
+from ragbench.records.run_scores import MetricColumn, RunScores
+from ragbench.records.verdicts import Refusal
+
+__all__ = ["Comparison", "compare_inputs"]
+
+_NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What of two runs can be compared."""
+
+    run: RunScores | None
+    """The run, with the cases to be compared; None when nothing can be."""
+    baseline: RunScores | None
+    metrics: frozenset[str]
+    """Names of the metrics that are comparable."""
+    refusals: tuple[Refusal, ...]
+    notes: tuple[str, ...] = ()
+
+
+def compare_inputs(
+    run: RunScores,
+    baseline: RunScores,
+    columns: Sequence[MetricColumn],
+    config: GateConfig,
+    *,
+    only_common_cases: bool,
+) -> Comparison:
+    """Finds out what can be compared, and says why the rest cannot.
+
+    Args:
+        run: the run that is judged.
+        baseline: the run that it is held against.
+        columns: the metrics that shall be compared.
+        config: names what the runs must share.
+        only_common_cases: compare the cases that are the same in both, instead of refusing when
+            the datasets differ.
+    """
+    required = config.require_same
+    refusals: list[Refusal] = []
+    notes: list[str] = []
+    if only_common_cases or "dataset" not in required:
+        run, baseline, note = _in_common(run, baseline)
+        notes += [note] if note else []
+        if not run.cases:
+            refusals.append(_no_common_case(run, baseline))
+    elif not _same_cases(run, baseline):
+        refusals.append(_other_dataset(run, baseline))
+    if "matching" in required and run.matching != baseline.matching:
+        refusals.append(_other_matching(run, baseline))
+    if "judge" in required and run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
+        refusals.append(_other_judge())
+    is_refused = bool(refusals)
+    same = {
+        column.name for column in columns if baseline.column(column.name) is not None
+        and ("metrics" not in required or _same_version(column, baseline))
+    }  # fmt: skip
+    changed = [column for column in columns if column.name not in same]
+    if changed:
+        refusals.append(_other_metrics(changed, baseline))
+    return Comparison(
+        run=None if is_refused else run,
+        baseline=None if is_refused else baseline,
+        metrics=frozenset(same),
+        refusals=tuple(refusals),
+        notes=tuple(notes),
+    )
+
+
+def _cases(run: RunScores) -> dict[str, str]:
+    return {case.id: case.fingerprint for case in run.cases}
+
+
+def _same_cases(run: RunScores, baseline: RunScores) -> bool:
+    """Whether the cases are the same, in whatever order."""
+    mine, other = run.fingerprints.get("dataset"), baseline.fingerprints.get("dataset")
+    return (mine is not None and mine == other) or _cases(run) == _cases(baseline)
+
+
+def _in_common(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores, str]:
+    mine, other = _cases(run), _cases(baseline)
+    same = {id_ for id_, fingerprint in mine.items() if other.get(id_) == fingerprint}
+    if len(same) == len(mine) == len(other):
+        return run, baseline, ""
+    changed = sum(1 for id_ in mine if id_ in other) - len(same)
+    note = (
+        f"Compared on the {len(same):,} cases that both runs have: {changed:,} changed, "
+        f"{len(mine.keys() - other.keys()):,} are new and {len(other.keys() - mine.keys()):,} are "
+        "gone."
+    )
+    return _restricted(run, same), _restricted(baseline, same), note
+
+
+def _restricted(run: RunScores, ids: set[str]) -> RunScores:
+    return replace(run, cases=tuple(case for case in run.cases if case.id in ids))
+
+
+def _same_version(column: MetricColumn, baseline: RunScores) -> bool:
+    other = baseline.column(column.name)
+    return other is not None and other.version == column.version
+
+
+def _other_dataset(run: RunScores, baseline: RunScores) -> Refusal:
+    mine, other = _cases(run), _cases(baseline)
+    shared = mine.keys() & other.keys()
+    changed = sum(1 for id_ in shared if mine[id_] != other[id_])
+    return Refusal(
+        what="dataset",
+        reason=(
+            f"the runs are of different cases: {len(shared) - changed:,} are the same, "
+            f"{changed:,} have changed, {len(mine) - len(shared):,} are only in this run and "
+            f"{len(other) - len(shared):,} only in the baseline"
+        ),
+        remedy=f"compare the same cases with --only-common-cases, or {_NEW_BASELINE}",
+    )
+
+
+def _no_common_case(run: RunScores, baseline: RunScores) -> Refusal:
+    return Refusal(
+        what="dataset",
+        reason=f"no case of {run.source} is in {baseline.source} unchanged",
+        remedy=_NEW_BASELINE,
+    )
+
+
+def _other_matching(run: RunScores, baseline: RunScores) -> Refusal:
+    return Refusal(
+        what="matching",
+        reason=(
+            f"relevant chunks were recognised by {run.matching} in this run and by "
+            f"{baseline.matching} in the baseline, which gives other scores"
+        ),
+        remedy="score the baseline's stored outputs the same way with --rejudge, or "
+        + _NEW_BASELINE,
+    )
+
+
+def _other_judge() -> Refusal:
+    return Refusal(
+        what="judge",
+        reason="the runs were graded by different judges",
+        remedy=f"grade the baseline's stored outputs anew with --rejudge, or {_NEW_BASELINE}",
+    )
+
+
+def _other_metrics(changed: Sequence[MetricColumn], baseline: RunScores) -> Refusal:
+    told: list[str] = []
+    for column in changed:
+        other = baseline.column(column.name)
+        before = "not measured" if other is None else f"version {other.version}"
+        told.append(f"{column.name} (version {column.version}, there {before})")
+    return Refusal(
+        what="metrics",
+        reason=f"the baseline's scores are of other metrics: {', '.join(told)}",
+        remedy="score the baseline's stored outputs with today's metrics by --rejudge, or "
+        + _NEW_BASELINE,
+    )

@@ -1,0 +1,1 @@
+"""Operators that put more into the chunks, or beside them."""

@@ -1,0 +1,1 @@
+"""Operators that make the chunks shorter."""

@@ -1,0 +1,159 @@
+"""The sentences that share the most with the question, word for word."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, in_order, refuse
+from ragbench.postretrieval.derived import sliced
+from ragbench.postretrieval.ranked import RankedChunk
+from ragbench.postretrieval.rerankers.candidate_tokens import token_counts
+from ragbench.postretrieval.settings import at_least
+from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.token_counter import APPROXIMATE, TokenCounter
+
+__all__ = ["Extractive"]
+
+_NEARLY = 0.9
+"""Share of the budget from which on the first sentence that does not fit is the last one tried."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extractive:
+    """Keeps the most relevant sentences of all chunks that fit a budget of tokens.
+
+    The relevance of a sentence is the share of the question's words that it holds, each weighted
+    by its inverse document frequency among the chunks, ``ln(1 + (N - n + 0.5) / (n + 0.5))``
+    (Robertson & Zaragoza 2009). Sentences are taken by falling relevance; of equals, the one whose
+    chunk stands first, then the earlier. One that does not fit is left out and the next is tried,
+    until nine tenths of the budget are used. What is kept stands in its old order, and a chunk without a sentence kept is left out.
+
+    A sentence that shares no word with the question is never kept, except when none in any chunk
+    does: then sentences are taken in reading order, and a note says so.
+
+    Raises:
+        ConfigError: the budget is below 1.
+    """
+
+    budget: int
+    """Tokens that the sentences may have together, counted sentence by sentence."""
+    counter: TokenCounter = APPROXIMATE
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(at_least("budget", self.budget, 1))
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "compress.extractive"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: every text that goes out is made of slices of one that came in."""
+        texts = [entry.chunk.text for entry in context.chunks]
+        notes = ["tokens are an estimate"] if self.counter.approximate else []
+        taken = self._by_relevance(context.query.text, texts)
+        if taken is None:
+            notes.append("no sentence shares a word with the question: the first ones were kept")
+            taken = self._in_reading_order(texts)
+        chunks = [
+            self._compressed(entry, taken[place])
+            for place, entry in enumerate(context.chunks)
+            if place in taken
+        ]
+        return OperatorOutput(chunks=in_order(chunks), notes=tuple(notes) if texts else ())
+
+    def _by_relevance(self, question: str, texts: Sequence[str]) -> dict[int, list[Span]] | None:
+        """Sentences by the place of their chunk; None when none is relevant.
+
+        A sentence is at most as relevant as its whole chunk. So the chunks wait in a queue by
+        their own relevance, and one is cut into sentences only when its turn comes.
+        """
+        weights, held = _weights(question, texts)
+        queue: list[tuple[float, int, int, Span | None]] = [
+            (-math.fsum(weights[word] for word in words), place, -1, None)
+            for place, words in enumerate(held)
+            if words
+        ]
+        if not queue:
+            return None
+        heapq.heapify(queue)
+        basket = _Basket(budget=self.budget, counter=self.counter)
+        while queue and not basket.is_full:
+            _, place, number, span = heapq.heappop(queue)
+            if span is not None:
+                basket.offer(place, number, span, texts[place])
+                continue
+            for at, sentence in enumerate(split_sentences(texts[place])):
+                words = token_counts(texts[place][sentence.start : sentence.end]).keys()
+                relevance = math.fsum(weights[word] for word in words & weights.keys())
+                if relevance > 0:
+                    heapq.heappush(queue, (-relevance, place, at, sentence))
+        return basket.spans()
+
+    def _in_reading_order(self, texts: Sequence[str]) -> dict[int, list[Span]]:
+        basket = _Basket(budget=self.budget, counter=self.counter)
+        for place, text in enumerate(texts):
+            for at, sentence in enumerate(split_sentences(text)):
+                if basket.is_full:
+                    return basket.spans()
+                basket.offer(place, at, sentence, text)
+        return basket.spans()
+
+    def _compressed(self, entry: RankedChunk, spans: Sequence[Span]) -> RankedChunk:
+        return sliced(entry, _joined(spans, entry.chunk.text), by=self.name)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Basket:
+    """Sentences within a budget."""
+
+    budget: int
+    counter: TokenCounter
+    used: int = 0
+    is_full: bool = False
+    taken: dict[int, list[tuple[int, Span]]] = field(
+        default_factory=dict[int, list[tuple[int, Span]]]
+    )
+
+    def offer(self, place: int, number: int, span: Span, text: str) -> None:
+        """Takes the sentence if it fits; one that does not fit may end it."""
+        cost = self.counter.count(text[span.start : span.end])
+        if self.used + cost <= self.budget:
+            self.used += cost
+            self.taken.setdefault(place, []).append((number, span))
+            self.is_full = self.used == self.budget
+        else:
+            self.is_full = self.used >= _NEARLY * self.budget
+
+    def spans(self) -> dict[int, list[Span]]:
+        """What was taken, in reading order, by the place of the chunk."""
+        return {place: [span for _, span in sorted(found)] for place, found in self.taken.items()}
+
+
+def _weights(question: str, texts: Sequence[str]) -> tuple[dict[str, float], list[set[str]]]:
+    """What each word of the question is worth, and which of them each text holds."""
+    words = token_counts(question).keys()
+    held = [words & token_counts(text).keys() for text in texts]
+    holders = Counter(chain.from_iterable(held))
+    total = len(texts)
+    weights = {
+        word: math.log1p((total - holders[word] + 0.5) / (holders[word] + 0.5)) for word in words
+    }
+    return weights, held
+
+
+def _joined(spans: Sequence[Span], text: str) -> list[Span]:
+    """Sentences with nothing but white space between them, made one stretch."""
+    stretches: list[Span] = []
+    for span in spans:
+        if stretches and not text[stretches[-1].end : span.start].strip():
+            stretches[-1] = Span(stretches[-1].start, span.end)
+        else:
+            stretches.append(span)
+    return stretches

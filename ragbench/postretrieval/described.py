@@ -1,0 +1,37 @@
+"""Settings as plain values: what distinguishes one configured thing from another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import PurePath
+from typing import Any, cast
+
+__all__ = ["described"]
+
+
+def described(value: object) -> Any:
+    """A value as JSON knows it.
+
+    Records become mappings of their type and their public fields. Of anything else (a model, a
+    service) its type and its name, where it has one, are all that can be known.
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {str(key): described(item) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        return [described(item) for item in cast("list[Any]", value)]
+    kind = type(value)
+    told: dict[str, Any] = {"type": f"{kind.__module__}.{kind.__qualname__}"}
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        told["name"] = name
+    if is_dataclass(value):
+        for field in fields(value):
+            if not field.name.startswith("_"):
+                told[field.name] = described(getattr(value, field.name))
+    return told

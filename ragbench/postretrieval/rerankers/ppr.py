@@ -1,0 +1,183 @@
+"""Personalised PageRank over the graph of the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.postretrieval.query import Query
+from ragbench.postretrieval.reranker import NotedScores
+from ragbench.postretrieval.rerankers.pagerank import personalised_pagerank
+from ragbench.postretrieval.rerankers.sparse import sparse_from_edges
+from ragbench.postretrieval.rerankers.stored_embeddings import (
+    FIELD,
+    chunk_directions,
+    query_direction,
+)
+from ragbench.records.corpus import Chunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["PersonalisedPageRankReranker"]
+
+Edge = tuple[int, int, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PersonalisedPageRankReranker:
+    """Probabilities of a walk over the candidates that starts at those that fit the query.
+
+    Candidates are joined by the links in their metadata (to ids of chunks or of documents, as a
+    list or as a mapping to weights) and to their nearest neighbours by stored embeddings, weighted
+    by cosine. Links to what is not among the candidates are left out. Without any edge the order
+    is that of the seeds, and a note says so.
+    """
+
+    damping: float = 0.85
+    """The share of steps that follow an edge, in [0, 1); low values stay near the seeds."""
+    seeds: Literal["score", "rank", "similarity"] = "score"
+    """Where the walk starts: in proportion to the given scores (shifted when one is below 0), to
+    1 / present rank, or to the cosine of the query's and the chunk's embedding. Where scores or
+    embeddings are missing, ranks are used, and a note says so."""
+    links_field: str | None = "links"
+    """The field of a chunk's metadata that holds its links; None leaves links out."""
+    directed: bool = False
+    """Whether a link leads in one direction only."""
+    neighbours: int = 5
+    """How many nearest neighbours each chunk is joined to; 0 leaves embeddings out."""
+    embedding_field: str = FIELD
+    """The field of a chunk's metadata that holds its embedding."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        if not 0 <= self.damping < 1:
+            raise ConfigError(f"ppr: damping must lie in [0, 1), not {self.damping:g}")
+        if self.neighbours < 0:
+            raise ConfigError(f"ppr: neighbours must be at least 0, not {self.neighbours}")
+
+    @property
+    def name(self) -> str:
+        """``"ppr"``."""
+        return "ppr"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Probabilities that sum to 1.
+
+        Raises:
+            InterfaceError: an embedding or a link cannot be read.
+        """
+        rows, places = (
+            chunk_directions(query, chunks, self.embedding_field)
+            if self.neighbours or self.seeds == "similarity"
+            else (None, [])
+        )
+        size = len(chunks)
+        adjacency = sparse_from_edges((), (), (), size)
+        if self.links_field is not None:
+            adjacency = adjacency + _links(chunks, self.links_field, directed=self.directed)
+        if rows is not None and self.neighbours:
+            adjacency = adjacency + _nearest(rows, places, size, self.neighbours)
+        start, notes = self._start(query, chunks, rows, places)
+        if not adjacency.nnz:
+            notes.append("no chunk is linked to another: the order is that of the seeds")
+        ranks = personalised_pagerank(adjacency, start, damping=self.damping)
+        return NotedScores(tuple(ranks.tolist()), tuple(notes))
+
+    def _start(
+        self,
+        query: Query,
+        chunks: Sequence[Chunk],
+        rows: NDArray[np.float64] | None,
+        places: list[int],
+    ) -> tuple[NDArray[np.float64], list[str]]:
+        import numpy as np
+
+        by_rank = 1.0 / np.arange(1, len(chunks) + 1)
+        if self.seeds == "rank":
+            return by_rank, []
+        if self.seeds == "similarity":
+            direction = query_direction(query)
+            if direction is None or rows is None or len(places) < len(chunks):
+                note = "the query or a chunk has no embedding: the walk starts by ranks"
+                return by_rank, [note]
+            if rows.shape[1] != len(direction):
+                raise InterfaceError("the embeddings of query and chunks differ in length")
+            return _as_seeds(rows @ direction), []
+        scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        if len(scores) < len(chunks):
+            return by_rank, ["a chunk has no score: the walk starts by ranks"]
+        return _as_seeds(np.array(scores)), []
+
+
+def _as_seeds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers of at least 0 with a sum above 0, in the order of the scores."""
+    import numpy as np
+
+    lowest = float(scores.min())
+    shifted = scores - lowest if lowest < 0 else scores
+    highest = float(shifted.max())
+    return shifted / highest if highest > 0 else np.ones(len(scores))
+
+
+def _nearest(rows: NDArray[np.float64], places: list[int], size: int, neighbours: int) -> Any:
+    """Edges to the nearest rows, in both directions, weighted by cosines above 0."""
+    import numpy as np
+
+    count = min(neighbours, len(rows) - 1)
+    if count < 1:
+        return sparse_from_edges((), (), (), size)
+    similarity = rows @ rows.T
+    np.fill_diagonal(similarity, -np.inf)
+    nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
+    weights = np.take_along_axis(similarity, nearest, axis=1).clip(min=0).ravel()
+    at = np.array(places)
+    edges = sparse_from_edges(weights, np.repeat(at, count), at[nearest].ravel(), size)
+    # Two that choose each other are joined once, not twice.
+    joined = edges.maximum(edges.T)
+    joined.eliminate_zeros()
+    return joined
+
+
+def _links(chunks: Sequence[Chunk], field: str, *, directed: bool) -> Any:
+    named: dict[str, list[int]] = {}
+    for place, chunk in enumerate(chunks):
+        for id_ in {chunk.id, chunk.document_id} - {None}:
+            named.setdefault(str(id_), []).append(place)
+    edges: list[Edge] = [
+        (place, target, weight)
+        for place, chunk in enumerate(chunks)
+        for id_, weight in _targets(chunk, field)
+        for target in named.get(id_, ())
+        if target != place
+    ]
+    sources, targets, weights = zip(*edges, strict=True) if edges else ((), (), ())
+    matrix = sparse_from_edges(weights, sources, targets, len(chunks))
+    return matrix if directed else matrix.maximum(matrix.T)
+
+
+def _targets(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
+    links = chunk.metadata.get(field)
+    if links is None:
+        return []
+    if isinstance(links, Mapping):
+        pairs = cast("Mapping[object, object]", links).items()
+        return [(str(id_), _weight(weight, chunk)) for id_, weight in pairs]
+    if isinstance(links, str) or not isinstance(links, Iterable):
+        raise InterfaceError(
+            f"the links of chunk '{chunk.id}' in '{field}' must be a list of ids or a mapping of "
+            f"ids to weights, not {type(links).__name__}"
+        )
+    return [(str(id_), 1.0) for id_ in dict.fromkeys(cast("Iterable[object]", links))]
+
+
+def _weight(weight: object, chunk: Chunk) -> float:
+    if isinstance(weight, int | float) and 0 <= weight < float("inf"):
+        return float(weight)
+    raise InterfaceError(
+        f"chunk '{chunk.id}' has a link with the weight {weight!r}; weights are numbers of at "
+        "least 0"
+    )
