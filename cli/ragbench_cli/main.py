@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
         return _code_of(error, invocation)
     if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
         console.say("Interrupted.")
-    return int(code or ExitCode.PASSED)
+    return code if isinstance(code, int) else ExitCode.PASSED
 
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
