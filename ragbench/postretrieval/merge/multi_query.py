@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
@@ -50,7 +51,7 @@ class MultiQuery:
 
     service: ChunkService
     """Where the chunks came from."""
-    queries: tuple[SecondaryQuery, ...]
+    queries: Sequence[SecondaryQuery]
     """What else to ask."""
     fusion: Fusion = "concat"
     """How the rankings become one; see `ragbench.postretrieval.merge.fusion`."""
