@@ -7,7 +7,7 @@ import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from ragbench_cli.checks.check import Check
+from ragbench_cli.checks.check import Check, State
 
 __all__ = ["check_installation"]
 
@@ -58,8 +58,8 @@ def _names(requirements: list[str], extra: str | None) -> list[str]:
     return list(found)
 
 
-def _packages(name: str, packages: list[str], remedy: str, state: str) -> Check:
-    """One check of several packages."""
+def _packages(name: str, packages: list[str], remedy: str, without: State) -> Check:
+    """One check of several packages, and its state when one of them is missing."""
     there: list[str] = []
     missing: list[str] = []
     for package in packages:
@@ -70,7 +70,7 @@ def _packages(name: str, packages: list[str], remedy: str, state: str) -> Check:
     if not missing:
         return _ok(name, ", ".join(there))
     detail = f"without {', '.join(missing)}: {remedy}"
-    return Check(name=name, state="failed" if state == "failed" else "absent", detail=detail)
+    return Check(name=name, state=without, detail=detail)
 
 
 def _telemetry() -> str:
