@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import doctor, evaluate, export, report, show
+from ragbench_cli.commands import baseline, doctor, evaluate, export, gate, report, show
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -28,11 +28,13 @@ app = typer.Typer(
 for _name, _command in (
     ("eval", evaluate.command),
     ("report", report.command),
+    ("gate", gate.command),
     ("export", export.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     app.command(_name, context_settings=_settings)(_command)
+app.add_typer(baseline.app, name="baseline")
 app.add_typer(show.app, name="show")
 
 
@@ -76,6 +78,7 @@ def _options(
       ragbench eval datasets/pellorin
       ragbench eval cases.jsonl --rag my_module:MyRAG --out run
       ragbench report run
+      ragbench gate run --baseline auto
 
     Each option is an environment variable too: --batch-size of eval is RAGBENCH_EVAL_BATCH_SIZE.
 
@@ -108,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
         return _code_of(error, invocation)
     if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
         console.say("Interrupted.")
-    return int(code or ExitCode.PASSED)
+    return code if isinstance(code, int) else ExitCode.PASSED
 
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:

@@ -225,7 +225,7 @@ def _record(
         restored = stage.decode(texts, body)
     except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
         failure = Failure.of(error, stage=stage.name)
-        failed = Outcome[ValueT](status=Status.FAILED, failure=failure, seconds=seconds)
+        failed: Outcome[ValueT] = Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
         return _record_failure(stage, item, failed, journal)
     output = output_digest(status, joined, body)
     journal.record_outcome(

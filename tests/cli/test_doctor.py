@@ -31,9 +31,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             raise importlib.metadata.PackageNotFoundError(name)
         return there[name]
 
+    def requires(name: str) -> list[str]:
+        return REQUIREMENTS if name == "ragbench" else []
+
     where = "ragbench_cli.checks.installation"
     monkeypatch.setattr(f"{where}.version", version)
-    monkeypatch.setattr(f"{where}.requires", lambda name: REQUIREMENTS)
+    monkeypatch.setattr(f"{where}.requires", requires)
     return there
 
 
