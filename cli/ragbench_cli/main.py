@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import baseline, doctor, evaluate, export, gate, report, show
+from ragbench_cli.commands import ablate, baseline, doctor, evaluate, export, gate, report, show
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -30,6 +30,7 @@ for _name, _command in (
     ("report", report.command),
     ("gate", gate.command),
     ("export", export.command),
+    ("ablate", ablate.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}

@@ -14,7 +14,7 @@ from ragbench.postretrieval.contract import Operator
 from ragbench.postretrieval.from_settings import from_settings
 from ragbench.postretrieval.registry import RERANKERS, build_reranker
 from ragbench.postretrieval.reranker import Reranker
-from ragbench.postretrieval.service import ChunkService
+from ragbench.postretrieval.service import ChunkNeighbours, ChunkSearch
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 __all__ = ["Resources", "build_operator"]
@@ -27,8 +27,8 @@ _OF_RERANK = ("top_k", "timeout", "on_error")
 class Resources:
     """What operators may need that no configuration file can hold."""
 
-    service: ChunkService | None = None
-    """Where the chunks came from."""
+    service: ChunkSearch | ChunkNeighbours | None = None
+    """Where the chunks came from, as far as it can be asked."""
     chat: ChatModel | None = None
     """A language model."""
 
@@ -61,7 +61,7 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
     name = _name(settings)
     if name == "rerank":
         settings = _with_reranker(settings)
-    made = _makers(name, resources or Resources())
+    made = _Makers(name=name, resources=resources or Resources()).by_type()
     built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
     if not isinstance(built, Operator):
         raise ConfigError(f"'{name}' of the operators is none: it has no name or no apply()")
@@ -110,31 +110,55 @@ def _with_reranker(settings: dict[str, Any]) -> dict[str, Any]:
     return {**own, "reranker": {"name": settings["type"], **rest}}
 
 
-def _makers(name: str, resources: Resources) -> dict[Any, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Makers:
     """What makes the values that a file cannot hold as they are."""
 
-    def service(value: object) -> ChunkService:
-        if value is not None:
-            raise ConfigError(f"{name}: 'service' is no setting: it is where the chunks came from")
-        if resources.service is None:
-            raise ConfigError(
-                f"{name} asks the service that the chunks came from, and there is none here"
-            )
-        return resources.service
+    name: str
+    """The operator, for messages."""
+    resources: Resources
 
-    def chat(value: object) -> ChatModel:
-        if value is not None:
-            raise ConfigError(f"{name}: 'chat' is no setting: it is the run's language model")
-        if resources.chat is None:
-            raise ConfigError(f"{name} needs a language model, and none was given")
-        return resources.chat
+    def by_type(self) -> dict[Any, Any]:
+        """A function of the setting for each type of field."""
+        return {
+            ChunkSearch: self.search,
+            ChunkNeighbours: self.neighbours,
+            ChatModel: self.chat,
+            TokenCounter: self.counter,
+            Reranker: self.reranker,
+        }
 
-    def counter(value: object) -> TokenCounter:
+    def search(self, value: object) -> ChunkSearch:
+        self._refuse(value, "service", "where the chunks came from")
+        if not isinstance(self.resources.service, ChunkSearch):
+            raise ConfigError(self._lacks_service("search(query, top_k)"))
+        return self.resources.service
+
+    def neighbours(self, value: object) -> ChunkNeighbours:
+        self._refuse(value, "service", "where the chunks came from")
+        if not isinstance(self.resources.service, ChunkNeighbours):
+            raise ConfigError(self._lacks_service("neighbours(chunk_id, top_k)"))
+        return self.resources.service
+
+    def chat(self, value: object) -> ChatModel:
+        self._refuse(value, "chat", "the run's language model")
+        if self.resources.chat is None:
+            raise ConfigError(f"{self.name} needs a language model, and none was given")
+        return self.resources.chat
+
+    def counter(self, value: object) -> TokenCounter:
         if not isinstance(value, str):
-            raise ConfigError(f"{name}: counter must be a text, not {value!r}")
+            raise ConfigError(f"{self.name}: counter must be a text, not {value!r}")
         return token_counter(value)
 
-    def reranker(value: object) -> Reranker:
-        return build_reranker(value, chat=resources.chat)
+    def reranker(self, value: object) -> Reranker:
+        return build_reranker(value, chat=self.resources.chat)
 
-    return {ChunkService: service, ChatModel: chat, TokenCounter: counter, Reranker: reranker}
+    def _refuse(self, value: object, setting: str, what: str) -> None:
+        if value is not None:
+            raise ConfigError(f"{self.name}: '{setting}' is no setting: it is {what}")
+
+    def _lacks_service(self, method: str) -> str:
+        return (
+            f"{self.name} asks where the chunks came from, and nothing here has the method {method}"
+        )

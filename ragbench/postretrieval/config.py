@@ -14,7 +14,7 @@ from ragbench.llm.chat import ChatModel
 from ragbench.postretrieval.build import Resources, build_operator
 from ragbench.postretrieval.contract import Operator
 from ragbench.postretrieval.operator import PostRetrieval
-from ragbench.postretrieval.service import ChunkService
+from ragbench.postretrieval.service import ChunkNeighbours, ChunkSearch
 
 __all__ = ["Variant", "load_post_retrieval", "load_variants"]
 
@@ -145,11 +145,11 @@ class _Reading:
 
     def resources(self, top: Mapping[str, Any], given: Resources) -> Resources:
         """The resources that the file names, over those that were given."""
-        for key, kind in (("service", ChunkService), ("chat", ChatModel)):
+        for key, kinds in (("service", (ChunkSearch, ChunkNeighbours)), ("chat", (ChatModel,))):
             if top.get(key) is None:
                 continue
             try:
-                given = replace(given, **{key: _loaded(top[key], kind)})
+                given = replace(given, **{key: _loaded(top[key], kinds)})
             except ConfigError as error:
                 self.wrong((key,), str(error))
         return given
@@ -179,18 +179,19 @@ def _speaks_of(message: str, key: str) -> bool:
     return message.startswith(f"{key} ") or f": {key} " in message or f"'{key}'" in message
 
 
-def _loaded(spec: object, kind: type) -> Any:
+def _loaded(spec: object, kinds: tuple[type, ...]) -> Any:
     """What a name points at: an instance, or what a class or function without arguments gives."""
     if not isinstance(spec, str):
         raise ConfigError(f"expected package.module:attribute, not {_shown(spec)}")
     target = load_target(spec)
-    if isinstance(target, type) or (callable(target) and not isinstance(target, kind)):
+    if isinstance(target, type) or (callable(target) and not isinstance(target, kinds)):
         try:
             target = target()
         except Exception as error:
             raise ConfigError(f"'{spec}' raised {type(error).__name__}: {error}") from error
-    if not isinstance(target, kind):
-        raise ConfigError(f"'{spec}' is no {kind.__name__}: it lacks one of its methods")
+    if not isinstance(target, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise ConfigError(f"'{spec}' is no {names}: it lacks what one has")
     return target
 
 

@@ -15,8 +15,9 @@ __all__ = ["described"]
 def described(value: object) -> Any:
     """A value as JSON knows it.
 
-    Credentials are masked. Records become mappings of their type and their public fields. Of anything else (a model, a
-    service) its type and its name, where it has one, are all that can be known.
+    Credentials are masked. Records become mappings of their type and their public fields. Of
+    anything else (a model, a service) its type and its name, where it has one, are all that can
+    be known.
     """
     if value is None or isinstance(value, (bool, int, float)):
         return value

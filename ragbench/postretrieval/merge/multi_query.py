@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
 from ragbench.postretrieval.merge.fusion import FUSIONS, Fusion, fuse, newcomers
-from ragbench.postretrieval.service import ChunkService
+from ragbench.postretrieval.service import ChunkSearch
 from ragbench.postretrieval.settings import above, at_least, not_empty, one_of
 
 __all__ = ["MultiQuery", "SecondaryQuery"]
@@ -49,7 +49,7 @@ class MultiQuery:
         ConfigError: there is no query, or no such fusion.
     """
 
-    service: ChunkService
+    service: ChunkSearch
     """Where the chunks came from."""
     queries: Sequence[SecondaryQuery]
     """What else to ask."""
