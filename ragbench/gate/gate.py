@@ -56,8 +56,7 @@ def gate(
     Raises:
         ConfigError: what is demanded cannot be judged on this run.
     """
-    wanted = baseline is not None or config.baseline is not None
-    demands = demands_of(run, config, compared=wanted)
+    demands = demands_of(run, baseline, config)
     compared = _compared(run, baseline, demands, config, only_common_cases)
     checks = [*_floors(run, demands, config), *_drops(compared, demands, config)]
     checks += [coverage_check(run, demands, config), *budget_checks(run, config)]
