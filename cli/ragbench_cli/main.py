@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import doctor, evaluate, export, report, show
+from ragbench_cli.commands import ablate, baseline, doctor, evaluate, export, gate, report, show
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -28,11 +28,14 @@ app = typer.Typer(
 for _name, _command in (
     ("eval", evaluate.command),
     ("report", report.command),
+    ("gate", gate.command),
     ("export", export.command),
+    ("ablate", ablate.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     app.command(_name, context_settings=_settings)(_command)
+app.add_typer(baseline.app, name="baseline")
 app.add_typer(show.app, name="show")
 
 
@@ -76,6 +79,7 @@ def _options(
       ragbench eval datasets/pellorin
       ragbench eval cases.jsonl --rag my_module:MyRAG --out run
       ragbench report run
+      ragbench gate run --baseline auto
 
     Each option is an environment variable too: --batch-size of eval is RAGBENCH_EVAL_BATCH_SIZE.
 

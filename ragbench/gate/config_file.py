@@ -9,6 +9,7 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.gate.config import (
+    AUTO,
     COMPARABLE,
     FIGURES,
     Correction,
@@ -34,11 +35,13 @@ _GATE = (
 )  # fmt: skip
 
 
-def read_gate_config(path: Path) -> GateConfig:
+def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     """Reads what a gate demands.
 
     Args:
-        path: a YAML file with a section ``gate``; its other sections are not looked at.
+        path: a YAML file with a section ``gate``; its other sections are not looked at. A
+            baseline's path in it is relative to the file.
+        optional: whether the section may be absent; then nothing is demanded.
 
     Raises:
         DataError: the file cannot be read or has mistakes; holds all of them, with their lines.
@@ -47,12 +50,14 @@ def read_gate_config(path: Path) -> GateConfig:
     root = read_yaml(path)
     top = Section.of(root, "", problems)
     node = None if top is None else top.node("gate")
-    if top is not None and node is None:
+    if top is not None and node is None and not optional:
         problems.add("there is no section 'gate', or nothing in it", root)
     section = None if node is None else Section.of(node, "gate", problems)
     config = GateConfig() if section is None else _gate(section)
     if problems.found:
         raise DataError(sorted(problems.found, key=lambda problem: problem.line or 0))
+    if config.baseline is not None and config.baseline != AUTO:
+        return replace(config, baseline=str(path.parent / config.baseline))
     return config
 
 

@@ -56,7 +56,8 @@ def gate(
     Raises:
         ConfigError: what is demanded cannot be judged on this run.
     """
-    demands = demands_of(run, config, compared=baseline is not None)
+    wanted = baseline is not None or config.baseline is not None
+    demands = demands_of(run, config, compared=wanted)
     compared = _compared(run, baseline, demands, config, only_common_cases)
     checks = [*_floors(run, demands, config), *_drops(compared, demands, config)]
     checks += [coverage_check(run, demands, config), *budget_checks(run, config)]
@@ -90,7 +91,8 @@ def _compared(
         return compare_inputs(run, baseline, columns, config, only_common_cases=only_common_cases)
     refusals: tuple[Refusal, ...] = ()
     if columns:
-        names = ", ".join(column.name for column in columns)
+        names = ", ".join(column.name for column in columns[:3])
+        names += f" and {len(columns) - 3} more" if len(columns) > 3 else ""
         refusal = Refusal(
             what="baseline",
             reason=f"there is no baseline, so drops of {names} cannot be judged",

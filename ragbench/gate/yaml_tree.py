@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError, Problem
 
@@ -52,7 +52,7 @@ def read_yaml(path: Path) -> YamlNode:
 
     try:
         text = path.read_text("utf-8-sig")
-        root = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType]
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
         if root is None:
             raise _fatal(path, "is empty")
         return _node(root, path, ())
