@@ -14,6 +14,7 @@ import orjson
 __all__ = [
     "NOTHING",
     "SIZE",
+    "always_jsonable",
     "digest",
     "fingerprint",
     "fixed_digest",
@@ -60,11 +61,15 @@ def text_digest(text: str) -> bytes:
 
 def fingerprint(value: object) -> str:
     """Hexadecimal fingerprint of anything that JSON can hold, whatever its key order."""
+    return blake2b(always_jsonable(value), digest_size=SIZE).hexdigest()
+
+
+def always_jsonable(value: object) -> bytes:
+    """A value as JSON with sorted keys, whatever is in it: see `jsonable` and `readable`."""
     try:
-        encoded = jsonable(value)
+        return jsonable(value)
     except TypeError:
-        encoded = jsonable(readable(value))
-    return blake2b(encoded, digest_size=SIZE).hexdigest()
+        return jsonable(readable(value))
 
 
 def jsonable(value: object) -> bytes:
