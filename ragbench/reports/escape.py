@@ -9,7 +9,7 @@ __all__ = ["annotation_message", "annotation_property", "markdown_text", "xml_te
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 _REFERENCE = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, which reach a terminal that shows the file, and turns of direction."""
+"""Control characters and turns of direction."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -20,7 +20,8 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
         text: anything.
         longest: letters that are kept of it.
     """
-    line = _UNSEEN.sub(_number, " ".join(_readable(text).split()))
+    # No control letters: forges refuse a NUL, and terminals show the file too.
+    line = _UNSEEN.sub(_number, " ".join(xml_text(text).split()))
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."
     # Forges look for @name and #1 in the finished page, where a backslash is gone already: an
