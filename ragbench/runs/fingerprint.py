@@ -20,7 +20,9 @@ __all__ = [
     "fixed_digest",
     "jsonable",
     "readable",
+    "running_digest",
     "text_digest",
+    "text_digests",
 ]
 
 SIZE = 16
@@ -50,6 +52,14 @@ def fixed_digest(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 
+def running_digest(parts: Iterable[bytes]) -> bytes:
+    """Digest of any number of parts of one size, which are never held together."""
+    whole = blake2b(digest_size=SIZE)
+    for part in parts:
+        whole.update(part)
+    return whole.digest()
+
+
 def text_digest(text: str) -> bytes:
     """Digest of a text.
 
@@ -57,6 +67,12 @@ def text_digest(text: str) -> bytes:
         UnicodeEncodeError: it holds a lone surrogate.
     """
     return blake2b(text.encode(), digest_size=SIZE).digest()
+
+
+def text_digests(texts: Iterable[str]) -> list[bytes]:
+    """`text_digest` of several texts."""
+    # Spelt out: this is called for every context of every case.
+    return [blake2b(text.encode(), digest_size=SIZE).digest() for text in texts]
 
 
 def fingerprint(value: object) -> str:
