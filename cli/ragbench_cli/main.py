@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import baseline, doctor, evaluate, export, gate, report, show
+from ragbench_cli.commands import baseline, compare, doctor, evaluate, export, gate, report, show
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -29,6 +29,7 @@ for _name, _command in (
     ("eval", evaluate.command),
     ("report", report.command),
     ("gate", gate.command),
+    ("compare", compare.command),
     ("export", export.command),
     ("doctor", doctor.command),
 ):
