@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import baseline, compare, doctor, evaluate, export, gate, report, show
+from ragbench_cli.commands import (
+    ablate,
+    baseline,
+    compare,
+    doctor,
+    evaluate,
+    export,
+    flaky,
+    gate,
+    report,
+    show,
+)
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -30,7 +41,9 @@ for _name, _command in (
     ("report", report.command),
     ("gate", gate.command),
     ("compare", compare.command),
+    ("flaky", flaky.command),
     ("export", export.command),
+    ("ablate", ablate.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
@@ -112,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         return _code_of(error, invocation)
     if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
         console.say("Interrupted.")
-    return int(code or ExitCode.PASSED)
+    return code if isinstance(code, int) else ExitCode.PASSED
 
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:

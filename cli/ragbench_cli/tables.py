@@ -54,6 +54,7 @@ def _head(report: Report) -> Iterator[RenderableType]:
     dataset, rag = report.manifest["dataset"], report.manifest["rag"]
     cases = f"{dataset['cases']:,} cases" if dataset["cases"] != 1 else "1 case"
     yield styled((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
+    width = max(len(stage.stage) for stage in report.stages) + 2
     for stage in report.stages:
         done = "answered" if stage.stage == "generate" else "done"
         counts = (
@@ -63,7 +64,7 @@ def _head(report: Report) -> Iterator[RenderableType]:
             (stage.failed, "failed", "red"),
         )
         told = [(f"{count:,} {word}", style) for count, word, style in counts if count]
-        yield styled(f"{stage.stage:<10}", *_joined(told))
+        yield styled(f"{stage.stage:<{width}}", *_joined(told))
 
 
 def _metrics(summaries: Sequence[Summary], console: Console) -> Table:

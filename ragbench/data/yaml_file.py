@@ -30,7 +30,7 @@ class YamlFile:
 
     def problem(self, place: Place, message: str) -> Problem:
         """A problem at a place: at its line, or that of the nearest thing around it."""
-        known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines))
+        known = next(place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines)
         field = next((part for part in reversed(place) if isinstance(part, str)), None)
         return Problem(path=self.path, line=self.lines[known], field=field, message=message)
 
@@ -50,7 +50,7 @@ def read_yaml(path: Path) -> YamlFile:
     except UnicodeDecodeError as error:
         raise _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
     try:
-        loader = yaml.SafeLoader(text)
+        loader: Any = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
             if node is None:
@@ -86,7 +86,9 @@ def _lines(path: Path, root: Any) -> Iterator[tuple[Place, int]]:
             for key, value in node.value:
                 name = str(key.value)
                 if name in keys:
-                    raise _refusal(path, f"the key '{name}' is given twice", key.start_mark.line + 1)
+                    raise _refusal(
+                        path, f"the key '{name}' is given twice", key.start_mark.line + 1
+                    )
                 keys.add(name)
                 waiting.append(((*place, name), key.start_mark.line, value, within))
         elif isinstance(node, yaml.SequenceNode):

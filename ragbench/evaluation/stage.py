@@ -74,6 +74,8 @@ class Stage(Generic[InputT, ValueT]):
     """A value from its texts and the rest."""
     status: Callable[[ValueT], Status]
     """Whether a value is an answer or an abstention."""
+    is_incomplete: Callable[[bytes], bool] = lambda _: False
+    """Whether a stored body holds a failure that was made up for: it is worth another try."""
 
 
 class Work(NamedTuple, Generic[InputT]):
@@ -138,7 +140,7 @@ def run_stage(
     known = {} if journal.was_empty else journal.outcomes(stage.name, [w.number for w in work])
     for item in work:
         stored = known.get((item.number, item.key))
-        if stored is None or (retry_failed and stored.status == Status.FAILED):
+        if stored is None or (retry_failed and _has_failed(stage, stored)):
             todo.append(item)
         else:
             settled[item.number] = _restore(stage, stored, journal)
@@ -165,6 +167,10 @@ def run_stage(
     _call(stage, batches, limits, stopped, in_loop, keep)
     journal.flush()
     return settled
+
+
+def _has_failed(stage: Stage[Any, Any], stored: StoredOutcome) -> bool:
+    return stored.status == Status.FAILED or stage.is_incomplete(stored.body)
 
 
 def _call(

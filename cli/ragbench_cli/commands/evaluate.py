@@ -69,6 +69,14 @@ def command(
             help="Documents for the baseline RAG, if not those beside the cases.", metavar="PATH"
         ),
     ] = None,
+    post_retrieval: Annotated[
+        Path | None,
+        option(
+            help="YAML file with operators that stand between the RAG's retrieval and its "
+            "generation. See docs/post_retrieval.md.",
+            metavar="FILE",
+        ),
+    ] = None,
     metrics: Annotated[
         str | None,
         option(
@@ -166,8 +174,11 @@ def command(
     from ragbench.data.read import read_cases
     from ragbench.errors import ConfigError, InterruptedRunError
     from ragbench.evaluation.evaluate import evaluate
+    from ragbench.evaluation.rag_service import chunk_service
     from ragbench.evaluation.selection import Selection
     from ragbench.evaluation.stage import Limits
+    from ragbench.postretrieval.build import Resources
+    from ragbench.postretrieval.config import load_post_retrieval
     from ragbench.reports.write import write_reports
     from ragbench.scoring.matching import Matching
     from ragbench.scoring.registry import default_metrics, parse_metrics
@@ -197,13 +208,20 @@ def command(
             if rag is not None
             else baseline(arguments, dataset=dataset, corpus=corpus, format=format)
         )
-        identity = (system.description, selection, top_k)
+        stage = None
+        if post_retrieval is not None:
+            resources = Resources(service=chunk_service(system.rag))
+            stage = load_post_retrieval(post_retrieval, resources)
+        identity: tuple[object, ...] = (system.description, selection, top_k)
+        if post_retrieval is not None:  # by its name: an edited file finds its retrievals again
+            identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
         try:
             report = evaluate(
                 read_cases(dataset, format=format, fields=fields),
                 system.rag,
                 out=folder,
+                post_retrieval=stage,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
