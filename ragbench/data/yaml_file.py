@@ -63,6 +63,8 @@ def read_yaml(path: Path) -> YamlFile:
         mark = error.problem_mark or error.context_mark
         message = f"is no YAML: {error.problem or error.context}"
         raise _refusal(path, message, None if mark is None else mark.line + 1) from error
+    except RecursionError as error:
+        raise _refusal(path, "is nested too deep") from error
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
         raise _refusal(path, f"is no YAML: {error}") from error
     return YamlFile(path=str(path), value=value, lines=lines)

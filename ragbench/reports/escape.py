@@ -18,7 +18,7 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
         text: anything.
         longest: letters that are kept of it.
     """
-    line = " ".join(_readable(text).split())
+    line = " ".join(xml_text(text).split())  # no control letters: forges refuse a NUL
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."
     # Forges look for @name and #1 in the finished page, where a backslash is gone already: an
