@@ -6,7 +6,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from ragbench.records.run_scores import RunScores
 __all__ = [
     "FORMAT",
     "quarantine_bytes",
+    "quarantine_notes",
     "read_quarantine",
+    "without_cases",
     "without_quarantined",
     "write_quarantine",
 ]
@@ -87,9 +89,31 @@ def without_quarantined(
         for case in run.cases
         if quarantine.fingerprints.get(case.id) == case.fingerprint
     )
+    return without_cases(run, left_out), tuple(sorted(left_out, key=lambda case: case.id))
+
+
+def without_cases(run: RunScores, left_out: Sequence[QuarantinedCase]) -> RunScores:
+    """A run without these cases."""
     ids = {case.id for case in left_out}
-    kept = tuple(case for case in run.cases if case.id not in ids)
-    return replace(run, cases=kept), tuple(sorted(left_out, key=lambda case: case.id))
+    return replace(run, cases=tuple(case for case in run.cases if case.id not in ids))
+
+
+def quarantine_notes(
+    run: RunScores, left_out: Sequence[QuarantinedCase], source: str
+) -> Iterator[str]:
+    """What a verdict has to say of the cases that it leaves out."""
+    if not left_out:
+        yield f"No case of this run is in quarantine ({source})."
+        return
+    verb = "is" if len(left_out) == 1 else "are"
+    names = ", ".join(case.id for case in left_out)
+    yield (
+        f"{len(left_out):,} of {len(run.cases):,} cases {verb} in quarantine ({source}) and left "
+        f"out: {names}."
+    )
+    figures = [column.name for column in run.metrics if column.aggregate or not column.has_cells]
+    if figures:
+        yield f"Figures that are no mean over cases still hold them: {', '.join(figures)}."
 
 
 def _case(case: UnstableCase) -> dict[str, Any]:

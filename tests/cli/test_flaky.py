@@ -85,7 +85,7 @@ def test_a_quarantined_case_is_left_out_of_the_gate_and_listed(
     done = ragbench("gate", "two", *floor)
     assert done.code == 0
     flat = " ".join(done.out.split())
-    assert "1 of 3 cases is in quarantine (quarantine.json) and counts nowhere: c2" in flat
+    assert "1 of 3 cases is in quarantine (quarantine.json) and left out: c2" in flat
     found = json.loads(ragbench("gate", "two", *floor, "--json").out)
     assert found["quarantined"] == [
         {
