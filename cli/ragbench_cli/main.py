@@ -140,8 +140,9 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     if isinstance(error, (KeyboardInterrupt, InterruptedRunError, typer.Abort)):
         console.say(f"Interrupted: {error}" if str(error) else "Interrupted.")
         return ExitCode.INTERRUPTED
-    if isinstance(error, typer.TyperException):
-        _show_usage(error)
+    show = getattr(error, "show", None)
+    if callable(show):  # bad usage: Typer's releases have no public base class for it in common
+        show()
         return ExitCode.CANNOT_RUN
     if isinstance(error, (RagbenchError, OSError)):
         if invocation.traceback:
@@ -153,14 +154,6 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")
     return ExitCode.CANNOT_RUN
-
-
-def _show_usage(error: typer.TyperException) -> None:
-    show = getattr(error, "show", None)
-    if callable(show):
-        show()
-    else:
-        console.say(f"Error: {error}")
 
 
 def _told(error: BaseException) -> str:
