@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import ablate, baseline, doctor, evaluate, export, gate, report, show
+from ragbench_cli.commands import (
+    ablate,
+    baseline,
+    compare,
+    doctor,
+    evaluate,
+    export,
+    flaky,
+    gate,
+    report,
+    show,
+)
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -29,6 +40,8 @@ for _name, _command in (
     ("eval", evaluate.command),
     ("report", report.command),
     ("gate", gate.command),
+    ("compare", compare.command),
+    ("flaky", flaky.command),
     ("export", export.command),
     ("ablate", ablate.command),
     ("doctor", doctor.command),

@@ -32,6 +32,7 @@ _SHARES = ("alpha", "power", "confidence")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", *_SHARES,
     "resamples", "seed", "correction", "cluster", "floors", "undecided", "require_same",
+    "quarantine",
 )  # fmt: skip
 
 
@@ -39,8 +40,8 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     """Reads what a gate demands.
 
     Args:
-        path: a YAML file with a section ``gate``; its other sections are not looked at. A
-            baseline's path in it is relative to the file.
+        path: a YAML file with a section ``gate``; its other sections are not looked at. The paths
+            in it, of a baseline and a quarantine file, are relative to the file.
         optional: whether the section may be absent; then nothing is demanded.
 
     Raises:
@@ -58,7 +59,9 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     if problems:
         raise DataError(sorted(problems, key=lambda problem: problem.line or 0))
     if config.baseline is not None and config.baseline != AUTO:
-        return replace(config, baseline=str(path.parent / config.baseline))
+        config = replace(config, baseline=str(path.parent / config.baseline))
+    if config.quarantine is not None:
+        config = replace(config, quarantine=str(path.parent / config.quarantine))
     return config
 
 
@@ -66,6 +69,7 @@ def _gate(section: Section) -> GateConfig:
     section.refuse_others(_GATE)
     known: dict[str, Any] = {
         "baseline": section.text("baseline"),
+        "quarantine": section.text("quarantine"),
         "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
         "max_error_rate": section.number("max_error_rate", low=0.0, high=1.0),
         "min_cases": section.whole_number("min_cases", low=1),
