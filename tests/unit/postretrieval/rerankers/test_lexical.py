@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.postretrieval.rerankers.candidate_tokens import token_counts, wanted_counts
+from ragbench.postretrieval.rerankers.candidate_tokens import (
+    token_counts,
+    token_numbers,
+    wanted_counts,
+)
 from ragbench.postretrieval.rerankers.lexical import LexicalReranker
 from ragbench.postretrieval.rerankers.lexical_similarity import lexical_similarity
 from ragbench.text.tokens import tokenise
@@ -82,6 +87,8 @@ def test_pieces_have_the_tokens_of_the_whole(parts: list[str]) -> None:
     (count,), (length,) = wanted_counts([text], wanted)
     assert count == {token: tokens.count(token) for token in wanted if token in tokens}
     assert length == len(tokens)
+    (numbers,) = token_numbers([text])
+    assert sorted(Counter(numbers).values()) == sorted(Counter(tokens).values())
 
 
 def test_similarity_by_hand() -> None:
