@@ -30,14 +30,17 @@ def mean_interval(
         no spread can be estimated, and an interval without width would claim certainty.
     """
     size = len(values)
-    sums: dict[int, list[float]] = {}
     mean = math.fsum(values) / size if size else 0.0
-    for value, cluster in zip(values, clusters, strict=True):
-        sums.setdefault(cluster, []).append(value - mean)
-    groups = len(sums)
+    groups = len(set(clusters))
     if groups < 2:
         return None
-    squares = math.fsum(math.fsum(deviations) ** 2 for deviations in sums.values())
+    if groups == size:  # most datasets have no clusters: a value is its own sum
+        squares = math.fsum([(value - mean) ** 2 for value in values])
+    else:
+        sums: dict[int, list[float]] = {}
+        for value, cluster in zip(values, clusters, strict=True):
+            sums.setdefault(cluster, []).append(value - mean)
+        squares = math.fsum(math.fsum(deviations) ** 2 for deviations in sums.values())
     if squares <= 1e-24 * size:
         return None
     from scipy.special import stdtrit
