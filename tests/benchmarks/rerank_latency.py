@@ -1,7 +1,7 @@
 """How long a query takes: every reranker that uses no model, and the cross-encoder's curve.
 
-    python tests/benchmarks/rerank_latency.py free [--queries 200] [--candidates 100] [--words 150]
-    python tests/benchmarks/rerank_latency.py curve --models FOLDER --cache FOLDER
+    python -m tests.benchmarks.rerank_latency free [--queries 200] [--candidates 100] [--words 150]
+    python -m tests.benchmarks.rerank_latency curve --models FOLDER --cache FOLDER
         [--limit 40] COLLECTION...
 
 ``free``: candidates of words from a Zipf-like vocabulary of 20,000, a question of eight of them,
@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rerank_data import Embedder, load, retrieve
-from rerank_gain import TOP, Order, mean
 
 from ragbench.postretrieval.apply import rerank
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.ranked import RankedChunk, ranked
 from ragbench.postretrieval.registry import build_reranker
 from ragbench.records.corpus import Chunk
+from tests.benchmarks.rerank_data import Embedder, load, retrieve
+from tests.benchmarks.rerank_gain import TOP, Order, mean
 
 FREE: dict[str, object] = {
     "semantic": "semantic",
@@ -98,7 +98,7 @@ def free(queries: int, candidates: int, words: int) -> None:
 def show(name: str, settings: object, cases: Sequence[Case]) -> None:
     reranker = build_reranker(settings)
     calls = [
-        lambda case=case: rerank(case.query, case.chunks, reranker, on_error="raise", top_k=TOP)  # type: ignore[misc]  # a default of a lambda has no type
+        lambda case=case: rerank(case.query, case.chunks, reranker, on_error="raise", top_k=TOP)
         for case in cases
     ]
     show_call(name, calls)
@@ -184,10 +184,11 @@ def langchain_call(case: Case) -> Callable[[], object]:
 
 
 def curve(path: str, models: Path, cache: Path, limit: int) -> None:
-    collection = load(path, limit)
+    collection = load(path, 200)
     pools = retrieve(collection, Embedder(models / "bge_small_en", cache), 20)
-    found = pools.stages["sparse"]
-    base = mean(collection.questions, [[chunk.id for chunk in chunks] for chunks in found])
+    questions = collection.questions[:limit]
+    found = pools.stages["sparse"][:limit]
+    base = mean(questions, [[chunk.id for chunk in chunks] for chunks in found])
     print(f"\n{collection.name}, BM25, {len(found)} questions")
     print(f"  {'as retrieved':24} relevance@5 {base.relevance:.4f}  nDCG@5 {base.ndcg:.4f}")
     for settings in CURVE:
@@ -202,14 +203,14 @@ def curve(path: str, models: Path, cache: Path, limit: int) -> None:
         orders: list[Order] = []
         wall: list[float] = []
         work: list[float] = []
-        for query, chunks in zip(pools.queries, found, strict=True):
+        for query, chunks in zip(pools.queries[:limit], found, strict=True):
             read = ranked(chunks[:depth])
             started, used = time.perf_counter(), time.process_time()
             done = rerank(query, read, reranker, on_error="raise").chunks
             wall.append(1000 * (time.perf_counter() - started))
             work.append(1000 * (time.process_time() - used) / 2)
             orders.append([one.chunk.id for one in done] + [one.id for one in chunks[depth:]])
-        quality = mean(collection.questions, orders)
+        quality = mean(questions, orders)
         name = f"{depth} x " + (
             "whole"
             if settings["passages"] == "whole"
@@ -222,13 +223,13 @@ def curve(path: str, models: Path, cache: Path, limit: int) -> None:
         )
 
 
+def settings_of(words: int, depth: int, windows: int = 1) -> dict[str, object]:
+    return {"passages": "sentences", "words": words, "windows": windows, "depth": depth}
+
+
 CURVE: list[dict[str, object]] = [
-    *(
-        {"passages": "sentences", "words": words, "depth": depth}
-        for depth in (10, 20)
-        for words in (10, 20, 30, 45)
-    ),
-    {"passages": "sentences", "words": 20, "windows": 2, "depth": 20},
+    *(settings_of(words, depth) for depth in (10, 20) for words in (10, 20, 30, 45)),
+    settings_of(20, 20, windows=2),
     {"passages": "whole", "depth": 20},
 ]
 
