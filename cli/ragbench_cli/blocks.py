@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["bare_table", "paragraph", "print_block", "styled"]
+__all__ = ["bare_table", "paragraph", "print_block", "printable", "styled"]
 
 
 def print_block(console: Console, block: RenderableType) -> None:
@@ -46,6 +46,12 @@ def bare_table(*columns: str, gap: int = 2) -> Table:
             overflow="fold",
         )
     return found
+
+
+def printable(line: str) -> str:
+    """A text of the user's on one line, without letters that steer a terminal."""
+    words = " ".join(line.split())
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words)
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:

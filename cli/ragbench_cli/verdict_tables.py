@@ -15,7 +15,7 @@ from ragbench.reports.verdict_text import (
     number_text,
     observed_text,
 )
-from ragbench_cli.blocks import bare_table, paragraph, print_block, styled
+from ragbench_cli.blocks import bare_table, paragraph, print_block, printable, styled
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _lost(verdict: Verdict) -> Iterator[tuple[str, str]]:
 def _change(change: CaseChange) -> str:
     now = after_text(change)
     text = f"{change.id}: {change.metric} {number_text(change.before)}, now {now}"
-    line = " ".join(f"{text}; {change.query}".split()) if change.query else text
+    line = printable(f"{text}; {change.query}" if change.query else text)
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ragbench.errors import RunMismatchError
@@ -10,7 +11,14 @@ from ragbench.evaluation.rescore import rescore
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
+from ragbench.gate.quarantine import (
+    quarantine_notes,
+    read_quarantine,
+    without_cases,
+    without_quarantined,
+)
 from ragbench.gate.read_run import read_run
+from ragbench.records.flakiness import QuarantinedCase
 from ragbench.records.run_scores import RunScores
 from ragbench.records.verdicts import Verdict
 
@@ -29,7 +37,8 @@ def gate_run(
 
     Args:
         path: the run's folder, its ``report.json``, or a baseline file.
-        config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None.
+        config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None; the cases of its
+            ``quarantine`` are left out of both runs, counted and listed.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
         rejudge: score the baseline's stored outputs with this run's metrics before comparing.
         only_common_cases: where the datasets differ, compare the cases that are the same.
@@ -55,7 +64,14 @@ def gate_run(
         baseline = _baseline(Path(config.baseline), run, rejudge=rejudge)
     if rejudge and baseline is not None:
         notes.append("The baseline's stored outputs were scored anew with this run's metrics.")
-    return gate(run, baseline, config, only_common_cases=only_common_cases, notes=notes)
+    kept = run
+    left_out: tuple[QuarantinedCase, ...] = ()
+    if config.quarantine is not None:
+        kept, left_out = without_quarantined(run, read_quarantine(Path(config.quarantine)))
+        baseline = None if baseline is None else without_cases(baseline, left_out)
+        notes += quarantine_notes(run, left_out, config.quarantine)
+    verdict = gate(kept, baseline, config, only_common_cases=only_common_cases, notes=notes)
+    return replace(verdict, run=replace(verdict.run, cases=len(run.cases)), quarantined=left_out)
 
 
 def _baseline(path: Path, run: RunScores, *, rejudge: bool) -> RunScores:

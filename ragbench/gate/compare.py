@@ -79,7 +79,7 @@ def compare(
         settings={
             "alpha": options.alpha,
             "confidence": options.confidence,
-            "resamples": options.resamples,
+            "resamples": options.resamples_for(family),
             "seed": options.seed,
             "correction": "holm",
             "family": family,

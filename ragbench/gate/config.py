@@ -128,3 +128,5 @@ class GateConfig:
     undecided: Undecided = Undecided.INCONCLUSIVE
     require_same: tuple[str, ...] = COMPARABLE
     """What the runs must share; some of `COMPARABLE`."""
+    quarantine: str | None = None
+    """Path of a file with unstable cases, which are left out, counted and listed."""

@@ -20,6 +20,9 @@ from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
 
 __all__ = ["PairwiseOptions", "metric_comparisons"]
 
+_DRAWS = 5
+"""The smallest corrected p-value is at most a fifth of the level."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairwiseOptions:
@@ -30,7 +33,12 @@ class PairwiseOptions:
     confidence: float = 0.95
     """Of the intervals, which are not corrected."""
     resamples: int = 10_000
+    """Arrangements of signs drawn, at least."""
     seed: int = 0
+
+    def resamples_for(self, family: int) -> int:
+        """Enough draws that the smallest p-value lies well below the level after a correction."""
+        return max(self.resamples, math.ceil(_DRAWS * family / self.alpha))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,19 +155,19 @@ def _pairs(
 
 def _differences(pairs: Sequence[_Pair], options: PairwiseOptions) -> tuple[list[Difference], int]:
     totals = [found.turned for found in pairs]
-    tests = sign_flip_tests(
-        totals,
-        null_means=[0.0] * len(totals),
-        alternative="two-sided",
-        resamples=options.resamples,
-        seed=options.seed,
-    )
     # What could never be significant would only make the correction stricter for the others.
     able = [
         position
         for position, total in enumerate(totals)
         if 2.0 ** (1 - min(total.clusters, 1000)) <= options.alpha
     ]
+    tests = sign_flip_tests(
+        totals,
+        null_means=[0.0] * len(totals),
+        alternative="two-sided",
+        resamples=options.resamples_for(len(able)),
+        seed=options.seed,
+    )
     corrected = [test.p_value for test in tests]
     for position, p_value in zip(able, holm([corrected[p] for p in able]), strict=True):
         corrected[position] = p_value

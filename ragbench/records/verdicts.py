@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ragbench.records.flakiness import QuarantinedCase
 from ragbench.records.summaries import Interval
 
 __all__ = [
@@ -183,6 +184,8 @@ class Verdict:
     notes: tuple[str, ...] = ()
     lost: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
+    quarantined: tuple[QuarantinedCase, ...] = ()
+    """Unstable cases that were left out, by id."""
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]
     )

@@ -25,6 +25,7 @@ def verdict_object(verdict: Verdict) -> dict[str, Any]:
         "refusals": [asdict(refusal) for refusal in verdict.refusals],
         "notes": list(verdict.notes),
         "lost_cases": [asdict(change) for change in verdict.lost],
+        "quarantined": [asdict(case) for case in verdict.quarantined],
         "settings": dict(verdict.settings),
     }
 

@@ -1,7 +1,8 @@
 """What each reranker gains over each first stage, with the ceiling beside it.
 
     python tests/benchmarks/rerank_gain.py --models FOLDER --cache FOLDER [--depth 20]
-        [--limit 200] [--cross-encoder-limit 60] [--rows] COLLECTION...
+        [--limit 200] [--cross-encoder-limit 60] [--stages sparse,dense,hybrid]
+        [--rows] COLLECTION...
 
 A COLLECTION is as in rerank_data.py; --models holds bge_small_en/ and reranker_en/ with
 model.onnx and tokenizer.json each (`make models` brings them).
@@ -83,13 +84,15 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--cross-encoder-limit", type=int, default=60)
+    parser.add_argument("--stages", default="sparse,dense,hybrid")
     parser.add_argument("--rows", action="store_true", help="one JSON object a row instead")
     options = parser.parse_args()
     embedder = Embedder(options.models / "bge_small_en", options.cache)
     for path in options.collections:
         collection = load(path, options.limit)
         pools = retrieve(collection, embedder, options.depth)
-        for stage, found in pools.stages.items():
+        for stage in options.stages.split(","):
+            found = pools.stages[stage]
             report = Report(collection, stage, options.depth, as_rows=options.rows)
             measure(report, collection, pools.queries, found)
             few = options.cross_encoder_limit

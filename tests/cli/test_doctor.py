@@ -56,6 +56,7 @@ def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
         "without no-such-package: pip install 'ragbench[hf]'",
     )
     assert "extra dev" not in found
+    assert "extra all" not in found
 
 
 def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, str]) -> None:

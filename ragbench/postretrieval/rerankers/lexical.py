@@ -62,7 +62,7 @@ class LexicalReranker:
         weights = {token: times * _rarity(token, counts) for token, times in wanted.items()}
         if self.method == "idf":
             return tuple(
-                sum(weight for token, weight in weights.items() if token in count)
+                math.fsum(weight for token, weight in weights.items() if token in count)
                 for count in counts
             )
         lengths = [count.total() for count in counts]
@@ -74,7 +74,7 @@ class LexicalReranker:
 
     def _bm25(self, weights: dict[str, float], count: Counter[str], length: float) -> float:
         slope = self.k1 * (1 - self.b + self.b * length)
-        return sum(
+        return math.fsum(
             weight * count[token] / (count[token] + slope)
             for token, weight in weights.items()
             if token in count
