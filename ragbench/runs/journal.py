@@ -32,6 +32,8 @@ from ragbench.runs.journal_file import connect, transaction
 __all__ = ["Journal", "StoredCase", "StoredOutcome", "output_digest"]
 
 _STATUSES = {status.value: status for status in Status}
+_NAMES = {status: status.value for status in Status}
+"""Plain strings: SQLite's module takes an adapter's detour for subclasses of str."""
 _BATCH = 512
 _KNOWN_TEXTS = 20_000
 """Texts that are remembered as stored; of others the database finds out."""
@@ -210,7 +212,9 @@ class Journal:
         if fresh:
             known.update([pair[0] for pair in fresh])
             self._new_texts += fresh
-        self._new_outcomes.append((number, stage, key, *outcome))
+        status, digests, body, seconds, output = outcome
+        row = (number, stage, key, _NAMES[status], digests, body, seconds, output)
+        self._new_outcomes.append(row)
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
@@ -251,7 +255,7 @@ class Journal:
     def record_cells(self, rows: Iterable[tuple[int, str, bytes, Cell]]) -> None:
         """Stores cells: case number, metric identity, key, cell."""
         self._new_cells += [
-            (number, metric, key, cell.status, cell.value, _detail(cell))
+            (number, metric, key, _NAMES[cell.status], cell.value, _detail(cell))
             for number, metric, key, cell in rows
         ]
 
