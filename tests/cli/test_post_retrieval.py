@@ -1,0 +1,101 @@
+"""``ragbench eval --post-retrieval`` and ``ragbench ablate``, called as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Ragbench = Callable[..., Any]
+STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
+VARIANTS = """variants:
+  - name: as retrieved
+    operators: [{action: filter, type: top_k, k: 3}]
+  - name: first [bold]one[/nothing]
+    operators: [{action: rerank, type: lexical, top_k: 1}]
+"""
+RUN = ("eval", "office", "--top-k", "3", "--out", "run", "-m", "recall@3,precision@3")
+
+
+def save(name: str, text: str) -> None:
+    Path(name).write_text(text, "utf-8")
+
+
+def test_a_run_with_a_stage_tells_of_it(ragbench: Ragbench) -> None:
+    save("stage.yaml", STAGE)
+    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
+    assert done.code == 0
+    assert "post_retrieve  3 done" in done.out
+    manifest = json.loads(Path("run/manifest.json").read_text("utf-8"))
+    assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
+    assert "post_retrieve" in manifest["rag"]["stages"]
+    assert "- post_retrieve: 3 done" in Path("run/report.md").read_text("utf-8")
+
+
+def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
+    save("stage.yaml", STAGE)
+    for arguments in ((), ("--post-retrieval", "stage.yaml"), ("--post-retrieval", "stage.yaml")):
+        assert ragbench("eval", "office", "-q", *arguments).code == 0
+    assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 2
+
+
+def test_a_bad_stage_is_refused_with_every_line_before_anything_runs(ragbench: Ragbench) -> None:
+    save("stage.yaml", "operators:\n  - {action: filter, type: top_k, k: 0}\n  - {action: x}\n")
+    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
+    assert done.code == 2
+    assert "stage.yaml:2: field 'k': k must be at least 1, not 0" in done.err
+    assert "stage.yaml:3: field 'action': unknown action 'x'." in done.err
+    assert not Path("run").exists()
+
+
+def test_links_need_a_rag_that_knows_neighbours(ragbench: Ragbench) -> None:
+    save("stage.yaml", "operators:\n  - {action: merge, type: link_expand}\n")
+    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
+    assert done.code == 2
+    assert "nothing here has the method neighbours(chunk_id, top_k)" in done.err
+
+
+def test_further_queries_are_asked_of_the_rag(ragbench: Ragbench) -> None:
+    save(
+        "stage.yaml",
+        "operators:\n  - action: merge\n    type: multi_query\n"
+        '    queries: [{query: "help desk", top_k: 1}]\n',
+    )
+    arguments = ("--top-k", "1", "--post-retrieval", "stage.yaml")
+    assert ragbench("eval", "office", "--out", "run", "--limit", "1", *arguments).code == 0
+    case = json.loads(Path("run/report.json").read_text("utf-8"))["cases"][0]
+    assert case["retrieved_ids"] == ["leave", "desk"]
+
+
+def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:
+    save("variants.yaml", VARIANTS)
+    assert ragbench(*RUN).code == 0
+    done = ragbench("ablate", "run", "--variants", "variants.yaml")
+    assert done.code == 0
+    for expected in ("recall@3", "precision@3", "as retrieved", "cost a case", "tokens p95"):
+        assert expected in done.out
+    assert "first [bold]one[/nothing]" in done.out
+    assert "baseline on office: 3 of 3 cases replayed" in done.out
+
+
+def test_an_ablation_as_json(ragbench: Ragbench) -> None:
+    save("variants.yaml", VARIANTS)
+    assert ragbench(*RUN).code == 0
+    done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "recall@3", "--json")
+    found = json.loads(done.out)
+    assert found["compared_with"] == "as retrieved"
+    first, second = found["variants"]
+    assert first["metrics"]["recall@3"]["score"] == second["metrics"]["recall@3"]["score"] == 1.0
+    assert second["metrics"]["recall@3"]["difference"] == 0.0
+    assert second["chunks"] <= 1
+
+
+def test_an_ablation_that_cannot_be_made_says_why(ragbench: Ragbench) -> None:
+    save("variants.yaml", VARIANTS)
+    assert "no run folder" in ragbench("ablate", "nowhere", "--variants", "variants.yaml").err
+    assert ragbench(*RUN).code == 0
+    done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "token_f1")
+    assert (done.code, "reads the answer" in done.err) == (2, True)
+    done = ragbench("ablate", "run", "--variants", "variants.yaml", "--counter", "words")
+    assert "unknown token counter 'words'" in done.err
