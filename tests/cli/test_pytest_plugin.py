@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -193,3 +195,27 @@ def test_unused_it_changes_nothing(inner: Pytest) -> None:
     result = inner("test_mine.py")
     result.assert_outcomes(passed=1)
     assert "ragbench" not in result.stdout.str().partition("collected")[2]
+
+
+def test_the_guide_says_what_happens(
+    inner: Pytest, ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text("utf-8")
+    (commands,), (shown,), (program,) = (
+        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+        for language in ("sh", "text", "python")
+    )
+    evaluation, judging = (shlex.split(line) for line in commands.splitlines())
+    assert ragbench("init").code == 0
+    assert ragbench(*evaluation[1:], "-q").code == 0
+    (workplace / "test_mine.py").write_text(program, "utf-8")
+    monkeypatch.syspath_prepend(str(workplace))
+    result = inner(*judging[1:], "-v", "test_mine.py")
+    lines = [re.sub(r" +\[ *\d+%\]$", "", line) for line in result.stdout.lines]
+    results = [line for line in lines if line.endswith("PASSED")]
+    assert results == [
+        "test_mine.py::test_the_rag_finds_what_it_needs PASSED",
+        *shown.splitlines(),
+    ]
+    for option in re.findall(r"\| `(--ragbench[\w-]*)", page):
+        assert f"  {option}" in inner("--help").stdout.str()
