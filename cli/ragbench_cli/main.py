@@ -50,8 +50,10 @@ for _name, _command in (
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     app.command(_name, context_settings=_settings)(_command)
-app.add_typer(baseline.app, name="baseline")
-app.add_typer(show.app, name="show")
+for _name, _group in (("baseline", baseline.app), ("show", show.app)):
+    app.add_typer(
+        _group, name=_name, context_settings={"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
+    )
 
 
 def _print_version(wanted: bool) -> None:

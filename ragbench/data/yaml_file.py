@@ -44,7 +44,7 @@ def read_yaml(path: Path) -> YamlFile:
     import yaml
 
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -22,7 +22,7 @@ from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import Report
-from ragbench.runs.fingerprint import digest, fingerprint
+from ragbench.runs.fingerprint import fingerprint, running_digest
 from ragbench.runs.folder import RunFolder
 from ragbench.runs.journal import Journal
 from ragbench.runs.manifest import (
@@ -229,13 +229,12 @@ class _Draw:
 
 
 def _dataset_info(journal: Journal, draw: _Draw, name: str) -> DatasetInfo:
-    digests = list(journal.case_digests())
     selection = draw.selection
     return DatasetInfo(
         name=name,
         source=draw.source,
-        fingerprint=digest(digests).hex(),
-        cases=len(digests),
+        fingerprint=running_digest(journal.case_digests()).hex(),
+        cases=journal.case_count(),
         limit=selection.limit,
         sample=selection.sample,
         seed=None if selection.sample is None else selection.seed,

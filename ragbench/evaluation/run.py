@@ -27,7 +27,7 @@ from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
-from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digest
+from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digests
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching, decide_matching
@@ -226,7 +226,7 @@ def _passed_on(before: Settled) -> Settled:
 def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
     """The contexts that a RAG without retrieval is given, and their digests."""
     contexts = case.reference_contexts or ()
-    return contexts, b"".join([text_digest(text) for text in contexts])
+    return contexts, b"".join(text_digests(contexts))
 
 
 def _skipped(reason: str) -> Settled:

@@ -8,6 +8,8 @@ __all__ = ["annotation_message", "annotation_property", "markdown_text", "xml_te
 
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 _REFERENCE = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters and turns of direction."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -18,12 +20,17 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
         text: anything.
         longest: letters that are kept of it.
     """
-    line = " ".join(xml_text(text).split())  # no control letters: forges refuse a NUL
+    # No control letters: forges refuse a NUL, and terminals show the file too.
+    line = _UNSEEN.sub(_number, " ".join(xml_text(text).split()))
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."
     # Forges look for @name and #1 in the finished page, where a backslash is gone already: an
     # empty comment parts the sign from what follows.
     return _REFERENCE.sub(r"\g<0><!-- -->", _MARKDOWN.sub(r"\\\g<0>", line))
+
+
+def _number(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
 
 
 def xml_text(text: str) -> str:
@@ -33,7 +40,7 @@ def xml_text(text: str) -> str:
 
     Source: Extensible Markup Language (XML) 1.0, fifth edition, section 2.2.
     """
-    return _NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _NOT_XML.sub(_number, text)
 
 
 def annotation_message(text: str) -> str:

@@ -32,7 +32,11 @@ from ragbench.runs.journal_file import connect, transaction
 __all__ = ["Journal", "StoredCase", "StoredOutcome", "output_digest"]
 
 _STATUSES = {status.value: status for status in Status}
+_NAMES = {status: status.value for status in Status}
+"""Plain strings: SQLite's module takes an adapter's detour for subclasses of str."""
 _BATCH = 512
+_KNOWN_TEXTS = 20_000
+"""Texts that are remembered as stored; of others the database finds out."""
 _PLACE_CASE = (
     "INSERT INTO cases (id, body, digest, position) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET body = excluded.body, digest = excluded.digest, "
@@ -169,6 +173,12 @@ class Journal:
             ]
             last = rows[-1][2]
 
+    def case_count(self) -> int:
+        """How many cases the run has."""
+        query = "SELECT count(*) FROM cases WHERE position IS NOT NULL"
+        (count,) = self._db.execute(query).fetchone()
+        return int(count)
+
     def case_digests(self) -> Iterator[bytes]:
         """The digest of each case, in order: together they are the dataset's fingerprint."""
         for (case_digest,) in self._db.execute(
@@ -196,13 +206,15 @@ class Journal:
             texts: its context texts, each behind its digest.
         """
         known = self._known_texts
-        if len(known) > 100_000:
+        if len(known) > _KNOWN_TEXTS:
             known.clear()
         fresh = [pair for pair in texts if pair[0] not in known]
         if fresh:
             known.update([pair[0] for pair in fresh])
             self._new_texts += fresh
-        self._new_outcomes.append((number, stage, key, *outcome))
+        status, digests, body, seconds, output = outcome
+        row = (number, stage, key, _NAMES[status], digests, body, seconds, output)
+        self._new_outcomes.append(row)
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
@@ -243,7 +255,7 @@ class Journal:
     def record_cells(self, rows: Iterable[tuple[int, str, bytes, Cell]]) -> None:
         """Stores cells: case number, metric identity, key, cell."""
         self._new_cells += [
-            (number, metric, key, cell.status, cell.value, _detail(cell))
+            (number, metric, key, _NAMES[cell.status], cell.value, _detail(cell))
             for number, metric, key, cell in rows
         ]
 

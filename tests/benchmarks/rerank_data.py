@@ -101,7 +101,7 @@ class Embedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = onnxruntime.InferenceSession(folder / "model.onnx", options)
+        self._session: Any = onnxruntime.InferenceSession(folder / "model.onnx", options)
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(512)
@@ -149,7 +149,7 @@ def retrieve(collection: Collection, embedder: Embedder, depth: int) -> Pools:
     query_vectors = embedder.embed([QUERY_PREFIX + text for text in texts], f"{collection.name}-q")
     by_id = {chunk.id: row for chunk, row in zip(collection.chunks, chunk_vectors, strict=True)}
     queries = [
-        Query(text=text, embedding=vector.tolist(), chunk_embeddings=by_id)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # arrays are sequences of numbers
+        Query(text=text, embedding=vector.tolist(), chunk_embeddings=by_id)  # pyright: ignore[reportArgumentType]  # arrays are sequences of numbers
         for text, vector in zip(texts, query_vectors, strict=True)
     ]
     similarity = query_vectors @ chunk_vectors.T

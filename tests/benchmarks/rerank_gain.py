@@ -1,8 +1,8 @@
 """What each reranker gains over each first stage, with the ceiling beside it.
 
-    python tests/benchmarks/rerank_gain.py --models FOLDER --cache FOLDER [--depth 20]
+    python -m tests.benchmarks.rerank_gain --models FOLDER --cache FOLDER [--depth 20]
         [--limit 200] [--cross-encoder-limit 60] [--stages sparse,dense,hybrid]
-        [--rows] COLLECTION...
+        [--no-whole] [--rows] COLLECTION...
 
 A COLLECTION is as in rerank_data.py; --models holds bge_small_en/ and reranker_en/ with
 model.onnx and tokenizer.json each (`make models` brings them).
@@ -25,7 +25,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from rerank_data import Collection, Embedder, Question, load, retrieve
 
 from ragbench.postretrieval.apply import rerank
 from ragbench.postretrieval.query import Query
@@ -34,6 +33,7 @@ from ragbench.postretrieval.registry import build_reranker
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.postretrieval.rerankers.normalise import standard
 from ragbench.records.corpus import Chunk
+from tests.benchmarks.rerank_data import Collection, Embedder, Question, load, retrieve
 
 TOP = 5
 
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--cross-encoder-limit", type=int, default=60)
+    parser.add_argument("--no-whole", action="store_true", help="no cross-encoder of whole chunks")
     parser.add_argument("--stages", default="sparse,dense,hybrid")
     parser.add_argument("--rows", action="store_true", help="one JSON object a row instead")
     options = parser.parse_args()
@@ -101,7 +102,12 @@ def main() -> None:
                     name=collection.name, chunks=[], questions=collection.questions[:few]
                 )
                 measure_cross_encoder(
-                    report, part, pools.queries[:few], found[:few], options.models / "reranker_en"
+                    report,
+                    part,
+                    pools.queries[:few],
+                    found[:few],
+                    options.models / "reranker_en",
+                    whole=not options.no_whole,
                 )
 
 
@@ -165,6 +171,8 @@ def measure_cross_encoder(
     queries: list[Query],
     found: list[list[Chunk]],
     model: Path,
+    *,
+    whole: bool,
 ) -> None:
     questions = collection.questions
     start_report(report, questions, found)
@@ -172,10 +180,12 @@ def measure_cross_encoder(
     for name in LEARNED[1:]:
         rerankers = [build_reranker(one) for one in MODEL_FREE[name]]
         tables[name] = score_table(rerankers, queries, found)
-    for name, settings in {
-        "cross-encoder, best 30 words": {"passages": "sentences", "words": 30},
-        "cross-encoder, whole chunks": {"passages": "whole"},
-    }.items():
+    kinds: dict[str, dict[str, object]] = {
+        "cross-encoder, best 30 words": {"passages": "sentences", "words": 30}
+    }
+    if whole:
+        kinds["cross-encoder, whole chunks"] = {"passages": "whole"}
+    for name, settings in kinds.items():
         reranker = build_reranker({"name": "cross_encoder", "model": str(model), **settings})
         started = time.perf_counter()
         tables[name] = score_table([reranker], queries, found)
@@ -251,7 +261,7 @@ def mean(questions: list[Question], orders: list[Order]) -> Quality:
 
 
 def relevance(question: Question, order: Order) -> float:
-    return sum(question.gains.get(id_, 0.0) for id_ in order[:TOP]) / TOP
+    return math.fsum(question.gains.get(id_, 0.0) for id_ in order[:TOP]) / TOP
 
 
 def ndcg(question: Question, order: Order) -> float:

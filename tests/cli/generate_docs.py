@@ -82,7 +82,7 @@ def description(command: Any) -> Iterator[str]:
 
 
 def options(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    prefix = command.context_settings.get("auto_envvar_prefix")
+    prefix = "_".join(path).upper() if path[1:] else None
     yield "| argument or option | meaning | default | environment |"
     yield "|---|---|---|---|"
     for parameter in command.params:

@@ -51,6 +51,7 @@ def command(
     counter: Annotated[
         str,
         option(
+            "--counter",
             help="What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH.",
             metavar="COUNTER",
             show_default=True,

@@ -35,6 +35,7 @@ def command(
     main: Annotated[
         str | None,
         option(
+            "--main",
             help="Metrics that say whether a case passes, separated by commas. By default one a "
             "group: recall, token_f1, abstention_accuracy.",
             metavar="LIST",
@@ -43,6 +44,7 @@ def command(
     threshold: Annotated[
         float,
         option(
+            "--threshold",
             help="Share of a main metric's scale from which on a case passes.",
             metavar="SHARE",
             show_default=True,
@@ -58,18 +60,23 @@ def command(
     cases: Annotated[
         int,
         option(
-            help="How many cases of a kind are spelled out.", metavar="N", min=0, show_default=True
+            "--cases",
+            help="How many cases of a kind are spelled out.",
+            metavar="N",
+            min=0,
+            show_default=True,
         ),
     ] = 10,
     alpha: Annotated[
         float,
-        option(help="Level of all tests together.", metavar="SHARE", show_default=True),
+        option("--alpha", help="Level of all tests together.", metavar="SHARE", show_default=True),
     ] = 0.05,
     seed: Annotated[
-        int, option(help="Seed of drawn signs.", metavar="N", min=0, show_default=True)
+        int, option("--seed", help="Seed of drawn signs.", metavar="N", min=0, show_default=True)
     ] = 0,
     md: Annotated[
-        str | None, option(help="Write the comparison as Markdown; - prints it.", metavar="FILE")
+        str | None,
+        option("--md", help="Write the comparison as Markdown; - prints it.", metavar="FILE"),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -27,6 +27,7 @@ def command(
     main: Annotated[
         str | None,
         option(
+            "--main",
             help="Metrics that say whether a case passes, separated by commas. By default one a "
             "group: recall, token_f1, abstention_accuracy.",
             metavar="LIST",
@@ -35,6 +36,7 @@ def command(
     threshold: Annotated[
         float,
         option(
+            "--threshold",
             help="Share of a main metric's scale from which on a case passes.",
             metavar="SHARE",
             show_default=True,
@@ -45,11 +47,13 @@ def command(
         option("--only-common-cases", help="Leave out cases that are not the same in all runs."),
     ] = False,
     cases: Annotated[
-        int, option(help="How many cases are listed.", metavar="N", min=0, show_default=True)
+        int,
+        option("--cases", help="How many cases are listed.", metavar="N", min=0, show_default=True),
     ] = 20,
     write_quarantine: Annotated[
         Path | None,
         option(
+            "--write-quarantine",
             help="Write the unstable cases as a file that a gate leaves out (gate.quarantine in "
             "ragbench.yaml).",
             metavar="FILE",

@@ -70,6 +70,7 @@ def command(
     undecided: Annotated[
         str | None,
         option(
+            "--undecided",
             help="What a loss that can neither be shown nor ruled out makes of the verdict: "
             "inconclusive (the default), pass or fail.",
             metavar="WHAT",
@@ -92,17 +93,17 @@ def command(
     ] = False,
     md: Annotated[
         str | None,
-        option(help="Write the verdict as Markdown; - prints it.", metavar="FILE"),
+        option("--md", help="Write the verdict as Markdown; - prints it.", metavar="FILE"),
     ] = None,
     junit: Annotated[
-        Path | None, option(help="Write the verdict as JUnit XML.", metavar="FILE")
+        Path | None, option("--junit", help="Write the verdict as JUnit XML.", metavar="FILE")
     ] = None,
     junit_cases: Annotated[
         bool, option("--junit-cases", help="With a failure for each case that lost.")
     ] = False,
     annotations: Annotated[
         str | None,
-        option(help="Print the verdict for a forge too: github.", metavar="FORGE"),
+        option("--annotations", help="Print the verdict for a forge too: github.", metavar="FORGE"),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, in_order, refuse
 from ragbench.postretrieval.derived import sliced
 from ragbench.postretrieval.ranked import RankedChunk
-from ragbench.postretrieval.rerankers.candidate_tokens import token_counts
 from ragbench.postretrieval.settings import at_least
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, TokenCounter
+from ragbench.text.tokens import tokenise
 
 __all__ = ["Extractive"]
 
@@ -75,11 +76,13 @@ class Extractive:
         A sentence is at most as relevant as its whole chunk. So the chunks wait in a queue by
         their own relevance, and one is cut into sentences only when its turn comes.
         """
-        weights, held = _weights(question, texts)
+        # No token reaches over white space, and most pieces stand in many texts.
+        cut = [frozenset(text.lower().split()) for text in texts]
+        words = _Words.of(question, cut)
         queue: list[tuple[float, int, int, Span | None]] = [
-            (-math.fsum(weights[word] for word in words), place, -1, None)
-            for place, words in enumerate(held)
-            if words
+            (-relevance, place, -1, None)
+            for place, pieces in enumerate(cut)
+            if (relevance := words.relevance(pieces))
         ]
         if not queue:
             return None
@@ -91,9 +94,9 @@ class Extractive:
                 basket.offer(place, number, span, texts[place])
                 continue
             for at, sentence in enumerate(split_sentences(texts[place])):
-                words = token_counts(texts[place][sentence.start : sentence.end]).keys()
-                relevance = math.fsum(weights[word] for word in words & weights.keys())
-                if relevance > 0:
+                text = texts[place][sentence.start : sentence.end]
+                relevance = words.relevance(text.lower().split())
+                if relevance:
                     heapq.heappush(queue, (-relevance, place, at, sentence))
         return basket.spans()
 
@@ -137,16 +140,49 @@ class _Basket:
         return {place: [span for _, span in sorted(found)] for place, found in self.taken.items()}
 
 
-def _weights(question: str, texts: Sequence[str]) -> tuple[dict[str, float], list[set[str]]]:
-    """What each word of the question is worth, and which of them each text holds."""
-    words = token_counts(question).keys()
-    held = [words & token_counts(text).keys() for text in texts]
-    holders = Counter(chain.from_iterable(held))
-    total = len(texts)
-    weights = {
-        word: math.log1p((total - holders[word] + 0.5) / (holders[word] + 0.5)) for word in words
-    }
-    return weights, held
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Words:
+    """The question's words as they stand in the chunks, and what each is worth."""
+
+    held_by: dict[str, tuple[str, ...]]
+    """Pieces of text without white space that hold a word of the question, with those words."""
+    weights: dict[str, float]
+
+    @classmethod
+    def of(cls, question: str, cut: Sequence[frozenset[str]]) -> _Words:
+        wanted = frozenset(tokenise(question))
+        pieces = frozenset[str]().union(*cut)
+        held_by = {
+            piece: tuple(wanted.intersection(tokens))
+            for piece, tokens in zip(pieces, map(_tokens_of, pieces), strict=True)
+            if not wanted.isdisjoint(tokens)
+        }
+        holders = Counter(
+            chain.from_iterable(
+                {word for piece in held_by.keys() & held for word in held_by[piece]} for held in cut
+            )
+        )
+        total = len(cut)
+        weights = {
+            word: math.log1p((total - count + 0.5) / (count + 0.5))
+            for word, count in holders.items()
+        }
+        return cls(held_by=held_by, weights=weights)
+
+    def relevance(self, pieces: Iterable[str]) -> float:
+        """The weight of the question's words that a text holds; 0 for none."""
+        found = self.held_by.keys() & pieces
+        if not found:
+            return 0.0
+        words = {word for piece in found for word in self.held_by[piece]}
+        # Rounded once, whatever the order: a sentence never weighs more than its whole chunk.
+        return math.fsum([self.weights[word] for word in words])
+
+
+@lru_cache(maxsize=1 << 17)
+def _tokens_of(piece: str) -> tuple[str, ...]:
+    """The tokens of a piece of text without white space."""
+    return tuple(tokenise(piece))
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:

@@ -12,9 +12,9 @@ from ragbench.text.tokens import normalise, tokenise
 
 __all__ = ["DedupNear"]
 
-_Shingles = frozenset[tuple[str, ...]]
+_Shingles = set[str]
 
-_UNSPACED = 20
+_UNSPACED = 12
 """Words longer than this on average: the script has no spaces."""
 
 
@@ -63,7 +63,7 @@ class _Known:
 
     similarity: float
     each: list[_Shingles] = field(default_factory=list[_Shingles])
-    union: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+    union: set[str] = field(default_factory=set[str])
 
     def add(self, shingles: _Shingles) -> None:
         self.each.append(shingles)
@@ -88,6 +88,7 @@ def _shingles(text: str, size: int) -> _Shingles:
     words = normalise(text).split()
     if len(text) > _UNSPACED * len(words):
         words = tokenise(text)
+    # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
     if len(words) < size:
-        return frozenset({tuple(words)} if words else ())
-    return frozenset(zip(*(words[at:] for at in range(size)), strict=False))
+        return {" ".join(words)} if words else set()
+    return set(map(" ".join, zip(*(words[at:] for at in range(size)), strict=False)))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.errors import ConfigError
 from ragbench.postretrieval.query import Query
-from ragbench.postretrieval.rerankers.candidate_tokens import token_counts
+from ragbench.postretrieval.rerankers.candidate_tokens import token_counts, wanted_counts
 from ragbench.records.corpus import Chunk
 
 __all__ = ["LexicalReranker"]
@@ -58,37 +57,39 @@ class LexicalReranker:
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:
         """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
         wanted = token_counts(query.text)
-        counts = [self._counts(chunk) for chunk in chunks]
+        counts, lengths = wanted_counts([chunk.text for chunk in chunks], wanted)
+        self._add_titles(chunks, wanted, counts, lengths)
         weights = {token: times * _rarity(token, counts) for token, times in wanted.items()}
         if self.method == "idf":
-            return tuple(
-                math.fsum(weight for token, weight in weights.items() if token in count)
-                for count in counts
-            )
-        lengths = [count.total() for count in counts]
+            return tuple(math.fsum(weights[token] for token in count) for count in counts)
         mean = sum(lengths) / len(lengths) or 1.0
         return tuple(
             self._bm25(weights, count, length / mean)
             for count, length in zip(counts, lengths, strict=True)
         )
 
-    def _bm25(self, weights: dict[str, float], count: Counter[str], length: float) -> float:
+    def _bm25(self, weights: Mapping[str, float], count: Mapping[str, int], length: float) -> float:
         slope = self.k1 * (1 - self.b + self.b * length)
-        return math.fsum(
-            weight * count[token] / (count[token] + slope)
-            for token, weight in weights.items()
-            if token in count
-        )
+        return math.fsum(weights[token] * times / (times + slope) for token, times in count.items())
 
-    def _counts(self, chunk: Chunk) -> Counter[str]:
-        counts = token_counts(chunk.text)
-        title = chunk.metadata.get("title")
-        if self.title_weight and isinstance(title, str):
-            for token, times in token_counts(title).items():
-                counts[token] += self.title_weight * times
-        return counts
+    def _add_titles(
+        self,
+        chunks: Sequence[Chunk],
+        wanted: Mapping[str, int],
+        counts: list[dict[str, int]],
+        lengths: list[int],
+    ) -> None:
+        if not self.title_weight:
+            return
+        titles = [chunk.metadata.get("title") for chunk in chunks]
+        read = [title if isinstance(title, str) else "" for title in titles]
+        found, more = wanted_counts(read, wanted)
+        for at, count in enumerate(found):
+            lengths[at] += self.title_weight * more[at]
+            for token, times in count.items():
+                counts[at][token] = counts[at].get(token, 0) + self.title_weight * times
 
 
-def _rarity(token: str, counts: Sequence[Counter[str]]) -> float:
+def _rarity(token: str, counts: Sequence[Mapping[str, int]]) -> float:
     holding = sum(token in count for count in counts)
     return math.log(1 + len(counts) / max(1, holding))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from ragbench.postretrieval.rerankers.candidate_tokens import token_counts
+from ragbench.postretrieval.rerankers.candidate_tokens import token_numbers
 from ragbench.postretrieval.rerankers.sparse import sparse_from_rows
 
 if TYPE_CHECKING:
@@ -30,15 +29,16 @@ def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """
     import numpy as np
 
-    counts = [token_counts(text) for text in texts]
-    holding = Counter(token for count in counts for token in count)
-    numbers = {token: number for number, token in enumerate(holding)}
-    columns = np.fromiter((numbers[token] for count in counts for token in count), dtype=np.int32)
-    times = np.fromiter((n for count in counts for n in count.values()), dtype=np.float64)
-    ends = np.cumsum([0, *map(len, counts)])
-    rarity = np.array([math.log(1 + len(texts) / n) for n in holding.values()])
-    weights = (1 + np.log(times)) * rarity[columns] if len(columns) else times
-    matrix = sparse_from_rows(weights, columns, ends, max(1, len(numbers)))
+    numbers = token_numbers(texts)
+    tokens = np.fromiter(chain.from_iterable(numbers), dtype=np.int64)
+    _, columns = np.unique(tokens, return_inverse=True)
+    width = int(columns.max(initial=0)) + 1
+    rows = np.repeat(np.arange(len(texts)), [len(one) for one in numbers])
+    places, times = np.unique(rows * width + columns, return_counts=True)
+    rows, columns = np.divmod(places, width)
+    rarity = np.log1p(len(texts) / np.bincount(columns, minlength=width).clip(1))
+    ends = np.searchsorted(rows, np.arange(len(texts) + 1))
+    matrix = sparse_from_rows((1 + np.log(times)) * rarity[columns], columns, ends, width)
     products: NDArray[np.float64] = (matrix @ matrix.T).toarray()
     lengths = np.sqrt(products.diagonal())
     lengths[lengths == 0] = 1

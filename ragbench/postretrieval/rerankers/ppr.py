@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.postretrieval.query import Query
@@ -83,14 +83,13 @@ class PersonalisedPageRankReranker:
             if self.neighbours or self.seeds == "similarity"
             else (None, [])
         )
-        size = len(chunks)
-        adjacency = sparse_from_edges((), (), (), size)
-        if self.links_field is not None:
-            adjacency = adjacency + _links(chunks, self.links_field, directed=self.directed)
+        edges = _links(chunks, self.links_field, directed=self.directed)
         if rows is not None and self.neighbours:
-            adjacency = adjacency + self._nearest(rows, places, size)
+            edges += self._nearest(rows, places)
+        sources, targets, weights = zip(*edges, strict=True) if edges else ((), (), ())
+        adjacency = sparse_from_edges(weights, sources, targets, len(chunks))
         start, notes = self._start(query, chunks, rows, places)
-        if not adjacency.nnz:
+        if not edges:
             notes.append("no chunk is linked to another: the order is that of the seeds")
         ranks = personalised_pagerank(adjacency, start, damping=self.damping)
         return NotedScores(tuple(ranks.tolist()), tuple(notes))
@@ -120,24 +119,26 @@ class PersonalisedPageRankReranker:
             return by_rank, ["a chunk has no score: the walk starts by ranks"]
         return _as_seeds(np.array(scores)), []
 
-    def _nearest(self, rows: NDArray[np.float64], places: list[int], size: int) -> Any:
+    def _nearest(self, rows: NDArray[np.float64], places: list[int]) -> list[Edge]:
         """Edges to the nearest rows; two that choose each other are joined once, not twice."""
         import numpy as np
 
         count = min(self.neighbours, len(rows) - 1)
         if count < 1:
-            return sparse_from_edges((), (), (), size)
+            return []
         similarity = rows @ rows.T
         lowest = min(float(similarity.min()), 0.999)
         np.fill_diagonal(similarity, -np.inf)
         nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
-        cosines = np.take_along_axis(similarity, nearest, axis=1).ravel()
-        weights = ((cosines - lowest) / (1 - lowest)).clip(0, 1) ** self.sharpness
+        cosines = np.take_along_axis(similarity, nearest, axis=1)
+        weights = np.zeros(similarity.shape)
+        shares = ((cosines - lowest) / (1 - lowest)).clip(0, 1) ** self.sharpness
+        np.put_along_axis(weights, nearest, shares, axis=1)
+        weights = np.maximum(weights, weights.T)
+        sources, targets = np.nonzero(weights)
         at = np.array(places)
-        edges = sparse_from_edges(weights, np.repeat(at, count), at[nearest].ravel(), size)
-        joined = edges.maximum(edges.T)
-        joined.eliminate_zeros()
-        return joined
+        found = (at[sources].tolist(), at[targets].tolist(), weights[sources, targets].tolist())
+        return list(zip(*found, strict=True))
 
 
 def _as_seeds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,21 +148,23 @@ def _as_seeds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array(min_max(scores.tolist()))
 
 
-def _links(chunks: Sequence[Chunk], field: str, *, directed: bool) -> Any:
+def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
+    if field is None:
+        return []
     named: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
-        for id_ in {chunk.id, chunk.document_id} - {None}:
-            named.setdefault(str(id_), []).append(place)
-    edges: list[Edge] = [
-        (place, target, weight)
-        for place, chunk in enumerate(chunks)
-        for id_, weight in _targets(chunk, field)
-        for target in named.get(id_, ())
-        if target != place
-    ]
-    sources, targets, weights = zip(*edges, strict=True) if edges else ((), (), ())
-    matrix = sparse_from_edges(weights, sources, targets, len(chunks))
-    return matrix if directed else matrix.maximum(matrix.T)
+        named.setdefault(chunk.id, []).append(place)
+        if chunk.document_id is not None and chunk.document_id != chunk.id:
+            named.setdefault(chunk.document_id, []).append(place)
+    weights: dict[tuple[int, int], float] = {}
+    for place, chunk in enumerate(chunks):
+        for id_, weight in _targets(chunk, field):
+            for target in named.get(id_, ()):
+                if target == place or not weight:
+                    continue
+                for edge in ((place, target),) if directed else ((place, target), (target, place)):
+                    weights[edge] = max(weight, weights.get(edge, 0.0))
+    return [(source, target, weight) for (source, target), weight in weights.items()]
 
 
 def _targets(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:

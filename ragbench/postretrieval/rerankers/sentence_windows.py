@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.postretrieval.rerankers.candidate_tokens import token_counts
+from ragbench.postretrieval.rerankers.candidate_tokens import token_counts, wanted_counts
 from ragbench.text.sentences import Span, split_sentences
 
 __all__ = ["best_windows", "query_weights"]
@@ -22,9 +22,10 @@ class _Sentence:
 
 def query_weights(query: str, texts: Sequence[str]) -> dict[str, float]:
     """The query's tokens, weighted by rarity among texts: ln(1 + (N - n + 0.5) / (n + 0.5))."""
-    held = [token_counts(text).keys() for text in texts]
+    wanted = token_counts(query)
+    held, _ = wanted_counts(texts, wanted)
     weights: dict[str, float] = {}
-    for token in token_counts(query):
+    for token in wanted:
         holding = sum(token in tokens for tokens in held)
         weights[token] = math.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
     return weights

@@ -1,0 +1,333 @@
+"""The one client for OpenAI-compatible endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self, TypeVar, overload
+
+from ragbench.errors import ConfigError, LLMCacheError, LLMReplyError
+from ragbench.llm.answer import Transport
+from ragbench.llm.budget import Budget
+from ragbench.llm.cache import CachedReply, ResponseCache
+from ragbench.llm.cache_key import cache_key
+from ragbench.llm.call import Caller
+from ragbench.llm.chat import Message
+from ragbench.llm.circuit import Circuit
+from ragbench.llm.clock import Clock
+from ragbench.llm.concurrency import Concurrency
+from ragbench.llm.conversation import Conversation, Settled
+from ragbench.llm.dialect import Dialect, Structured
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.ledger import Ledger, Receipt
+from ragbench.llm.limits import CallLimits
+from ragbench.llm.openai_transport import OpenAITransport
+from ragbench.llm.price_table import price_for
+from ragbench.llm.reply import Reply
+from ragbench.llm.request import Sender
+from ragbench.llm.schema import Schema, read_structure
+
+__all__ = ["LLMClient"]
+
+ValueT = TypeVar("ValueT")
+
+
+class LLMClient:
+    """Asks one model; opened and closed inside the event loop that asks.
+
+    Example:
+        >>> async def judge(endpoint, messages):
+        ...     async with LLMClient(endpoint) as client:
+        ...         return await client.ask(messages)
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        limits: CallLimits | None = None,
+        cache: ResponseCache | None = None,
+        budget: Budget | None = None,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            endpoint: who is asked.
+            limits: time, patience and calls in flight.
+            cache: where answers are kept; the caller closes it.
+            budget: caps the cost.
+            transport: carries requests; through the ``openai`` package by default.
+            clock: the time.
+
+        Raises:
+            ConfigError: a cost is capped that nobody can know beforehand.
+        """
+        self.endpoint = endpoint
+        self.limits = CallLimits() if limits is None else limits
+        self.price = price_for(endpoint)
+        """What its tokens cost; None when that is not known."""
+        if budget is not None:
+            _check_cap(endpoint, known=self.price is not None)
+        self._cache = cache
+        self._budget = budget
+        self._clock = Clock() if clock is None else clock
+        self._transport: Transport = (
+            OpenAITransport(endpoint, timeout=self.limits.timeout)
+            if transport is None
+            else transport
+        )
+        self._ledger = Ledger(self.price)
+        self._dialect = Dialect(endpoint.structured)
+        self._concurrency = Concurrency(self.limits.concurrency, self._clock)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._conversation: Conversation | None = None
+        self._judge = endpoint.fingerprint()
+        self._asking: dict[bytes, _Asking] = {}
+        self._unwritable: LLMCacheError | None = None
+
+    def __repr__(self) -> str:
+        """Model and address."""
+        return f"LLMClient({self.endpoint.model!r} at {self.endpoint.base_url!r})"
+
+    async def __aenter__(self) -> Self:
+        """Reads the API key and opens the connection pool. Nothing is sent.
+
+        Raises:
+            ConfigError: the key cannot be read.
+            MissingExtraError: the package that carries requests is not installed.
+        """
+        if self._conversation is not None:
+            raise RuntimeError("the client is open already")
+        await self._transport.open()
+        self._loop = asyncio.get_running_loop()
+        limits, clock = self.limits, self._clock
+        where = f"{self.endpoint.model} at {self.endpoint.base_url}"
+        circuit = Circuit(clock, where=where)
+        sender = Sender(
+            self._transport,
+            clock=clock,
+            concurrency=self._concurrency,
+            circuit=circuit,
+            ledger=self._ledger,
+            timeout=limits.timeout,
+            price=self.price,
+            budget=self._budget,
+        )
+        caller = Caller(
+            sender,
+            clock=clock,
+            circuit=circuit,
+            policy=limits.retry,
+            where=where,
+            deadline=None if limits.deadline is None else clock.now() + limits.deadline,
+        )
+        self._conversation = Conversation(self.endpoint, self._dialect, caller)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends questions in flight and closes all connections."""
+        self._conversation = None
+        tasks = [asking.task for asking in self._asking.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._transport.close()
+
+    @property
+    def structured(self) -> Structured | None:
+        """How the endpoint is asked for JSON; None while that is not known."""
+        return self._dialect.structured if self._dialect.known else None
+
+    @property
+    def peak(self) -> int:
+        """The most requests that were in flight at once."""
+        return self._concurrency.peak
+
+    def receipt(self) -> Receipt:
+        """What was spent through this client so far."""
+        return self._ledger.receipt()
+
+    def key(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Schema[Any] | None = None,
+        version: str = "",
+        repeat: int = 0,
+    ) -> bytes:
+        """Name of a question; equal questions to equal judges share an answer."""
+        definition = None if schema is None else schema.definition
+        return cache_key(
+            self.endpoint.identity(), messages, schema=definition, version=version, repeat=repeat
+        )
+
+    @overload
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: None = None,
+        purpose: str = "",
+        version: str = "",
+        repeat: int = 0,
+    ) -> Reply[str]: ...
+
+    @overload
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Schema[ValueT],
+        purpose: str = "",
+        version: str = "",
+        repeat: int = 0,
+    ) -> Reply[ValueT]: ...
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Schema[Any] | None = None,
+        purpose: str = "",
+        version: str = "",
+        repeat: int = 0,
+    ) -> Reply[Any]:
+        """Asks the model, or takes what it answered before.
+
+        Args:
+            messages: the conversation, oldest first; at least one.
+            schema: the structure of the answer, see `schema_of`; None for text.
+            purpose: what the question is for, such as a metric's name; the receipt tells costs by
+                it. Not part of the question's name.
+            version: of the metric or prompt that asks; part of the question's name.
+            repeat: which of several answers to the same question, from 0.
+
+        Returns:
+            A whole answer, as it was asked for.
+
+        Raises:
+            LLMStoppedError: no further question will be answered in this run, also no other one.
+            LLMError: this one has no answer. `ragbench.errors` draws the kinds.
+        """
+        if not messages:
+            raise ConfigError("a model was asked nothing: there must be at least one message")
+        if self._conversation is None or self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("open the client with 'async with' in the event loop that asks")
+        key = self.key(messages, schema=schema, version=version, repeat=repeat)
+        kept = self._kept(key, schema)
+        if kept is not None:
+            self._ledger.call(purpose, self.endpoint.model, cached=True)
+            return kept
+        if self._unwritable is not None:
+            raise LLMCacheError(str(self._unwritable))
+        return await self._shared(key, messages, schema, purpose)
+
+    async def _shared(
+        self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
+    ) -> Reply[Any]:
+        """Equal questions in flight are one: who comes first pays, all get the answer."""
+        asking = self._asking.get(key)
+        is_first = asking is None
+        if asking is None:
+            asking = _Asking(asyncio.create_task(self._asked(key, messages, schema, purpose)))
+            self._asking[key] = asking
+            asking.task.add_done_callback(lambda _: self._asking.pop(key, None))
+        failed = True
+        asking.waiting += 1
+        try:
+            reply: Reply[Any] = await asyncio.shield(asking.task)
+            failed = False
+        except asyncio.CancelledError:
+            if asking.waiting == 1:  # nobody else waits for it
+                asking.task.cancel()
+            raise
+        finally:
+            asking.waiting -= 1
+            cached = not is_first and not failed
+            self._ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
+        return reply if is_first else replace(reply, cached=True)
+
+    async def _asked(
+        self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
+    ) -> Reply[Any]:
+        conversation = self._conversation
+        assert conversation is not None  # asked by `ask` while it was open
+        started = self._clock.now()
+        spread = int.from_bytes(key[:4], "big") / 2**32
+        settled: Settled[Any] = await conversation.ask(
+            messages, schema, purpose=purpose, spread=spread
+        )
+        seconds = self._clock.now() - started
+        said = settled.completion
+        kept = CachedReply(
+            text=said.text,
+            finish_reason=said.finish_reason,
+            model=said.model,
+            usage=said.usage,
+            attempts=settled.attempts,
+            repaired=settled.repaired,
+            seconds=round(seconds, 6),
+        )
+        if self._cache is not None:
+            try:
+                model = self.endpoint.model
+                self._cache.put(key, kept, judge=self._judge, model=model, purpose=purpose)
+            except LLMCacheError as error:
+                self._unwritable = error  # this answer is paid for and is given; no other is bought
+        return self._reply(key, kept, settled.value, cached=False)
+
+    def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
+        """What the cache has; an answer that no longer passes its check is as good as none."""
+        kept = None if self._cache is None else self._cache.get(key)
+        if kept is None:
+            return None
+        try:
+            value = kept.text if schema is None else read_structure(kept.text, schema)
+        except LLMReplyError:
+            return None
+        return self._reply(key, kept, value, cached=True)
+
+    def _reply(self, key: bytes, kept: CachedReply, value: object, *, cached: bool) -> Reply[Any]:
+        known = self.price is not None and kept.usage.reported
+        return Reply(
+            value=value,
+            text=kept.text,
+            usage=kept.usage,
+            cost=self.price.of(kept.usage) if self.price is not None and known else None,
+            model=kept.model,
+            finish_reason=kept.finish_reason,
+            cached=cached,
+            repaired=kept.repaired,
+            attempts=kept.attempts,
+            seconds=kept.seconds,
+            key=key,
+        )
+
+
+@dataclass(slots=True)
+class _Asking:
+    """A question in flight and how many wait for its answer."""
+
+    task: asyncio.Task[Reply[Any]]
+    waiting: int = 0
+
+
+def _check_cap(endpoint: Endpoint, *, known: bool) -> None:
+    """A cap holds only where the most that a call can cost is known beforehand."""
+    if not known:
+        raise ConfigError(
+            f"the cost cannot be capped: the price of {endpoint.model} at {endpoint.base_url} is "
+            "not known. Give price_input and price_output, per million tokens (0 where it costs "
+            "nothing)"
+        )
+    if endpoint.max_tokens is None:
+        raise ConfigError("the cost cannot be capped without max_tokens: no answer has a limit")
