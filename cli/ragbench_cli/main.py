@@ -20,6 +20,7 @@ from ragbench_cli.commands import (
     export,
     flaky,
     gate,
+    init,
     report,
     show,
 )
@@ -44,6 +45,7 @@ for _name, _command in (
     ("flaky", flaky.command),
     ("export", export.command),
     ("ablate", ablate.command),
+    ("init", init.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
