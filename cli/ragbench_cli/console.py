@@ -19,6 +19,7 @@ __all__ = ["data_console", "print_file", "print_json", "say", "stdout_for_data",
 
 def say(text: str) -> None:
     """Tells the user something; never part of a command's output."""
+    sys.stdout.flush()  # where both go to one file, they stand in the order of what happened
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 

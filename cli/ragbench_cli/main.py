@@ -11,7 +11,18 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.commands import doctor, evaluate, export, report, show
+from ragbench_cli.commands import (
+    ablate,
+    baseline,
+    compare,
+    doctor,
+    evaluate,
+    export,
+    flaky,
+    gate,
+    report,
+    show,
+)
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
 
@@ -28,12 +39,19 @@ app = typer.Typer(
 for _name, _command in (
     ("eval", evaluate.command),
     ("report", report.command),
+    ("gate", gate.command),
+    ("compare", compare.command),
+    ("flaky", flaky.command),
     ("export", export.command),
+    ("ablate", ablate.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     app.command(_name, context_settings=_settings)(_command)
-app.add_typer(show.app, name="show")
+for _name, _group in (("baseline", baseline.app), ("show", show.app)):
+    app.add_typer(
+        _group, name=_name, context_settings={"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
+    )
 
 
 def _print_version(wanted: bool) -> None:
@@ -76,6 +94,7 @@ def _options(
       ragbench eval datasets/pellorin
       ragbench eval cases.jsonl --rag my_module:MyRAG --out run
       ragbench report run
+      ragbench gate run --baseline auto
 
     Each option is an environment variable too: --batch-size of eval is RAGBENCH_EVAL_BATCH_SIZE.
 
@@ -108,7 +127,7 @@ def main(arguments: Sequence[str]) -> int:
         return _code_of(error, invocation)
     if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
         console.say("Interrupted.")
-    return int(code or ExitCode.PASSED)
+    return code if isinstance(code, int) else ExitCode.PASSED
 
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
@@ -123,8 +142,9 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     if isinstance(error, (KeyboardInterrupt, InterruptedRunError, typer.Abort)):
         console.say(f"Interrupted: {error}" if str(error) else "Interrupted.")
         return ExitCode.INTERRUPTED
-    if isinstance(error, typer.TyperException):
-        _show_usage(error)
+    show = getattr(error, "show", None)
+    if callable(show):  # bad usage: Typer's releases have no public base class for it in common
+        show()
         return ExitCode.CANNOT_RUN
     if isinstance(error, (RagbenchError, OSError)):
         if invocation.traceback:
@@ -136,14 +156,6 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     _print_traceback(error)
     console.say("This is a bug in ragbench. Please report it with the lines above.")
     return ExitCode.CANNOT_RUN
-
-
-def _show_usage(error: typer.TyperException) -> None:
-    show = getattr(error, "show", None)
-    if callable(show):
-        show()
-    else:
-        console.say(f"Error: {error}")
 
 
 def _told(error: BaseException) -> str:

@@ -12,6 +12,7 @@ __all__ = ["JsonOption", "RunArgument", "argument", "option"]
 
 
 def option(
+    name: str,
     *names: str,
     help: str,
     metavar: str | None = None,
@@ -25,7 +26,8 @@ def option(
     once, instead of every option for itself.
 
     Args:
-        *names: how it is spelled; derived from the parameter when not given.
+        name: how it is spelled, dashes included; some releases of Typer derive it wrongly.
+        *names: how else it is spelled.
         help: what it does, in one or two sentences.
         metavar: what stands for its value in the help.
         min: the smallest number that it takes.
@@ -33,6 +35,7 @@ def option(
         complete: gives the values that a shell offers for what was typed so far.
     """
     return typer.Option(
+        name,
         *names,
         help=help,
         metavar=metavar,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ragbench_cli.blocks import bare_table, paragraph, print_block, styled
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
@@ -31,15 +32,7 @@ def print_report(report: Report) -> None:
     """Prints a report to standard output."""
     console = data_console()
     for block in _blocks(report, console):
-        _print(console, block)
-
-
-def _print(console: Console, block: RenderableType) -> None:
-    """Prints without the spaces that rich pads lines with."""
-    with console.capture() as captured:
-        console.print(block)
-    for line in captured.get().splitlines():
-        console.file.write(f"{line.rstrip()}\n")
+        print_block(console, block)
 
 
 def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
@@ -49,18 +42,19 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     if measured:
         yield ""
         yield _metrics(measured, console)
-    yield from _paragraph("not measured", _unmeasured(shown))
-    yield from _paragraph("failed", _failures(report))
+    yield from paragraph("not measured", _unmeasured(shown))
+    yield from paragraph("failed", _failures(report))
     if report.latencies:
         yield ""
         yield _latencies(report)
-    yield from _paragraph("notes", ((note, "") for note in report.notes))
+    yield from paragraph("notes", ((note, "") for note in report.notes))
 
 
 def _head(report: Report) -> Iterator[RenderableType]:
     dataset, rag = report.manifest["dataset"], report.manifest["rag"]
     cases = f"{dataset['cases']:,} cases" if dataset["cases"] != 1 else "1 case"
-    yield _text((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
+    yield styled((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
+    width = max(len(stage.stage) for stage in report.stages) + 2
     for stage in report.stages:
         done = "answered" if stage.stage == "generate" else "done"
         counts = (
@@ -70,7 +64,7 @@ def _head(report: Report) -> Iterator[RenderableType]:
             (stage.failed, "failed", "red"),
         )
         told = [(f"{count:,} {word}", style) for count, word, style in counts if count]
-        yield _text(f"{stage.stage:<10}", *_joined(told))
+        yield styled(f"{stage.stage:<{width}}", *_joined(told))
 
 
 def _metrics(summaries: Sequence[Summary], console: Console) -> Table:
@@ -102,9 +96,9 @@ def _metrics_table(summaries: Sequence[Summary], columns: Sequence[str], *, gap:
     before = [column for column in columns if column == "95% interval"]
     counts = [column for column in columns if column not in before]
     total = summaries[0].total
-    table = _table("metric", "score", *before, f"n of {total:,}", *counts, gap=gap)
+    table = bare_table("metric", "score", *before, f"n of {total:,}", *counts, gap=gap)
     for group in dict.fromkeys(summary.metric.definition.group for summary in summaries):
-        table.add_row(_text((group.value, "dim")))
+        table.add_row(styled((group.value, "dim")))
         for summary in summaries:
             if summary.metric.definition.group is group:
                 table.add_row(*_row(summary, columns, counts))
@@ -113,16 +107,16 @@ def _metrics_table(summaries: Sequence[Summary], columns: Sequence[str], *, gap:
 
 def _row(summary: Summary, columns: Sequence[str], counts: Sequence[str]) -> Iterator[Text]:
     unit = summary.metric.definition.unit
-    yield _text(f"  {summary.metric.name}")
-    yield _text((_number(summary.score, unit), "bold"))
+    yield styled(f"  {summary.metric.name}")
+    yield styled((_number(summary.score, unit), "bold"))
     if "95% interval" in columns:
         interval = summary.interval
         ends = () if interval is None else (interval.low, interval.high)
-        yield _text(" .. ".join(_number(end, unit) for end in ends) or "-")
-    yield _text(f"{summary.measured:,}")
+        yield styled(" .. ".join(_number(end, unit) for end in ends) or "-")
+    yield styled(f"{summary.measured:,}")
     for name in counts:
         count: int = getattr(summary, name)
-        yield _text((f"{count:,}", "red" if name == "failed" else "")) if count else _text("-")
+        yield styled((f"{count:,}", "red" if name == "failed" else "")) if count else styled("-")
 
 
 def _is_latency(summary: Summary) -> bool:
@@ -164,45 +158,12 @@ def _cut(message: str) -> str:
 
 
 def _latencies(report: Report) -> Table:
-    table = _table("time a case", "n", "mean", "p50", "p95", "longest")
+    table = bare_table("time a case", "n", "mean", "p50", "p95", "longest")
     for latency in report.latencies:
         times = (latency.mean, latency.p50, latency.p95, latency.longest)
         row = (f"  {latency.stage}", f"{latency.count:,}", *map(_seconds, times))
-        table.add_row(*(_text(cell) for cell in row))
+        table.add_row(*(styled(cell) for cell in row))
     return table
-
-
-def _paragraph(title: str, lines: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
-    """A title and lines that hang below it, in a style each; nothing when there are no lines."""
-    from rich.padding import Padding
-
-    for position, (line, style) in enumerate(lines):
-        if position == 0:
-            yield ""
-            yield _text((title, "dim"))
-        yield Padding(_text((line, style)), (0, 0, 0, 2))
-
-
-def _table(*columns: str, gap: int = 2) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
-    for position, column in enumerate(columns):
-        is_first = position == 0
-        table.add_column(
-            column,
-            justify="left" if is_first else "right",
-            no_wrap=not is_first,
-            overflow="fold",
-        )
-    return table
-
-
-def _text(*parts: str | tuple[str, str]) -> Text:
-    """A text that is never read as markup: names and messages are the user's."""
-    from rich.text import Text
-
-    return Text.assemble(*parts)
 
 
 def _joined(parts: Sequence[tuple[str, str]]) -> Iterator[str | tuple[str, str]]:

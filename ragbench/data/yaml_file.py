@@ -30,7 +30,7 @@ class YamlFile:
 
     def problem(self, place: Place, message: str) -> Problem:
         """A problem at a place: at its line, or that of the nearest thing around it."""
-        known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines))
+        known = next(place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines)
         field = next((part for part in reversed(place) if isinstance(part, str)), None)
         return Problem(path=self.path, line=self.lines[known], field=field, message=message)
 
@@ -44,13 +44,13 @@ def read_yaml(path: Path) -> YamlFile:
     import yaml
 
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
     try:
-        loader = yaml.SafeLoader(text)
+        loader: Any = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
             if node is None:
@@ -63,6 +63,8 @@ def read_yaml(path: Path) -> YamlFile:
         mark = error.problem_mark or error.context_mark
         message = f"is no YAML: {error.problem or error.context}"
         raise _refusal(path, message, None if mark is None else mark.line + 1) from error
+    except RecursionError as error:
+        raise _refusal(path, "is nested too deep") from error
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
         raise _refusal(path, f"is no YAML: {error}") from error
     return YamlFile(path=str(path), value=value, lines=lines)
@@ -86,7 +88,9 @@ def _lines(path: Path, root: Any) -> Iterator[tuple[Place, int]]:
             for key, value in node.value:
                 name = str(key.value)
                 if name in keys:
-                    raise _refusal(path, f"the key '{name}' is given twice", key.start_mark.line + 1)
+                    raise _refusal(
+                        path, f"the key '{name}' is given twice", key.start_mark.line + 1
+                    )
                 keys.add(name)
                 waiting.append(((*place, name), key.start_mark.line, value, within))
         elif isinstance(node, yaml.SequenceNode):

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import DataError, InterfaceError, InterruptedRunError, Problem
+from ragbench.errors import ConfigError, DataError, InterfaceError, InterruptedRunError, Problem
+from ragbench.evaluation.post_retrieve import POST_RETRIEVE, post_retrieve_stage
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
@@ -17,10 +18,11 @@ from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import InLoop, Limits, Settle
 from ragbench.interface.adapters.parts import Adapted
 from ragbench.interface.identity import describe_rag
+from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import Report
-from ragbench.runs.fingerprint import digest, fingerprint
+from ragbench.runs.fingerprint import fingerprint, running_digest
 from ragbench.runs.folder import RunFolder
 from ragbench.runs.journal import Journal
 from ragbench.runs.manifest import (
@@ -53,6 +55,7 @@ def evaluate(
     rag: RAG,
     *,
     out: Path,
+    post_retrieval: PostRetrieval | None = None,
     metrics: Sequence[Metric] | None = None,
     name: str = "dataset",
     source: str = "",
@@ -76,6 +79,8 @@ def evaluate(
         cases: the dataset's cases; read once, from front to back.
         rag: the system; see `ragbench.interface.adapt.as_rag` for what can be made one.
         out: the run folder.
+        post_retrieval: what happens to chunks between the RAG's retrieval and its generation;
+            nothing when not given.
         metrics: what to measure; `default_metrics` when not given.
         name: the dataset's name in reports.
         source: where the dataset came from, as the user named it.
@@ -96,7 +101,8 @@ def evaluate(
     Raises:
         DataError: there are no cases or one cannot be used; nothing is run, and an earlier run in
             the folder is left as it was.
-        ConfigError: a metric cannot be computed as it is set.
+        ConfigError: a metric cannot be computed as it is set, or post-retrieval is asked for a RAG
+            that gives no room for it.
         MissingExtraError: a metric needs a package that is not installed.
         RunMismatchError: the folder holds something that is no run.
         RunError: the folder cannot be written.
@@ -108,6 +114,11 @@ def evaluate(
     class_name = type(rag).__name__
     description = rag_description or describe_rag(rag, rag_name or class_name)
     stages = _stage_fingerprints(rag, description, top_k)
+    settings: dict[str, Any] = {"top_k": top_k}
+    if post_retrieval is not None:
+        _check_room(rag)
+        settings[POST_RETRIEVE] = post_retrieval.identity
+        stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
     folder = RunFolder(path=out)
     with ExitStack() as stack:
         if stack.enter_context(folder.locked()):
@@ -125,15 +136,15 @@ def evaluate(
             dataset=dataset,
             rag=RagInfo(name=rag_name or class_name, description=description, stages=stages),
             metrics=tuple(MetricInfo(name=m.name, version=m.definition.version) for m in chosen),
-            settings={"matching": str(matching), "top_k": top_k},
+            settings={**settings, "matching": str(matching)},
             packages=package_versions(_PACKAGES),
             git=git_state(Path.cwd()),
         )
         write_manifest(manifest.with_fingerprints(), folder.manifest)
 
         def decided(used: Matching) -> None:
-            settings = {"matching": str(used), "top_k": top_k}
-            known = replace(manifest, settings=settings).with_fingerprints()
+            now = {**settings, "matching": str(used)}
+            known = replace(manifest, settings=now).with_fingerprints()
             write_manifest(known, folder.manifest)
 
         Run(
@@ -141,6 +152,9 @@ def evaluate(
             retrieve=retrieve_stage(rag, bytes.fromhex(stages["retrieve"]), top_k)
             if "retrieve" in stages
             else None,
+            post_retrieve=None
+            if post_retrieval is None
+            else post_retrieve_stage(post_retrieval, bytes.fromhex(stages[POST_RETRIEVE])),
             generate=generate_stage(rag, bytes.fromhex(stages["generate"]))
             if "generate" in stages
             else None,
@@ -154,6 +168,21 @@ def evaluate(
             decided=decided,
         ).all_cases(matching)
     return report_of(out)
+
+
+def _check_room(rag: RAG) -> None:
+    """Refuses post-retrieval for a RAG that nothing can be put into.
+
+    Raises:
+        ConfigError: it does not retrieve, or it answers in the same call.
+    """
+    if "retrieval" not in rag.families:
+        raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
+    if isinstance(rag, Adapted) and rag.answers_in_one_call:
+        raise ConfigError(
+            "the RAG retrieves and answers in one call: nothing can be put in between. Evaluate "
+            "it without post-retrieval, and compare variants with: ragbench ablate"
+        )
 
 
 def _stage_fingerprints(
@@ -200,13 +229,12 @@ class _Draw:
 
 
 def _dataset_info(journal: Journal, draw: _Draw, name: str) -> DatasetInfo:
-    digests = list(journal.case_digests())
     selection = draw.selection
     return DatasetInfo(
         name=name,
         source=draw.source,
-        fingerprint=digest(digests).hex(),
-        cases=len(digests),
+        fingerprint=running_digest(journal.case_digests()).hex(),
+        cases=journal.case_count(),
         limit=selection.limit,
         sample=selection.sample,
         seed=None if selection.sample is None else selection.seed,

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from ragbench.errors import RunMismatchError
+from ragbench.evaluation.post_retrieve import POST_RETRIEVE, steps_of
 from ragbench.evaluation.traces import StoredTraces, TracedCase
 from ragbench.records.cells import Cell, Failure, Outcome, Status
 from ragbench.records.reports import CaseRow, FailureGroup, Latency, Report, StageCount
@@ -86,7 +87,22 @@ def _complete(case: TracedCase) -> tuple[Cell, ...]:
 
 
 def _stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
-    return (("retrieve", trace.retrieval), ("generate", trace.generation))
+    between = trace.post_retrieval
+    if between is None:
+        return (("retrieve", trace.retrieval), ("generate", trace.generation))
+    return (
+        ("retrieve", trace.retrieval),
+        (POST_RETRIEVE, between),
+        ("generate", trace.generation),
+    )
+
+
+def _made_up_for(trace: Trace) -> list[Failure]:
+    """Failures of operators that were passed over."""
+    between = trace.post_retrieval
+    if between is None or between.value is None:
+        return []
+    return [failure for step in steps_of(between.value) for failure in step.failures]
 
 
 def _row(case: TracedCase) -> CaseRow:
@@ -112,13 +128,16 @@ def _row(case: TracedCase) -> CaseRow:
 
 def _failures(trace: Trace, cells: Iterable[Cell]) -> Iterator[Failure]:
     """What failed for a case; a failure that only passes on an earlier one is told once."""
-    if not any([cell.failure for cell in cells]) and not any(
-        [outcome.failure for _, outcome in _stage_outcomes(trace)]
+    passed_over = _made_up_for(trace)
+    if (
+        not any([cell.failure for cell in cells])
+        and not any([outcome.failure for _, outcome in _stage_outcomes(trace)])
+        and not passed_over
     ):
         return  # most cases
     told: set[str] = set()
     outcomes = (outcome.failure for _, outcome in _stage_outcomes(trace))
-    for failure in (*outcomes, *(cell.failure for cell in cells)):
+    for failure in (*outcomes, *passed_over, *(cell.failure for cell in cells)):
         if failure is not None and (text := str(failure)) not in told:
             told.add(text)
             yield failure
@@ -135,9 +154,11 @@ class _Tally:
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     seconds: dict[str, array[float]] = field(default_factory=dict[str, "array[float]"])
     repeated_ids: int = 0
+    is_post_retrieved: bool = False
 
     def add(self, trace: Trace, cells: Iterable[Cell]) -> None:
         """Counts a case."""
+        self.is_post_retrieved = self.is_post_retrieved or trace.post_retrieval is not None
         for stage, outcome in _stage_outcomes(trace):
             self.statuses[stage, outcome.status] += 1
             if outcome.seconds is not None:
@@ -161,7 +182,8 @@ class _Tally:
                 stage=stage,
                 **{status.value: self.statuses[stage, status] for status in Status},
             )
-            for stage in ("retrieve", "generate")
+            for stage in ("retrieve", POST_RETRIEVE, "generate")
+            if stage != POST_RETRIEVE or self.is_post_retrieved
         )
 
     def failures(self) -> tuple[FailureGroup, ...]:

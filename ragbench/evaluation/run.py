@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ragbench.errors import InterruptedRunError
+from ragbench.evaluation.post_retrieve import (
+    PostRetrieveInput,
+    handed_over,
+    post_retrieve_key,
+)
 from ragbench.evaluation.rag_stages import GenerateInput
 from ragbench.evaluation.scores import Column, Scoring, Turn
 from ragbench.evaluation.stage import (
@@ -22,7 +27,7 @@ from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
-from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digest
+from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digests
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
 from ragbench.scoring.matching import Matching, decide_matching
@@ -31,6 +36,7 @@ __all__ = [
     "NO_GENERATION",
     "NO_RETRIEVAL",
     "Run",
+    "context_digest",
     "generate_key",
     "given_contexts",
     "retrieve_key",
@@ -58,6 +64,8 @@ class Run:
     journal: Journal
     retrieve: Stage[str, RetrievalResult[Any]] | None
     """None for a RAG that only generates."""
+    post_retrieve: Stage[PostRetrieveInput, RetrievalResult[Any]] | None
+    """None for a run without such a stage."""
     generate: Stage[GenerateInput, GenerationResult[Any]] | None
     """None for a RAG that only retrieves."""
     metrics: tuple[Metric, ...]
@@ -100,7 +108,9 @@ class Run:
     def _through_stages(self, window: Sequence[StoredCase]) -> list[Turn]:
         retrieved = self._retrieve(window)
         self._check_stopped()
-        generated = self._generate(window, retrieved)
+        processed = self._post_retrieve(window, retrieved)
+        self._check_stopped()
+        generated = self._generate(window, retrieved, processed)
         self._check_stopped()
         return [
             Turn(
@@ -109,8 +119,12 @@ class Run:
                     case=stored.case,
                     retrieval=retrieved[stored.number].outcome,
                     generation=generated[stored.number].outcome,
+                    post_retrieval=processed[stored.number].outcome if processed else None,
                 ),
-                retrieved[stored.number].digest,
+                context_digest(
+                    retrieved[stored.number].digest,
+                    processed[stored.number].digest if processed else None,
+                ),
                 generated[stored.number].digest,
             )
             for stored in window
@@ -130,8 +144,31 @@ class Run:
         ]
         return self._settle(stage, work)
 
-    def _generate(
+    def _post_retrieve(
         self, window: Sequence[StoredCase], retrieved: dict[int, Settled]
+    ) -> dict[int, Settled] | None:
+        stage = self.post_retrieve
+        if stage is None:
+            return None
+        settled: dict[int, Settled] = {}
+        work: list[Work[PostRetrieveInput]] = []
+        for stored in window:
+            before, query = retrieved[stored.number], stored.case.query
+            if before.outcome.status is Status.FAILED:
+                settled[stored.number] = _passed_on(before)
+                continue
+            key = post_retrieve_key(stage.identity, before.digest, query)
+            given: RetrievalResult[Any] = cast("RetrievalResult[Any]", before.outcome.value)
+            work.append(Work(stored.number, key, (query, given)))
+        if settled:
+            self.settle(stage.name, len(settled), len(settled), 0)
+        return settled | self._settle(stage, work)
+
+    def _generate(
+        self,
+        window: Sequence[StoredCase],
+        retrieved: dict[int, Settled],
+        processed: dict[int, Settled] | None,
     ) -> dict[int, Settled]:
         stage = self.generate
         if stage is None:
@@ -139,21 +176,20 @@ class Run:
         settled: dict[int, Settled] = {}
         work: list[Work[GenerateInput]] = []
         for stored in window:
-            before = retrieved[stored.number]
-            if (
-                before.outcome.status is Status.FAILED
-            ):  # generation was never asked, and took no time
-                settled[stored.number] = before._replace(
-                    outcome=replace(before.outcome, seconds=None)
-                )
+            before = (processed or retrieved)[stored.number]
+            if before.outcome.status is Status.FAILED:
+                settled[stored.number] = _passed_on(before)
                 continue
             query, contexts, texts = stored.case.query, before.outcome.value, before.texts
             if contexts is None:  # a RAG that only generates is given the reference contexts
                 contexts, texts = given_contexts(stored.case)
             else:
                 if self.restore is not None:
-                    self.restore(query, contexts)
-                contexts = contexts.contexts
+                    self.restore(query, cast("Any", retrieved[stored.number].outcome.value))
+                if processed is None:
+                    contexts = contexts.contexts
+                else:
+                    contexts, texts = handed_over(contexts, texts)
             work.append(
                 Work(stored.number, generate_key(stage.identity, query, texts), (query, contexts))
             )
@@ -177,10 +213,20 @@ class Run:
         return settled
 
 
+def context_digest(retrieved: bytes, processed: bytes | None) -> bytes:
+    """Digest of what generation and the metrics see, from retrieval's and post-retrieval's."""
+    return retrieved if processed is None else fixed_digest(retrieved, processed)
+
+
+def _passed_on(before: Settled) -> Settled:
+    """The failure of a stage as that of the next, which was never asked and took no time."""
+    return before._replace(outcome=replace(before.outcome, seconds=None))
+
+
 def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
     """The contexts that a RAG without retrieval is given, and their digests."""
     contexts = case.reference_contexts or ()
-    return contexts, b"".join([text_digest(text) for text in contexts])
+    return contexts, b"".join(text_digests(contexts))
 
 
 def _skipped(reason: str) -> Settled:

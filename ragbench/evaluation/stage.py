@@ -10,7 +10,7 @@ from ragbench.engines.local import run_async, run_plain
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.records.cells import Failure, Outcome, Status
 from ragbench.runs.codec import check_text, decode_failure, encode_failure
-from ragbench.runs.fingerprint import text_digest
+from ragbench.runs.fingerprint import text_digests
 from ragbench.runs.journal import Journal, StoredOutcome, output_digest
 
 __all__ = ["Limits", "Settle", "Settled", "Stage", "Work", "run_stage"]
@@ -74,6 +74,8 @@ class Stage(Generic[InputT, ValueT]):
     """A value from its texts and the rest."""
     status: Callable[[ValueT], Status]
     """Whether a value is an answer or an abstention."""
+    is_incomplete: Callable[[bytes], bool] = lambda _: False
+    """Whether a stored body holds a failure that was made up for: it is worth another try."""
 
 
 class Work(NamedTuple, Generic[InputT]):
@@ -138,7 +140,7 @@ def run_stage(
     known = {} if journal.was_empty else journal.outcomes(stage.name, [w.number for w in work])
     for item in work:
         stored = known.get((item.number, item.key))
-        if stored is None or (retry_failed and stored.status == Status.FAILED):
+        if stored is None or (retry_failed and _has_failed(stage, stored)):
             todo.append(item)
         else:
             settled[item.number] = _restore(stage, stored, journal)
@@ -165,6 +167,10 @@ def run_stage(
     _call(stage, batches, limits, stopped, in_loop, keep)
     journal.flush()
     return settled
+
+
+def _has_failed(stage: Stage[Any, Any], stored: StoredOutcome) -> bool:
+    return stored.status == Status.FAILED or stage.is_incomplete(stored.body)
 
 
 def _call(
@@ -214,12 +220,12 @@ def _record(
         if value is None:
             return _record_failure(stage, item, outcome, journal)
         texts = [*stage.texts(value)]
-        digests = [_text_digest(text) for text in texts]
+        digests = text_digests(texts)
         status, joined, body = stage.status(value), b"".join(digests), stage.encode(value)
         restored = stage.decode(texts, body)
     except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
-        failure = Failure.of(error, stage=stage.name)
-        failed = Outcome[ValueT](status=Status.FAILED, failure=failure, seconds=seconds)
+        failure = Failure.of(_said_better(error), stage=stage.name)
+        failed: Outcome[ValueT] = Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
         return _record_failure(stage, item, failed, journal)
     output = output_digest(status, joined, body)
     journal.record_outcome(
@@ -232,12 +238,14 @@ def _record(
     return Settled(Outcome(status=status, value=restored, seconds=seconds), joined, output)
 
 
-def _text_digest(text: str) -> bytes:
-    try:
-        return text_digest(text)
-    except UnicodeEncodeError:
-        check_text(text)  # says it better
-        raise
+def _said_better(error: Exception) -> Exception:
+    """The error about a broken text as one that shows where it is broken."""
+    if isinstance(error, UnicodeEncodeError):
+        try:
+            check_text(error.object)
+        except ValueError as better:
+            return better
+    return error
 
 
 def _record_failure(

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ragbench.evaluation.post_retrieve import POST_RETRIEVE, handed_over, post_retrieve_key
 from ragbench.evaluation.run import (
     NO_GENERATION,
     NO_RETRIEVAL,
+    context_digest,
     generate_key,
     given_contexts,
     retrieve_key,
@@ -27,7 +29,7 @@ from ragbench.scoring.matching import Matching
 __all__ = ["StoredTraces", "TracedCase"]
 
 
-_ABSENT = {"retrieve": NO_RETRIEVAL, "generate": NO_GENERATION}
+_ABSENT = {"retrieve": NO_RETRIEVAL, POST_RETRIEVE: NO_RETRIEVAL, "generate": NO_GENERATION}
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
@@ -65,15 +67,21 @@ class StoredTraces:
         cells = self.journal.cells(numbers)
         matching = Matching(self.manifest.settings["matching"])
         for stored in window:
-            first, second = self._stored(stored, known)
+            first, between, second = self._stored(stored, known)
             turn = Turn(
                 stored,
                 Trace(
                     case=stored.case,
                     retrieval=self._outcome("retrieve", first, self._retrieval),
                     generation=self._outcome("generate", second, _generation),
+                    post_retrieval=self._outcome(POST_RETRIEVE, between, self._retrieval)
+                    if POST_RETRIEVE in self._identities
+                    else None,
                 ),
-                NOTHING if first is None else first.digest,
+                context_digest(
+                    NOTHING if first is None else first.digest,
+                    None if between is None else between.digest,
+                ),
                 NOTHING if second is None else second.digest,
             )
             keys = cell_keys(turn, matching)
@@ -91,23 +99,40 @@ class StoredTraces:
 
     def _stored(
         self, stored: StoredCase, known: Mapping[str, Mapping[tuple[int, bytes], StoredOutcome]]
-    ) -> tuple[StoredOutcome | None, StoredOutcome | None]:
-        """What retrieval and generation gave for a case; None where there is nothing yet."""
+    ) -> tuple[StoredOutcome | None, StoredOutcome | None, StoredOutcome | None]:
+        """What each stage gave for a case; None where there is nothing, or nothing yet."""
         identities, number, query = self._identities, stored.number, stored.case.query
-        first = None
+        first = last = between = None
         if "retrieve" in identities:
             first = known["retrieve"].get((number, retrieve_key(identities["retrieve"], query)))
             if first is None:
-                return None, None
-            texts = first.texts
+                return None, None, None
+            last, texts = first, first.texts
         else:
             _, texts = given_contexts(stored.case)
+        if POST_RETRIEVE in identities and first is not None:
+            if first.status is Status.FAILED:
+                between = first._replace(seconds=None)
+            else:
+                key = post_retrieve_key(identities[POST_RETRIEVE], first.digest, query)
+                between = known[POST_RETRIEVE].get((number, key))
+                if between is None:
+                    return first, None, None
+                texts = self._handed_over(between)
+            last = between
         if "generate" not in identities:
-            return first, None
-        if first is not None and first.status is Status.FAILED:
-            return first, first._replace(seconds=None)
+            return first, between, None
+        if last is not None and last.status is Status.FAILED:
+            return first, between, last._replace(seconds=None)
         key = generate_key(identities["generate"], query, texts)
-        return first, known["generate"].get((number, key))
+        return first, between, known["generate"].get((number, key))
+
+    def _handed_over(self, stored: StoredOutcome) -> bytes:
+        """Digests of the texts that generation was given."""
+        if stored.status is Status.FAILED:
+            return stored.texts
+        empty = [""] * (len(stored.texts) // SIZE)
+        return handed_over(decode_retrieval(empty, stored.body), stored.texts)[1]
 
     def _retrieval(self, stored: StoredOutcome) -> Any:
         if self.with_texts:

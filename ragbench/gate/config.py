@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 __all__ = [
+    "AUTO",
     "COMPARABLE",
     "FIGURES",
     "Correction",
@@ -18,6 +19,9 @@ __all__ = [
     "SliceGate",
     "Undecided",
 ]
+
+AUTO = "auto"
+"""The baseline's name that stands for the best earlier run."""
 
 COMPARABLE = ("dataset", "metrics", "judge", "matching")
 """What two runs can be required to share."""
@@ -102,7 +106,7 @@ class GateConfig:
     """Everything that a gate demands."""
 
     baseline: str | None = None
-    """A path, or ``"auto"``; None: no drop is looked for."""
+    """A path, or `AUTO`; None: no drop is looked for."""
     metrics: Mapping[str, MetricGate] = field(default_factory=dict[str, MetricGate])
     """By name. Empty with a baseline: every metric that has a better side, at ``max_drop``."""
     max_drop: float = 0.02
@@ -124,3 +128,5 @@ class GateConfig:
     undecided: Undecided = Undecided.INCONCLUSIVE
     require_same: tuple[str, ...] = COMPARABLE
     """What the runs must share; some of `COMPARABLE`."""
+    quarantine: str | None = None
+    """Path of a file with unstable cases, which are left out, counted and listed."""

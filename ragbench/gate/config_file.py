@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import DataError
+from ragbench.data.yaml_file import read_yaml
+from ragbench.errors import DataError, Problem
 from ragbench.gate.config import (
+    AUTO,
     COMPARABLE,
     FIGURES,
     Correction,
@@ -20,8 +22,7 @@ from ragbench.gate.config import (
     SliceGate,
     Undecided,
 )
-from ragbench.gate.yaml_section import Section, YamlProblems
-from ragbench.gate.yaml_tree import YamlNode, read_yaml
+from ragbench.gate.yaml_section import Section
 
 __all__ = ["read_gate_config"]
 
@@ -31,36 +32,44 @@ _SHARES = ("alpha", "power", "confidence")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", *_SHARES,
     "resamples", "seed", "correction", "cluster", "floors", "undecided", "require_same",
+    "quarantine",
 )  # fmt: skip
 
 
-def read_gate_config(path: Path) -> GateConfig:
+def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
     """Reads what a gate demands.
 
     Args:
-        path: a YAML file with a section ``gate``; its other sections are not looked at.
+        path: a YAML file with a section ``gate``; its other sections are not looked at. The paths
+            in it, of a baseline and a quarantine file, are relative to the file.
+        optional: whether the section may be absent; then nothing is demanded.
 
     Raises:
         DataError: the file cannot be read or has mistakes; holds all of them, with their lines.
     """
-    problems = YamlProblems(str(path))
-    root = read_yaml(path)
-    top = Section.of(root, "", problems)
-    node = None if top is None else top.node("gate")
-    if top is not None and node is None:
-        problems.add("there is no section 'gate', or nothing in it", root)
-    section = None if node is None else Section.of(node, "gate", problems)
-    config = GateConfig() if section is None else _gate(section)
-    if problems.found:
-        raise DataError(sorted(problems.found, key=lambda problem: problem.line or 0))
+    problems: list[Problem] = []
+    file = read_yaml(path)
+    top = Section.of(file, file.value, (), problems)
+    config = GateConfig()
+    if top is not None and top.has("gate"):
+        section = top.inner("gate")
+        config = config if section is None else _gate(section)
+    elif top is not None and not optional:
+        top.note("there is no section 'gate', or nothing in it")
+    if problems:
+        raise DataError(sorted(problems, key=lambda problem: problem.line or 0))
+    if config.baseline is not None and config.baseline != AUTO:
+        config = replace(config, baseline=str(path.parent / config.baseline))
+    if config.quarantine is not None:
+        config = replace(config, quarantine=str(path.parent / config.quarantine))
     return config
 
 
 def _gate(section: Section) -> GateConfig:
     section.refuse_others(_GATE)
-    config = GateConfig()
     known: dict[str, Any] = {
         "baseline": section.text("baseline"),
+        "quarantine": section.text("quarantine"),
         "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
         "max_error_rate": section.number("max_error_rate", low=0.0, high=1.0),
         "min_cases": section.whole_number("min_cases", low=1),
@@ -71,21 +80,13 @@ def _gate(section: Section) -> GateConfig:
         "undecided": section.choice("undecided", Undecided),
         "cluster": section.flag("cluster"),
         "require_same": section.names("require_same", COMPARABLE),
-        "metrics": _metrics(section),
+        "metrics": {metric.name: _metric(metric) for metric in section.sections("metrics")},
         "latency": tuple(_latency(section)),
     }
     for name in _SHARES:
         known[name] = section.number(name, low=0.0, high=1.0, low_excluded=True, high_excluded=True)
-    return replace(config, **{key: value for key, value in known.items() if value is not None})
-
-
-def _metrics(section: Section) -> dict[str, MetricGate]:
-    found: dict[str, MetricGate] = {}
-    for name, node in section.entries("metrics"):
-        metric = Section.of(node, f"{section.name}.metrics.{name}", section.problems)
-        if metric is not None:
-            found[name] = _metric(metric)
-    return found
+    found = {key: value for key, value in known.items() if value is not None}
+    return replace(GateConfig(), **found)
 
 
 def _metric(section: Section) -> MetricGate:
@@ -93,11 +94,9 @@ def _metric(section: Section) -> MetricGate:
     limits = _limits(section)
     informational = section.flag("informational") or False
     slices = tuple(_slices(section, limits))
-    if limits.is_empty and not informational and section.node("slices") is None:
-        section.problems.add(
-            "nothing is demanded: give min, max, max_drop or slices, or informational: true",
-            section.whole,
-            section.name,
+    if limits.is_empty and not informational and not section.has("slices"):
+        section.note(
+            "nothing is demanded: give min, max, max_drop or slices, or informational: true"
         )
     return MetricGate(limits=limits, informational=informational, slices=slices)
 
@@ -110,49 +109,38 @@ def _limits(section: Section) -> Limits:
     )
     low, high = limits.minimum, limits.maximum
     if low is not None and high is not None and low > high:
-        message = f"min is {low:g} and max is {high:g}: nothing lies between"
-        section.problems.add(message, section.nodes["min"], section.name)
+        section.note(f"min is {low:g} and max is {high:g}: nothing lies between")
     return limits
 
 
 def _slices(section: Section, limits: Limits) -> Iterator[SliceGate]:
-    node = section.node("slices")
-    if node is None:
+    if isinstance(section.values.get("slices"), dict):
+        for own in section.sections("slices"):
+            own.refuse_others(_LIMITS)
+            found = _limits(own)
+            if found.is_empty:
+                own.note("nothing is demanded: give min, max or max_drop")
+            yield from _slice(own.name, found, section)
         return
-    field = f"{section.name}.slices"
-    if node.pairs is not None:
-        for selector, inner in section.entries("slices"):
-            own = Section.of(inner, f"{field}.{selector}", section.problems)
-            if own is not None:
-                own.refuse_others(_LIMITS)
-                yield from _slice(selector, _limits(own), inner, field, section.problems)
-        return
-    if limits.max_drop is None:
-        section.problems.add("a list of slices needs the metric's max_drop", node, field)
-    for selector, inner in section.texts("slices"):
-        yield from _slice(selector, None, inner, field, section.problems)
+    if section.has("slices") and limits.max_drop is None:
+        section.note("a list of slices needs the metric's max_drop", "slices")
+    for selector in section.texts("slices"):
+        yield from _slice(selector, None, section)
 
 
-def _slice(
-    selector: str, limits: Limits | None, node: YamlNode, field: str, problems: YamlProblems
-) -> Iterator[SliceGate]:
+def _slice(selector: str, limits: Limits | None, section: Section) -> Iterator[SliceGate]:
     by, colon, value = selector.partition(":")
-    if by not in ("tag", "language") or (colon and not value):
-        message = f"'{selector}' names no slice: expected tag, language, tag:NAME or language:CODE"
-        problems.add(message, node, field)
-    elif limits is not None and limits.is_empty:
-        problems.add("nothing is demanded: give min, max or max_drop", node, f"{field}.{selector}")
-    else:
+    if by in ("tag", "language") and (value or not colon):
         yield SliceGate(by=by, value=value or None, limits=limits)
+    else:
+        expected = "tag, language, tag:NAME or language:CODE"
+        section.note(f"'{selector}' names no slice: expected {expected}", "slices")
 
 
 def _latency(section: Section) -> Iterator[LatencyBudget]:
-    for stage, node in section.entries("max_latency"):
-        budget = Section.of(node, f"{section.name}.max_latency.{stage}", section.problems)
-        if budget is None:
-            continue
+    for budget in section.sections("max_latency"):
         budget.refuse_others(FIGURES)
         for figure in FIGURES:
             seconds = budget.number(figure, low=0.0, low_excluded=True)
             if seconds is not None:
-                yield LatencyBudget(stage=stage, figure=figure, seconds=seconds)
+                yield LatencyBudget(stage=budget.name, figure=figure, seconds=seconds)

@@ -34,16 +34,19 @@ class Demand:
         return any(limit.max_drop is not None for limit in limits)
 
 
-def demands_of(run: RunScores, config: GateConfig, *, compared: bool) -> tuple[Demand, ...]:
+def demands_of(
+    run: RunScores, baseline: RunScores | None, config: GateConfig
+) -> tuple[Demand, ...]:
     """What is demanded, in the order of the configuration.
 
-    Where it names no metric and the run is compared, every metric that is a mean over cases and
-    has a better side is held to the configuration's ``max_drop``.
+    Where it names no metric and a baseline is named or given, every metric that is a mean over
+    cases and has a better side is held to the configuration's ``max_drop``. One that neither run
+    measured on any case is left out.
 
     Args:
         run: the run that is judged.
+        baseline: the run that it is held against.
         config: what is demanded.
-        compared: whether there is a baseline.
 
     Raises:
         ConfigError: nothing is demanded, or something that cannot be judged; holds all of it.
@@ -51,7 +54,8 @@ def demands_of(run: RunScores, config: GateConfig, *, compared: bool) -> tuple[D
     if config.metrics:
         demands = _named(run, config)
     else:
-        demands = tuple(_all(run, config)) if compared else ()
+        compared = baseline is not None or config.baseline is not None
+        demands = tuple(_all(run, baseline, config)) if compared else ()
     wrong = [text for demand in demands for text in _impossible(demand)]
     stages = [stage.stage for stage in run.stages]
     wrong += [
@@ -87,9 +91,13 @@ def _named(run: RunScores, config: GateConfig) -> tuple[Demand, ...]:
     return tuple(found)
 
 
-def _all(run: RunScores, config: GateConfig) -> Iterator[Demand]:
+def _all(run: RunScores, baseline: RunScores | None, config: GateConfig) -> Iterator[Demand]:
     for column in run.metrics:
-        if not _why_no_drop(column):
+        earlier = None if baseline is None else baseline.column(column.name)
+        is_measured = column.score is not None or (
+            earlier is not None and earlier.score is not None
+        )
+        if is_measured and not _why_no_drop(column):
             drop = config.max_drop * (column.scale or 0.0)
             yield Demand(column=column, gate=MetricGate(limits=Limits(max_drop=drop)))
 

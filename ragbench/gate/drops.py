@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -143,6 +144,11 @@ def _judge(
         same = "changed" if sample.gained == 0 else "lost"
         return GateOutcome.PASSED, f"{moved}: none of {told_cases(drop.cases)} {same}"
     told = f"{moved}: a loss of more than {tolerated} is neither shown nor ruled out"
+    if decision.difference.low is not None and decision.difference.low > -drop.tolerance:
+        told = (
+            f"{moved}: a loss of more than {tolerated} is unlikely, but {drop.clusters:,} "
+            "independent cases are too few to rule out a rare large one"
+        )
     return GateOutcome.INCONCLUSIVE, f"{told}. {_settling(drop)}"
 
 
@@ -166,7 +172,8 @@ def _settling(drop: Drop) -> str:
         parts.append(f"{'' if parts else 'about '}{told} if nothing had changed")
     if not parts:
         return "No number of cases would settle it: tolerate more than nothing"
-    return "; ".join(parts).capitalize()
+    text = ", ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _drop(paired: _Paired, decision: Decision, family: int) -> Drop:
@@ -209,8 +216,6 @@ def _count(size: SampleSize | None) -> int | None:
 
 
 def _mean(values: Sequence[float | None]) -> float:
-    import math
-
     return math.fsum(value for value in values if value is not None) / len(values)
 
 

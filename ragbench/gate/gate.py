@@ -12,8 +12,7 @@ from ragbench.gate.drops import DropQuestion, drop_checks
 from ragbench.gate.floors import floor_checks
 from ragbench.gate.headline import headline
 from ragbench.gate.lost_cases import lost_cases
-from ragbench.gate.wording import cases as told_cases
-from ragbench.records.cells import Status
+from ragbench.gate.notes import is_undecided, notes_on
 from ragbench.records.run_scores import RunScores, ScoredCase
 from ragbench.records.verdicts import (
     Check,
@@ -56,7 +55,7 @@ def gate(
     Raises:
         ConfigError: what is demanded cannot be judged on this run.
     """
-    demands = demands_of(run, config, compared=baseline is not None)
+    demands = demands_of(run, baseline, config)
     compared = _compared(run, baseline, demands, config, only_common_cases)
     checks = [*_floors(run, demands, config), *_drops(compared, demands, config)]
     checks += [coverage_check(run, demands, config), *budget_checks(run, config)]
@@ -72,7 +71,7 @@ def gate(
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
         refusals=compared.refusals,
-        notes=(*notes, *compared.notes, *_notes(compared, comparable, checks, config)),
+        notes=(*notes, *compared.notes, *notes_on(compared, comparable, checks, config)),
         lost=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings=_settings(config),
     )
@@ -90,7 +89,8 @@ def _compared(
         return compare_inputs(run, baseline, columns, config, only_common_cases=only_common_cases)
     refusals: tuple[Refusal, ...] = ()
     if columns:
-        names = ", ".join(column.name for column in columns)
+        names = ", ".join(column.name for column in columns[:3])
+        names += f" and {len(columns) - 3} more" if len(columns) > 3 else ""
         refusal = Refusal(
             what="baseline",
             reason=f"there is no baseline, so drops of {names} cannot be judged",
@@ -157,69 +157,18 @@ def _outcome(
     checks: Sequence[Check], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
     counted = [check for check in checks if not check.informational]
-    outcomes = {check.outcome for check in counted if check.kind is not CheckKind.SLICE}
-    outcomes |= {check.outcome for check in counted if check.outcome is GateOutcome.FAILED}
-    open_drops = [c for c in counted if _is_open_drop(c)]
-    if open_drops and undecided is Undecided.FAIL:
+    if any(check.outcome is GateOutcome.FAILED for check in counted):
         return GateOutcome.FAILED
-    if GateOutcome.FAILED in outcomes:
+    if undecided is Undecided.FAIL and any(map(is_undecided, counted)):
         return GateOutcome.FAILED
     unsure = [
         check
         for check in counted
-        if check.outcome is GateOutcome.INCONCLUSIVE and check.kind is not CheckKind.SLICE
+        if check.outcome is GateOutcome.INCONCLUSIVE
+        and check.kind is not CheckKind.SLICE
+        and not (undecided is Undecided.PASS and is_undecided(check))
     ]
-    if undecided is Undecided.PASS:
-        unsure = [check for check in unsure if not _is_open_drop(check)]
     return GateOutcome.INCONCLUSIVE if unsure or refusals else GateOutcome.PASSED
-
-
-def _is_open_drop(check: Check) -> bool:
-    """Whether it is statistics that cannot tell, and not a lack of any cases."""
-    is_open = check.outcome is GateOutcome.INCONCLUSIVE and check.drop is not None
-    return is_open and check.kind is CheckKind.DROP
-
-
-def _notes(
-    compared: Comparison, demands: Sequence[Demand], checks: Sequence[Check], config: GateConfig
-) -> Iterator[str]:
-    yield from _no_longer_measured(compared, demands)
-    open_drops = [c for c in checks if _is_open_drop(c) and not c.informational]
-    if open_drops and config.undecided is Undecided.PASS:
-        names = ", ".join(check.subject for check in open_drops)
-        yield f"Could not be decided, and counts as passed (undecided: pass): {names}."
-    unsettled = [
-        check
-        for check in checks
-        if check.kind is CheckKind.SLICE and check.outcome is GateOutcome.INCONCLUSIVE
-    ]
-    if unsettled:
-        yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
-
-
-def _no_longer_measured(compared: Comparison, demands: Sequence[Demand]) -> Iterator[str]:
-    """A system that declines what it used to get wrong has a better mean, and is no better."""
-    run, baseline = compared.run, compared.baseline
-    if run is None or baseline is None:
-        return
-    told: dict[str, list[str]] = {}
-    for demand in demands:
-        name = demand.column.name
-        before = baseline.values(name)
-        gone = [
-            case.scores[name].status
-            for case in run.cases
-            if case.scores[name].value is None and before.get(case.id) is not None
-        ]
-        if gone:
-            counts = [(gone.count(status), status.value) for status in Status]
-            listed = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-            told.setdefault(f"{told_cases(len(gone))} ({listed})", []).append(name)
-    for cases, names in told.items():
-        yield (
-            f"{', '.join(names)}: {cases} that the baseline measured are not measured now, so the "
-            "comparison leaves them out. A gate on answer_rate judges newly declined answers."
-        )
 
 
 def _judged(run: RunScores) -> JudgedRun:

@@ -11,17 +11,17 @@ from ragbench.records.verdicts import CaseChange
 
 __all__ = ["lost_cases"]
 
-_FIRST = (Status.FAILED, Status.ABSTAINED)
-"""Cases that were measured before and ended so now stand before those with a smaller score."""
-
 
 def lost_cases(
     run: RunScores, baseline: RunScores, demands: Sequence[Demand]
 ) -> tuple[CaseChange, ...]:
     """The cases that lost on one of the metrics, each with the metric on which it lost most.
 
+    A case that is declined now loses what it had before, which is nothing where it was scored
+    with the worst value.
+
     Returns:
-        Newly failed ones first, then newly abstained ones, then by loss; equal ones by id.
+        Newly failed ones first, then by loss; equal ones by id.
     """
     before = {case.id: case for case in baseline.cases}
     found: list[CaseChange] = []
@@ -41,33 +41,34 @@ def _changes(
         cell, old = case.scores.get(column.name), earlier.scores.get(column.name)
         if cell is None or old is None:
             continue
-        loss = _loss(cell, old, higher_is_better=demand.higher_is_better)
-        if not (loss is not None and loss > 0) and not _newly_unmeasured(cell, old):
+        loss = _loss(cell, old, demand) / (column.scale or 1.0)
+        if not loss > 0 and not _newly_failed(cell, old):
             continue
         yield CaseChange(
             id=case.id,
             metric=column.name,
             before=old.value,
             after=cell.value,
-            loss=None if loss is None else loss / (column.scale or 1.0),
+            loss=loss,
             status=cell.status.value,
             reason=cell.reason,
             query=case.query,
         )
 
 
-def _loss(cell: Cell, old: Cell, *, higher_is_better: bool) -> float | None:
-    if cell.value is None or old.value is None:
-        return None
-    return old.value - cell.value if higher_is_better else cell.value - old.value
+def _loss(cell: Cell, old: Cell, demand: Demand) -> float:
+    if old.value is None:
+        return 0.0
+    worst = demand.column.low if demand.higher_is_better else demand.column.high
+    now = worst if cell.status is Status.ABSTAINED else cell.value
+    if now is None:
+        return 0.0
+    return old.value - now if demand.higher_is_better else now - old.value
 
 
-def _newly_unmeasured(cell: Cell, old: Cell) -> bool:
-    if cell.status is Status.FAILED:
-        return old.status is not Status.FAILED
-    return cell.status is Status.ABSTAINED and old.status is Status.MEASURED
+def _newly_failed(cell: Cell, old: Cell) -> bool:
+    return cell.status is Status.FAILED and old.status is not Status.FAILED
 
 
-def _place(change: CaseChange) -> tuple[int, float, str, str]:
-    rank = _FIRST.index(Status(change.status)) if change.status in _FIRST else len(_FIRST)
-    return rank, -(change.loss or 0.0), change.id, change.metric
+def _place(change: CaseChange) -> tuple[bool, float, str, str]:
+    return change.status != Status.FAILED, -change.loss, change.id, change.metric

@@ -7,156 +7,130 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from ragbench.data.yaml_file import Place, YamlFile
 from ragbench.errors import Problem
-from ragbench.gate.yaml_tree import YamlNode
 
-__all__ = ["Section", "YamlProblems"]
+__all__ = ["Section"]
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
-
-_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-
-
-class YamlProblems:
-    """The mistakes found in one file."""
-
-    def __init__(self, path: str) -> None:
-        """Starts with none.
-
-        Args:
-            path: the file, as the user named it.
-        """
-        self.path = path
-        self.found: list[Problem] = []
-
-    def add(self, message: str, node: YamlNode, name: str = "") -> None:
-        """Notes a mistake in a value."""
-        self.found.append(
-            Problem(path=self.path, line=node.line, field=name or None, message=message)
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A mapping of the file, by key."""
+    """A mapping of a file, by key."""
 
-    name: str
-    """Its place, such as ``"gate.metrics"``."""
-    whole: YamlNode
-    nodes: Mapping[str, YamlNode]
-    keys: Mapping[str, YamlNode]
-    problems: YamlProblems
+    file: YamlFile
+    place: Place
+    values: Mapping[str, object]
+    problems: list[Problem]
+    """Shared by all sections of the file."""
 
     @classmethod
-    def of(cls, node: YamlNode, name: str, problems: YamlProblems) -> Section | None:
-        """The mapping behind a node; None, and a problem, when it is none.
+    def of(
+        cls, file: YamlFile, value: object, place: Place, problems: list[Problem]
+    ) -> Section | None:
+        """The mapping at a place; None, and a problem, when there is something else.
 
         Nothing behind a key is taken for a mapping without entries.
         """
-        nodes: dict[str, YamlNode] = {}
-        keys: dict[str, YamlNode] = {}
-        if node.pairs is None and not node.is_null:
-            problems.add(f"expected 'name: value' entries, found {node}", node, name)
+        if value is not None and not isinstance(value, dict):
+            problems.append(
+                _problem(file, place, f"expected 'name: value' entries, found {_told(value)}")
+            )
             return None
-        for key, value in node.pairs or ():
-            if key.text is None:
-                problems.add("a key must be a text", key, name)
-            elif key.text in nodes:
-                first = keys[key.text].line
-                message = f"'{key.text}' stands here a second time; first on line {first}"
-                problems.add(message, key, name)
-            else:
-                nodes[key.text], keys[key.text] = value, key
-        return cls(name=name, whole=node, nodes=nodes, keys=keys, problems=problems)
+        entries = cast("Mapping[object, object]", value or {})
+        values = {str(key): inner for key, inner in entries.items()}
+        return cls(file=file, place=place, values=values, problems=problems)
 
-    def node(self, key: str) -> YamlNode | None:
-        """The value of a key; None when it is not there or nothing."""
-        node = self.nodes.get(key)
-        return None if node is None or node.is_null else node
+    @property
+    def name(self) -> str:
+        """The last key on the way to it."""
+        return str(self.place[-1]) if self.place else ""
+
+    def note(self, message: str, *keys: str) -> None:
+        """Notes a mistake in the section, or below one of its keys."""
+        self.problems.append(_problem(self.file, (*self.place, *keys), message))
+
+    def has(self, key: str) -> bool:
+        """Whether something stands behind a key."""
+        return self.values.get(key) is not None
+
+    def inner(self, key: str) -> Section | None:
+        """The mapping behind a key."""
+        return Section.of(self.file, self.values.get(key), (*self.place, key), self.problems)
+
+    def sections(self, key: str) -> Iterator[Section]:
+        """The mappings in the mapping behind a key; none when it is not there."""
+        around = self.inner(key)
+        for name in () if around is None else around.values:
+            found = None if around is None else around.inner(name)
+            if found is not None:
+                yield found
 
     def refuse_others(self, known: Sequence[str]) -> None:
         """Notes each key that is not known."""
-        for key in self.nodes:
+        for key in self.values:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 meant = f". Did you mean '{near[0]}'?" if near else ""
-                message = f"unknown key '{key}'; known are {', '.join(known)}{meant}"
-                self.problems.add(message, self.keys[key], self.name)
+                self.note(f"unknown key; known are {', '.join(known)}{meant}", key)
 
-    def entries(self, key: str) -> Iterator[tuple[str, YamlNode]]:
-        """The entries of the mapping under a key; none when it is not there."""
-        node = self.node(key)
-        inner = None if node is None else Section.of(node, self._place(key), self.problems)
-        if inner is not None:
-            yield from inner.nodes.items()
-
-    def texts(self, key: str) -> Iterator[tuple[str, YamlNode]]:
-        """The texts of the list under a key, with their nodes; none when it is not there."""
-        node = self.node(key)
-        if node is None:
+    def texts(self, key: str) -> Iterator[str]:
+        """The texts of the list behind a key; none when it is not there."""
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, list):
+            self.note(f"expected a list, found {_told(value)}", key)
             return
-        if node.items is None:
-            self.problems.add(f"expected a list, found {node}", node, self._place(key))
-            return
-        for item in node.items:
-            if item.is_text and item.text:
-                yield item.text, item
+        for item in cast("list[object]", value or []):
+            if isinstance(item, str) and item:
+                yield item
             else:
-                self.problems.add(f"expected a text, found {item}", item, self._place(key))
+                self.note(f"expected a text, found {_told(item)}", key)
 
     def names(self, key: str, known: Sequence[str]) -> tuple[str, ...] | None:
         """A list of known names; None when it is not there."""
-        if self.node(key) is None:
+        if not self.has(key):
             return None
-        found: list[str] = []
-        for name, node in self.texts(key):
+        found = tuple(self.texts(key))
+        for name in found:
             if name not in known:
-                message = f"'{name}' is none of {', '.join(known)}"
-                self.problems.add(message, node, self._place(key))
-            found.append(name)
-        return tuple(found)
+                self.note(f"'{name}' is none of {', '.join(known)}", key)
+        return found
 
     def text(self, key: str) -> str | None:
         """A text; None when it is not there."""
-        node = self.node(key)
-        if node is None:
-            return None
-        if not node.text:
-            self.problems.add(f"expected a text, found {node}", node, self._place(key))
-        return node.text
+        value = self.values.get(key)
+        if value is None or (isinstance(value, str) and value):
+            return value
+        self.note(f"expected a text, found {_told(value)}", key)
+        return None
 
     def flag(self, key: str) -> bool | None:
         """True or false; None when it is not there."""
-        node = self.node(key)
-        if node is None:
-            return None
-        value = None if node.is_quoted or node.text is None else _BOOLEANS.get(node.text.lower())
-        if value is None:
-            self.problems.add(f"expected true or false, found {node}", node, self._place(key))
-        return value
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.note(f"expected true or false, found {_told(value)}", key)
+        return None
 
     def choice(self, key: str, choices: type[ChoiceT]) -> ChoiceT | None:
         """One of the values of an enumeration; None when it is not there."""
-        node = self.node(key)
-        if node is None:
-            return None
+        value = self.values.get(key)
         known = [choice.value for choice in choices]
-        if node.text in known:
-            return choices(node.text)
-        message = f"expected one of {', '.join(known)}, found {node}"
-        self.problems.add(message, node, self._place(key))
+        if value is None or value in known:
+            return None if value is None else choices(value)
+        self.note(f"expected one of {', '.join(known)}, found {_told(value)}", key)
         return None
 
     def whole_number(self, key: str, *, low: int) -> int | None:
         """A whole number from ``low`` on; None when it is not there."""
-        number, node = self.number(key), self.node(key)
-        if number is None or node is None:
+        number = self.number(key)
+        if number is None:
             return None
         if number != int(number) or number < low:
-            message = f"expected a whole number of at least {low}, found {node}"
-            self.problems.add(message, node, self._place(key))
+            self.note(f"expected a whole number of at least {low}, found {number:g}", key)
             return None
         return int(number)
 
@@ -170,12 +144,11 @@ class Section:
         high_excluded: bool = False,
     ) -> float | None:
         """A finite number within bounds; None when it is not there."""
-        node = self.node(key)
-        if node is None:
+        if not self.has(key):
             return None
-        number = _number(node)
+        number = _number(self.values[key])
         if number is None:
-            message = f"expected a number, found {node}"
+            message = f"expected a number, found {_told(self.values[key])}"
         elif number < low or (low_excluded and number == low):
             bound = f"{'above' if low_excluded else 'at least'} {low:g}"
             message = f"{number:g} is too small: it must be {bound}"
@@ -184,19 +157,32 @@ class Section:
             message = f"{number:g} is too large: it must be {bound}"
         else:
             return number
-        self.problems.add(message, node, self._place(key))
+        self.note(message, key)
         return None
 
-    def _place(self, key: str) -> str:
-        return f"{self.name}.{key}" if self.name else key
+
+def _problem(file: YamlFile, place: Place, message: str) -> Problem:
+    """A problem that names its whole place: a key such as ``min`` stands below many metrics."""
+    line = file.problem(place, message).line
+    field = ".".join(map(str, place)) or None
+    return Problem(path=file.path, line=line, field=field, message=message)
 
 
-def _number(node: YamlNode) -> float | None:
+def _number(value: object) -> float | None:
     """A number as people write it: YAML 1.1 takes 1e-3 for a text."""
-    if node.text is None or node.is_quoted:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
-        value = float(node.text)
-    except ValueError:
+        number = float(value)
+    except (ValueError, OverflowError):
         return None
-    return value if math.isfinite(value) else None
+    return number if math.isfinite(number) else None
+
+
+def _told(value: object) -> str:
+    """A value as a message names it."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"'{value}'" if value not in ("", None) else "nothing"

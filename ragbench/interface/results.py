@@ -8,7 +8,7 @@ checked without walking the lists; the elements are checked once, where a result
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, FrozenInstanceError, dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, Self, TypeAlias
 
@@ -169,6 +169,15 @@ class GenerationResult(Generic[MetaT]):
         _check_fields("GenerationResult", values, "response", _GENERATION_OPTIONS)
         return cls(**values)
 
+
+def _refuse(self: object, name: str, value: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field '{name}'")
+
+
+# What Python 3.11's dataclass writes into a frozen class with slots raises TypeError for names that
+# are no fields, and typing sets one: RetrievalResult[MyMeta](...) could not be built.
+for _class in (RetrievalResult, GenerationResult):
+    _class.__setattr__ = _refuse  # type: ignore[method-assign]
 
 _RETRIEVAL_OPTIONS = ("context_ids", "scores", "context_metadata", "metadata")
 _GENERATION_OPTIONS = ("multi_responses", "confidence", "abstained", "metadata")

@@ -42,7 +42,7 @@ class OperatorOutput:
 
 @runtime_checkable
 class Operator(Protocol):
-    """One step between retrieval and generation. A frozen dataclass: its fields are its settings."""
+    """One step between retrieval and generation: a frozen dataclass whose fields are settings."""
 
     @property
     def name(self) -> str:

@@ -7,22 +7,27 @@ from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
+from ragbench.interface.masking import MASK, is_secret, mask_text
+
 __all__ = ["described"]
 
 
 def described(value: object) -> Any:
     """A value as JSON knows it.
 
-    Records become mappings of their type and their public fields. Of anything else (a model, a
-    service) its type and its name, where it has one, are all that can be known.
+    Credentials are masked. Records become mappings of their type and their public fields. Of
+    anything else (a model, a service) its type and its name, where it has one, are all that can
+    be known.
     """
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, float)):
         return value
+    if isinstance(value, str):
+        return mask_text(value)
     if isinstance(value, PurePath):
         return str(value)
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {str(key): described(item) for key, item in items}
+        return {str(key): _setting(str(key), item) for key, item in items}
     if isinstance(value, (list, tuple)):
         return [described(item) for item in cast("list[Any]", value)]
     kind = type(value)
@@ -32,6 +37,12 @@ def described(value: object) -> Any:
         told["name"] = name
     if is_dataclass(value):
         for field in fields(value):
-            if not field.name.startswith("_"):
-                told[field.name] = described(getattr(value, field.name))
+            if field.metadata.get("setting", True) and not field.name.startswith("_"):
+                told[field.name] = _setting(field.name, getattr(value, field.name))
     return told
+
+
+def _setting(name: str, value: object) -> Any:
+    if is_secret(name) and isinstance(value, str):
+        return MASK
+    return described(value)

@@ -40,7 +40,7 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
     Raises:
         InputError: it is no list, or holds something that is no item.
     """
-    items = data.get("memory_data") or []
+    items: Any = data.get("memory_data") or []
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
         raise InputError(f"memory_data must be a list, not {type(items).__name__}")
     return [_chunk(position, item) for position, item in enumerate(cast("Sequence[Any]", items))]
@@ -66,9 +66,7 @@ def written_back(
     return [_item(entry, items.get(entry.chunk.id, {}), score_field) for entry in chunks]
 
 
-def _item(
-    entry: RankedChunk, item: Mapping[str, Any], score_field: str | None
-) -> dict[str, Any]:
+def _item(entry: RankedChunk, item: Mapping[str, Any], score_field: str | None) -> dict[str, Any]:
     chunk = entry.chunk
     metadata: Mapping[str, Any] = chunk.metadata
     if score_field is not None and entry.score is not None:

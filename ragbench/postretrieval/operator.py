@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ragbench.errors import InputError, RagbenchError
+from ragbench.errors import InputError, InterfaceError, RagbenchError
 from ragbench.postretrieval.contract import (
     Operator,
     OperatorInput,
@@ -174,7 +174,7 @@ class PostRetrieval:
 
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
         try:
-            output = operator.apply(state)
+            output = _checked(operator.apply(state), operator)
             output = replace(output, chunks=in_order(output.chunks))
         except InputError:
             raise
@@ -186,6 +186,14 @@ class PostRetrieval:
         if output.failures and self.on_error == "raise":
             raise RagbenchError(str(output.failures[0]))
         return output
+
+
+def _checked(output: object, operator: Operator) -> OperatorOutput:
+    if isinstance(output, OperatorOutput):
+        return output
+    raise InterfaceError(
+        f"{operator.name}.apply returned {type(output).__name__}, not an OperatorOutput"
+    )
 
 
 def _snapshot(chunks: Sequence[RankedChunk]) -> tuple[tuple[str, float | None], ...]:

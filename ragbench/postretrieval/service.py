@@ -7,17 +7,12 @@ from typing import Protocol, runtime_checkable
 
 from ragbench.records.corpus import Chunk
 
-__all__ = ["ChunkService"]
+__all__ = ["ChunkNeighbours", "ChunkSearch", "ChunkService"]
 
 
 @runtime_checkable
-class ChunkService(Protocol):
-    """Read-only access to chunks. Operators are given one; nothing here can write."""
-
-    @property
-    def name(self) -> str:
-        """How reports and errors call it."""
-        ...
+class ChunkSearch(Protocol):
+    """Finds chunks by a query."""
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
         """Finds chunks for a query.
@@ -31,6 +26,11 @@ class ChunkService(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class ChunkNeighbours(Protocol):
+    """Finds chunks by a chunk."""
+
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
         """Finds chunks that are linked with a chunk, or stand beside it.
 
@@ -42,3 +42,8 @@ class ChunkService(Protocol):
             Other chunks, the nearest first; none for an id that is not known.
         """
         ...
+
+
+@runtime_checkable
+class ChunkService(ChunkSearch, ChunkNeighbours, Protocol):
+    """Read-only access to the store. Operators are given one; nothing here can write."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ragbench.records.flakiness import QuarantinedCase
 from ragbench.records.summaries import Interval
 
 __all__ = [
@@ -27,6 +28,11 @@ class GateOutcome(StrEnum):
     FAILED = "failed"
     INCONCLUSIVE = "inconclusive"
     """What was measured does not say."""
+
+    @property
+    def exit_code(self) -> int:
+        """What a command ends with that came to this."""
+        return {"passed": 0, "failed": 1, "inconclusive": 3}[self.value]
 
 
 class CheckKind(StrEnum):
@@ -136,16 +142,15 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseChange:
-    """A case that lost on a gated metric, or that failed now and did not before."""
+    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
 
     id: str
     metric: str
     before: float | None
     after: float | None
     """None when it was not measured; the reason says why."""
-    loss: float | None
-    """How much it lost, as a share of the metric's scale where that is known; None without two
-    values."""
+    loss: float
+    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
     status: str
     """How the metric ended for it now."""
     reason: str | None = None
@@ -178,7 +183,9 @@ class Verdict:
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     lost: tuple[CaseChange, ...] = ()
-    """Newly failing cases first, then by loss."""
+    """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
+    quarantined: tuple[QuarantinedCase, ...] = ()
+    """Unstable cases that were left out, by id."""
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]
     )

@@ -37,7 +37,8 @@ class CsvCases:
         self._text = io.TextIOWrapper(
             file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
         )
-        self._writer = csv.writer(self._text, lineterminator="\n")
+        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
+        self._writer = csv.writer(self._text, lineterminator="\r\n")
         names = [metric.name for metric in report.metrics if metric.definition.deterministic]
         self._writer.writerow([*_COLUMNS, *names])
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ragbench.records.reports import Report
 from ragbench.records.summaries import Summary
+from ragbench.reports.escape import markdown_text
 
 __all__ = ["markdown_report"]
 
@@ -26,7 +26,7 @@ def markdown_report(report: Report) -> Iterator[bytes]:
 
 def _title(report: Report) -> Iterator[str]:
     dataset, rag = report.manifest["dataset"], report.manifest["rag"]
-    yield f"# {_text(rag['name'])} on {_text(dataset['name'])}"
+    yield f"# {markdown_text(rag['name'])} on {markdown_text(dataset['name'])}"
     yield ""
     cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
     yield f"{cases}{_drawn(dataset)}."
@@ -41,7 +41,7 @@ def _title(report: Report) -> Iterator[str]:
         yield f"- {stage.stage}: {told}"
     for note in report.notes:
         yield ""
-        yield f"> {_text(note)}"
+        yield f"> {markdown_text(note)}"
 
 
 def _drawn(dataset: dict[str, object]) -> str:
@@ -88,7 +88,7 @@ def _slices(report: Report) -> Iterator[str]:
         ("slice", "cases", *(f"`{summary.metric.name}`" for summary in chosen)),
         (
             (
-                f"{pieces[0].by}: {_text(pieces[0].value)}",
+                f"{pieces[0].by}: {markdown_text(pieces[0].value)}",
                 f"{pieces[0].total:,}",
                 *(_number(piece.score) for piece in pieces),
             )
@@ -108,9 +108,9 @@ def _failures(report: Report) -> Iterator[str]:
         (
             (
                 group.stage,
-                _text(f"{group.type}: {group.message}"[:300]),
+                markdown_text(f"{group.type}: {group.message}", longest=300),
                 f"{group.count:,}",
-                _text(", ".join(group.examples[:3])),
+                markdown_text(", ".join(group.examples[:3])),
             )
             for group in report.failures[:_LONGEST_TABLE]
         ),
@@ -128,8 +128,9 @@ def _origin(report: Report) -> Iterator[str]:
     manifest = report.manifest
     yield "## Origin"
     yield ""
-    yield f"- dataset: {_text(manifest['dataset']['source'] or manifest['dataset']['name'])},"
-    yield f"  fingerprint `{manifest['fingerprints']['dataset']}`"
+    dataset = manifest["dataset"]
+    yield f"- dataset: {markdown_text(dataset['source'] or dataset['name'])},"
+    yield f"  fingerprint `{dataset['fingerprint']}`"
     yield f"- RAG: fingerprint `{manifest['fingerprints']['rag']}`"
     if manifest["git"] is not None:
         changed = " with uncommitted changes" if manifest["git"]["dirty"] else ""
@@ -143,17 +144,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
     yield f"|{'|'.join(' --- ' for _ in columns)}|"
     for row in rows:
         yield f"| {' | '.join(row)} |"
-
-
-def _text(value: str) -> str:
-    """A text of the user's that cannot break out of its place in the document."""
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", " ".join(value.split()))
-    # Control characters reach a terminal that shows the file.
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", _code, escaped)
-
-
-def _code(found: re.Match[str]) -> str:
-    return f"\\\\u{ord(found[0]):04x}"
 
 
 def _number(value: float | None) -> str:

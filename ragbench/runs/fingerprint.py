@@ -14,12 +14,15 @@ import orjson
 __all__ = [
     "NOTHING",
     "SIZE",
+    "always_jsonable",
     "digest",
     "fingerprint",
     "fixed_digest",
     "jsonable",
     "readable",
+    "running_digest",
     "text_digest",
+    "text_digests",
 ]
 
 SIZE = 16
@@ -49,6 +52,14 @@ def fixed_digest(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 
+def running_digest(parts: Iterable[bytes]) -> bytes:
+    """Digest of any number of parts of one size, which are never held together."""
+    whole = blake2b(digest_size=SIZE)
+    for part in parts:
+        whole.update(part)
+    return whole.digest()
+
+
 def text_digest(text: str) -> bytes:
     """Digest of a text.
 
@@ -58,13 +69,23 @@ def text_digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=SIZE).digest()
 
 
+def text_digests(texts: Iterable[str]) -> list[bytes]:
+    """`text_digest` of several texts."""
+    # Spelt out: this is called for every context of every case.
+    return [blake2b(text.encode(), digest_size=SIZE).digest() for text in texts]
+
+
 def fingerprint(value: object) -> str:
     """Hexadecimal fingerprint of anything that JSON can hold, whatever its key order."""
+    return blake2b(always_jsonable(value), digest_size=SIZE).hexdigest()
+
+
+def always_jsonable(value: object) -> bytes:
+    """A value as JSON with sorted keys, whatever is in it: see `jsonable` and `readable`."""
     try:
-        encoded = jsonable(value)
+        return jsonable(value)
     except TypeError:
-        encoded = jsonable(readable(value))
-    return blake2b(encoded, digest_size=SIZE).hexdigest()
+        return jsonable(readable(value))
 
 
 def jsonable(value: object) -> bytes:

@@ -33,6 +33,8 @@ __all__ = ["Journal", "StoredCase", "StoredOutcome", "output_digest"]
 
 _STATUSES = {status.value: status for status in Status}
 _BATCH = 512
+_KNOWN_TEXTS = 20_000
+"""Texts that are remembered as stored; of others the database finds out."""
 _PLACE_CASE = (
     "INSERT INTO cases (id, body, digest, position) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET body = excluded.body, digest = excluded.digest, "
@@ -169,6 +171,12 @@ class Journal:
             ]
             last = rows[-1][2]
 
+    def case_count(self) -> int:
+        """How many cases the run has."""
+        query = "SELECT count(*) FROM cases WHERE position IS NOT NULL"
+        (count,) = self._db.execute(query).fetchone()
+        return int(count)
+
     def case_digests(self) -> Iterator[bytes]:
         """The digest of each case, in order: together they are the dataset's fingerprint."""
         for (case_digest,) in self._db.execute(
@@ -196,7 +204,7 @@ class Journal:
             texts: its context texts, each behind its digest.
         """
         known = self._known_texts
-        if len(known) > 100_000:
+        if len(known) > _KNOWN_TEXTS:
             known.clear()
         fresh = [pair for pair in texts if pair[0] not in known]
         if fresh:

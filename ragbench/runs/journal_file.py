@@ -66,7 +66,7 @@ def connect(path: Path) -> sqlite3.Connection:
         _check_version(db, path)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may cost the last seconds
-        db.execute("PRAGMA cache_size=-32000")
+        db.execute("PRAGMA cache_size=-8000")
         if db.execute("PRAGMA user_version").fetchone() == (0,):
             db.executescript(_SCHEMA)
     except sqlite3.OperationalError as error:  # locked, read-only, disk full

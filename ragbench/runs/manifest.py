@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from ragbench.errors import RunMismatchError
-from ragbench.runs.fingerprint import fingerprint
+from ragbench.runs.fingerprint import always_jsonable, fingerprint
 
 __all__ = [
     "DatasetInfo",
@@ -102,7 +102,8 @@ class Manifest:
 def write_manifest(manifest: Manifest, path: Path) -> None:
     """Writes the manifest, whole or not at all."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    write_atomic(path, orjson.dumps(manifest, option=options))
+    plain = orjson.loads(always_jsonable(asdict(manifest)))
+    write_atomic(path, orjson.dumps(plain, option=options))
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ragbench.records.summaries import Interval
+from ragbench.stats import mean
 
 __all__ = ["mean_interval"]
 
@@ -15,10 +15,7 @@ def mean_interval(
 ) -> Interval | None:
     """Student-t interval of a mean, robust against values of one cluster being alike.
 
-    With G clusters and n values of mean m, the variance of m is G / (G - 1) / n² times the sum over
-    clusters of (sum of value - m)², with G - 1 degrees of freedom (Miller 2024, "Adding Error Bars
-    to Evals", arXiv:2411.00640, with the usual correction for few clusters). Where each value is
-    its own cluster this is the ordinary interval of a mean.
+    See `ragbench.stats.mean.mean_interval` for the formula and its sources.
 
     Args:
         values: the measured scores.
@@ -29,19 +26,7 @@ def mean_interval(
         None when there are fewer than two clusters, or when all of them agree exactly: from those
         no spread can be estimated, and an interval without width would claim certainty.
     """
-    size = len(values)
-    sums: dict[int, list[float]] = {}
-    mean = math.fsum(values) / size if size else 0.0
-    for value, cluster in zip(values, clusters, strict=True):
-        sums.setdefault(cluster, []).append(value - mean)
-    groups = len(sums)
-    if groups < 2:
+    found = mean.mean_interval(values, clusters, level)
+    if found.low is None or found.high is None or found.low == found.high:
         return None
-    squares = math.fsum(math.fsum(deviations) ** 2 for deviations in sums.values())
-    if squares <= 1e-24 * size:
-        return None
-    from scipy.special import stdtrit
-
-    error = math.sqrt(groups / (groups - 1) * squares) / size
-    reach = float(stdtrit(groups - 1, (1 + level) / 2)) * error
-    return Interval(low=mean - reach, high=mean + reach, level=level)
+    return Interval(low=found.low, high=found.high, level=level)

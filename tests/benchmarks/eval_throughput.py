@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ METRICS = "set_precision, set_recall, exact_match(normalise=none), edit_similari
 TOLERANCE = 1e-9
 Scores = list[tuple[float, ...]]
 
-sys.path[:0] = [str(HERE), str(ROOT), str(ROOT / "cli")]
+sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
 
 @dataclass(kw_only=True)
@@ -60,7 +61,8 @@ def timed(result: Measured, work: Callable[[], Any]) -> Any:
 def plain_loop(result: Measured) -> None:
     """The floor: the same calls and the same four numbers in a plain loop, nothing stored."""
     from rapidfuzz.distance import Levenshtein
-    from throughput_rag import Trivial, case
+
+    from tests.benchmarks.throughput_rag import Trivial, case
 
     rag = Trivial()
     cases = [case(number) for number in range(result.cases)]
@@ -87,10 +89,9 @@ def plain_loop(result: Measured) -> None:
 
 def ragbench_library(result: Measured) -> None:
     """evaluate() on a stream of cases: journal, scores and the figures of the report."""
-    from throughput_rag import Trivial, case
-
     from ragbench.evaluation.evaluate import evaluate
     from ragbench.scoring.registry import parse_metrics
+    from tests.benchmarks.throughput_rag import Trivial, case
 
     rag, metrics = Trivial(), parse_metrics(METRICS)
     with tempfile.TemporaryDirectory() as folder:
@@ -119,13 +120,8 @@ def ragbench_command(result: Measured) -> None:
         command = [
             "eval", str(cases), "--rag", f"{rag}:Trivial", "-m", METRICS, "-o", str(out), "-q",
         ]  # fmt: skip
-        sys.stdout.flush()
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            shown, sys.stdout = sys.stdout, nowhere
-            try:
-                code = timed(result, lambda: main(command))
-            finally:
-                sys.stdout = shown
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+            code = timed(result, lambda: main(command))
         if code != 0:
             raise SystemExit(f"the command failed with {code}")
         if os.environ.get("THROUGHPUT_SCORES"):
@@ -136,21 +132,21 @@ def ragbench_command(result: Measured) -> None:
 def write_cases(path: Path, count: int) -> None:
     """The cases as a file, in a process of its own: its memory is not the command's."""
     script = (
-        "import json, sys; from throughput_rag import case\n"
+        "import json, sys; from tests.benchmarks.throughput_rag import case\n"
         "with open(sys.argv[1], 'w') as file:\n"
         "    for number in range(int(sys.argv[2])):\n"
         "        c = case(number)\n"
         "        file.write(json.dumps({'id': c.id, 'query': c.query, 'reference': c.reference,\n"
         "            'reference_context_ids': c.reference_context_ids}) + '\\n')\n"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:3])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:2])}
     command = [sys.executable, "-c", script, str(path), str(count)]
     subprocess.run(command, env=environment, check=True)
 
 
 def answered(count: int) -> Iterator[tuple[Any, list[str], list[str], str]]:
     """Each case with its chunks, their ids and its answer, for tools that are given results."""
-    from throughput_rag import Trivial, case, response, retrieved
+    from tests.benchmarks.throughput_rag import Trivial, case, response, retrieved
 
     rag = Trivial()
     for number in range(count):
@@ -159,39 +155,30 @@ def answered(count: int) -> Iterator[tuple[Any, list[str], list[str], str]]:
         yield case(number), texts, ids, response(number)
 
 
-def ragas(result: Measured) -> None:
+def ragas_evaluate(result: Measured) -> None:
     """ragas.evaluate() with its own four metrics."""
     os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")
     import warnings
 
     warnings.simplefilter("ignore")
-    from ragas import EvaluationDataset, SingleTurnSample, evaluate
-    from ragas.metrics import (
-        ExactMatch,
-        IDBasedContextPrecision,
-        IDBasedContextRecall,
-        NonLLMStringSimilarity,
-    )
+    import ragas
+    import ragas.metrics
 
-    samples = [
-        SingleTurnSample(
+    samples: list[Any] = [
+        ragas.SingleTurnSample(
             user_input=case.query,
             response=response,
             reference=case.reference,
             retrieved_contexts=texts,
-            retrieved_context_ids=ids,
+            retrieved_context_ids=list[Any](ids),
             reference_context_ids=list(case.reference_context_ids or ()),
         )
         for case, texts, ids, response in answered(result.cases)
     ]
-    metrics = [
-        IDBasedContextPrecision(),
-        IDBasedContextRecall(),
-        ExactMatch(),
-        NonLLMStringSimilarity(),
-    ]
-    dataset = EvaluationDataset(samples=samples)
-    found = timed(result, lambda: evaluate(dataset, metrics=metrics, show_progress=False))
+    names = ("IDBasedContextPrecision", "IDBasedContextRecall", "ExactMatch")
+    metrics = [getattr(ragas.metrics, name)() for name in (*names, "NonLLMStringSimilarity")]
+    dataset = ragas.EvaluationDataset(samples=samples)
+    found = timed(result, lambda: ragas.evaluate(dataset, metrics=metrics, show_progress=False))
     columns = [found[metric.name] for metric in metrics]
     result.scores = list(zip(*columns, strict=True))
 
@@ -310,7 +297,7 @@ TOOLS: dict[str, Callable[[Measured], None]] = {
     "loop": plain_loop,
     "evaluate": ragbench_library,
     "command": ragbench_command,
-    "ragas": ragas,
+    "ragas": ragas_evaluate,
     "deepeval": deepeval,
     "inspect": inspect,
 }

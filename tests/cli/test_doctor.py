@@ -31,9 +31,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             raise importlib.metadata.PackageNotFoundError(name)
         return there[name]
 
+    def requires(name: str) -> list[str]:
+        return REQUIREMENTS if name == "ragbench" else []
+
     where = "ragbench_cli.checks.installation"
     monkeypatch.setattr(f"{where}.version", version)
-    monkeypatch.setattr(f"{where}.requires", lambda name: REQUIREMENTS)
+    monkeypatch.setattr(f"{where}.requires", requires)
     return there
 
 
@@ -53,6 +56,7 @@ def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
         "without no-such-package: pip install 'ragbench[hf]'",
     )
     assert "extra dev" not in found
+    assert "extra all" not in found
 
 
 def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, str]) -> None:

@@ -56,6 +56,23 @@ def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
+def test_the_help_of_no_command_imports_anything_heavy() -> None:
+    code = (
+        "import sys, typer.main; from ragbench_cli.main import app, main; "
+        "names = list(typer.main.get_command(app).commands); "
+        "[main([name, '--help']) for name in names]; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
 def test_help_imports_nothing_of_the_library() -> None:
     code = (
         "import sys; from ragbench_cli.main import main; main(['--help']); "

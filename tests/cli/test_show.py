@@ -88,3 +88,10 @@ def test_every_export_is_listed_with_a_summary(ragbench: Ragbench) -> None:
     assert [item["name"] for item in data] == list(EXPORTS.targets())
     assert all(item["summary"].endswith(".") for item in data)
     assert "RAGAS samples" in ragbench("show", "exports").out
+
+
+def test_options_come_from_the_environment(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_SHOW_EXPORTS_JSON", "1")
+    assert json.loads(ragbench("show", "exports").out)

@@ -13,15 +13,24 @@ from ragbench.scoring.registry import parse_metric
 from ragbench_cli.tables import print_report
 
 
-def summary(name: str, measured: int = 10, score: float | None = 0.5, **counts: Any) -> Summary:
-    known = {"abstained": 0, "skipped": 10 - measured, "failed": 0, **counts}
+def summary(
+    name: str,
+    measured: int = 10,
+    score: float | None = 0.5,
+    *,
+    abstained: int = 0,
+    skipped: int | None = None,
+    failed: int = 0,
+) -> Summary:
     return Summary(
         metric=parse_metric(name),
         total=10,
         measured=measured,
+        abstained=abstained,
+        skipped=10 - measured - abstained - failed if skipped is None else skipped,
+        failed=failed,
         score=score if measured else None,
         interval=Interval(low=0.25, high=0.75) if measured > 1 else None,
-        **known,
     )
 
 

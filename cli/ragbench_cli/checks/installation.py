@@ -7,14 +7,14 @@ import platform
 import re
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from ragbench_cli.checks.check import Check
+from ragbench_cli.checks.check import Check, State
 
 __all__ = ["check_installation"]
 
 _REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)(?P<rest>.*?)(;(?P<marker>.*))?$")
 _EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
-_FOR_USERS = ("hf", "text", "ragas", "http")
-"""The extras that bring a feature, in the order in which they are told."""
+_NOT_TOLD = ("all", "dev")
+"""Extras that bring no feature of their own."""
 
 
 def check_installation() -> list[Check]:
@@ -29,17 +29,21 @@ def check_installation() -> list[Check]:
     core = _names(requirements, None)
     if core:
         checks.append(_packages("core", core, "pip install --force-reinstall ragbench", "failed"))
-    for extra in _FOR_USERS:
-        names = _names(requirements, extra)
-        if names:
-            remedy = f"pip install 'ragbench[{extra}]'"
-            checks.append(_packages(f"extra {extra}", names, remedy, "absent"))
+    for extra in _extras(requirements):
+        remedy = f"pip install 'ragbench[{extra}]'"
+        checks.append(_packages(f"extra {extra}", _names(requirements, extra), remedy, "absent"))
     checks.append(_ok("ragas telemetry", _telemetry()))
     return checks
 
 
 def _ok(name: str, detail: str) -> Check:
     return Check(name=name, state="ok", detail=detail)
+
+
+def _extras(requirements: list[str]) -> list[str]:
+    """The extras, in alphabetical order."""
+    found = {match["extra"] for text in requirements if (match := _EXTRA.search(text))}
+    return sorted(found.difference(_NOT_TOLD))
 
 
 def _names(requirements: list[str], extra: str | None) -> list[str]:
@@ -54,8 +58,8 @@ def _names(requirements: list[str], extra: str | None) -> list[str]:
     return list(found)
 
 
-def _packages(name: str, packages: list[str], remedy: str, state: str) -> Check:
-    """One check of several packages."""
+def _packages(name: str, packages: list[str], remedy: str, without: State) -> Check:
+    """One check of several packages, and its state when one of them is missing."""
     there: list[str] = []
     missing: list[str] = []
     for package in packages:
@@ -66,7 +70,7 @@ def _packages(name: str, packages: list[str], remedy: str, state: str) -> Check:
     if not missing:
         return _ok(name, ", ".join(there))
     detail = f"without {', '.join(missing)}: {remedy}"
-    return Check(name=name, state="failed" if state == "failed" else "absent", detail=detail)
+    return Check(name=name, state=without, detail=detail)
 
 
 def _telemetry() -> str:

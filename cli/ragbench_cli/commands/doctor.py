@@ -15,13 +15,18 @@ __all__ = ["command"]
 
 def command(
     rag: Annotated[
-        str | None, option(help="Load this RAG too and ask it one question.", metavar="RAG")
+        str | None,
+        option("--rag", help="Load this RAG too and ask it one question.", metavar="RAG"),
     ] = None,
     rag_args: Annotated[
-        str | None, option(help="Arguments for the class or factory, as JSON.", metavar="JSON")
+        str | None,
+        option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
     ] = None,
     question: Annotated[
-        str, option(help="The question that it is asked.", metavar="TEXT", show_default=True)
+        str,
+        option(
+            "--question", help="The question that it is asked.", metavar="TEXT", show_default=True
+        ),
     ] = "What is this about?",
     json: JsonOption = False,
 ) -> None:

@@ -55,18 +55,31 @@ def command(
     rag: Annotated[
         str | None,
         option(
+            "--rag",
             help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
             "or an http(s) address. Without it, the baseline RAG over the dataset's own corpus.",
             metavar="RAG",
         ),
     ] = None,
     rag_args: Annotated[
-        str | None, option(help="Arguments for the class or factory, as JSON.", metavar="JSON")
+        str | None,
+        option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
     ] = None,
     corpus: Annotated[
         str | None,
         option(
-            help="Documents for the baseline RAG, if not those beside the cases.", metavar="PATH"
+            "--corpus",
+            help="Documents for the baseline RAG, if not those beside the cases.",
+            metavar="PATH",
+        ),
+    ] = None,
+    post_retrieval: Annotated[
+        Path | None,
+        option(
+            "--post-retrieval",
+            help="YAML file with operators that stand between the RAG's retrieval and its "
+            "generation. See docs/post_retrieval.md.",
+            metavar="FILE",
         ),
     ] = None,
     metrics: Annotated[
@@ -89,12 +102,19 @@ def command(
             metavar="FOLDER",
         ),
     ] = None,
-    limit: Annotated[int | None, option(help="Take only the first N cases.", metavar="N")] = None,
-    sample: Annotated[int | None, option(help="Draw N cases at random.", metavar="N")] = None,
-    seed: Annotated[int, option(help="Seed of the draw.", metavar="N", show_default=True)] = 0,
+    limit: Annotated[
+        int | None, option("--limit", help="Take only the first N cases.", metavar="N")
+    ] = None,
+    sample: Annotated[
+        int | None, option("--sample", help="Draw N cases at random.", metavar="N")
+    ] = None,
+    seed: Annotated[
+        int, option("--seed", help="Seed of the draw.", metavar="N", show_default=True)
+    ] = 0,
     top_k: Annotated[
         int | None,
         option(
+            "--top-k",
             help="How many contexts to ask for; the RAG decides when not given.",
             metavar="K",
             min=1,
@@ -103,6 +123,7 @@ def command(
     batch_size: Annotated[
         int,
         option(
+            "--batch-size",
             help="Queries a call, for a RAG that takes batches.",
             metavar="N",
             min=1,
@@ -112,6 +133,7 @@ def command(
     concurrency: Annotated[
         int,
         option(
+            "--concurrency",
             help="Calls in flight; more than 1 needs a RAG that allows it.",
             metavar="N",
             min=1,
@@ -119,11 +141,12 @@ def command(
         ),
     ] = 1,
     timeout: Annotated[
-        float | None, option(help="Seconds allowed for each query.", metavar="SECONDS")
+        float | None, option("--timeout", help="Seconds allowed for each query.", metavar="SECONDS")
     ] = None,
     matching: Annotated[
         str,
         option(
+            "--matching",
             help="How retrieved chunks are matched with the gold: auto, id, document_id or text.",
             metavar="HOW",
             show_default=True,
@@ -133,6 +156,7 @@ def command(
     format: Annotated[
         str | None,
         option(
+            "--format",
             help="The dataset's format, if not to be recognised.",
             metavar="FORMAT",
             complete=_formats,
@@ -141,6 +165,7 @@ def command(
     field: Annotated[
         list[str] | None,
         option(
+            "--field",
             help="Where a field of the cases is found, such as query=Frage; repeatable.",
             metavar="TARGET=SOURCE",
         ),
@@ -166,8 +191,11 @@ def command(
     from ragbench.data.read import read_cases
     from ragbench.errors import ConfigError, InterruptedRunError
     from ragbench.evaluation.evaluate import evaluate
+    from ragbench.evaluation.rag_service import chunk_service
     from ragbench.evaluation.selection import Selection
     from ragbench.evaluation.stage import Limits
+    from ragbench.postretrieval.build import Resources
+    from ragbench.postretrieval.config import load_post_retrieval
     from ragbench.reports.write import write_reports
     from ragbench.scoring.matching import Matching
     from ragbench.scoring.registry import default_metrics, parse_metrics
@@ -197,13 +225,20 @@ def command(
             if rag is not None
             else baseline(arguments, dataset=dataset, corpus=corpus, format=format)
         )
-        identity = (system.description, selection, top_k)
+        stage = None
+        if post_retrieval is not None:
+            resources = Resources(service=chunk_service(system.rag))
+            stage = load_post_retrieval(post_retrieval, resources)
+        identity: tuple[object, ...] = (system.description, selection, top_k)
+        if post_retrieval is not None:  # by its name: an edited file finds its retrievals again
+            identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
         try:
             report = evaluate(
                 read_cases(dataset, format=format, fields=fields),
                 system.rag,
                 out=folder,
+                post_retrieval=stage,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,

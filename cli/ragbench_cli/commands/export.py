@@ -24,6 +24,7 @@ def command(
     to: Annotated[
         str,
         option(
+            "--to",
             help="Format: ragas, jsonl, trec, csv, parquet or hf. See: ragbench show exports.",
             metavar="FORMAT",
             show_default=True,

@@ -54,6 +54,11 @@ class Adapted:
     """What makes it anew in another process."""
     _restores: tuple[Restore, ...] = ()
 
+    @property
+    def answers_in_one_call(self) -> bool:
+        """Whether the answer comes with the retrieval: nothing can be put in between."""
+        return bool(self._restores)
+
     def restore(self, query: str, result: RetrievalResult[Any]) -> None:
         """Takes back a retrieval that an earlier process stored.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
@@ -24,7 +25,7 @@ class Context:
         ConfigError: there is no field.
     """
 
-    fields: tuple[str, ...] = ("title", "section")
+    fields: Sequence[str] = ("title", "section")
     """Metadata keys; ``document_id`` also finds the chunk's own."""
     joined_by: str = " > "
     """What stands between two of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
@@ -22,7 +23,7 @@ class Metadata:
         ConfigError: there is no field.
     """
 
-    fields: tuple[str, ...]
+    fields: Sequence[str]
     """Metadata keys, in the order in which they are written."""
 
     def __post_init__(self) -> None:
@@ -40,7 +41,9 @@ class Metadata:
 
     def _described(self, entry: RankedChunk) -> RankedChunk:
         known = entry.chunk.metadata
-        lines = [f"{field}: {known[field]}" for field in self.fields if known.get(field) is not None]
+        lines = [
+            f"{field}: {known[field]}" for field in self.fields if known.get(field) is not None
+        ]
         if not lines:
             return entry
         return rewritten(entry, "\n".join([entry.chunk.text, *lines]), by=self.name)

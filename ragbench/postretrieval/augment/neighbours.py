@@ -9,7 +9,7 @@ from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refus
 from ragbench.postretrieval.derived import rewritten
 from ragbench.postretrieval.merge.fusion import newcomers
 from ragbench.postretrieval.ranked import RankedChunk
-from ragbench.postretrieval.service import ChunkService
+from ragbench.postretrieval.service import ChunkNeighbours
 from ragbench.postretrieval.settings import at_least
 from ragbench.records.corpus import Chunk
 
@@ -27,7 +27,7 @@ class Neighbours:
         ConfigError: a setting is below 1.
     """
 
-    service: ChunkService
+    service: ChunkNeighbours
     """Where the chunks came from."""
     first: int = 3
     """How many chunks are widened."""

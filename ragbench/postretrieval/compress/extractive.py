@@ -31,7 +31,8 @@ class Extractive:
     by its inverse document frequency among the chunks, ``ln(1 + (N - n + 0.5) / (n + 0.5))``
     (Robertson & Zaragoza 2009). Sentences are taken by falling relevance; of equals, the one whose
     chunk stands first, then the earlier. One that does not fit is left out and the next is tried,
-    until nine tenths of the budget are used. What is kept stands in its old order, and a chunk without a sentence kept is left out.
+    until nine tenths of the budget are used. What is kept stands in its old order, and a chunk
+    without a sentence kept is left out.
 
     A sentence that shares no word with the question is never kept, except when none in any chunk
     does: then sentences are taken in reading order, and a note says so.

@@ -14,7 +14,7 @@ __all__ = ["DedupNear"]
 
 _Shingles = frozenset[tuple[str, ...]]
 
-_UNSPACED = 20
+_UNSPACED = 12
 """Words longer than this on average: the script has no spaces."""
 
 

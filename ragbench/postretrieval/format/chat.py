@@ -52,9 +52,7 @@ class Chat:
                 [{"role": role, "content": said} for role, said in turns], ensure_ascii=False
             )
         else:  # indented, so that no text can pass for the next turn
-            text = "\n".join(
-                f"{role}: " + "\n  ".join(said.splitlines()) for role, said in turns
-            )
+            text = "\n".join(f"{role}: " + "\n  ".join(said.splitlines()) for role, said in turns)
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
     def _role(self, entry: RankedChunk) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -33,7 +34,7 @@ class Structured:
         ConfigError: an unknown field, or none, or a negative indent.
     """
 
-    fields: tuple[Field, ...] = ("rank", "id", "text", "score", "metadata")
+    fields: Sequence[Field] = ("rank", "id", "text", "score", "metadata")
     """What each object holds, in this order."""
     indent: int | None = None
     """Spaces a level; all in one line when not given."""
@@ -53,7 +54,9 @@ class Structured:
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
-        objects = [{field: _value(entry, field) for field in self.fields} for entry in context.chunks]
+        objects = [
+            {field: _value(entry, field) for field in self.fields} for entry in context.chunks
+        ]
         text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
         return OperatorOutput(chunks=context.chunks, history_text=text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
@@ -77,7 +78,7 @@ def _known(entry: RankedChunk, question: str) -> dict[str, object]:
     }
 
 
-def _filled(template: str, known: dict[str, object]) -> str:
+def _filled(template: str, known: Mapping[str, object]) -> str:
     """Filled in one pass: braces within a value stay as they are."""
 
     def value(match: re.Match[str]) -> str:
@@ -98,6 +99,7 @@ def _problem(
             continue
         if metadata and name is not None and name.startswith("metadata.") and name != "metadata.":
             continue
-        listed = ", ".join(f"{{{known}}}" for known in names) + (", {metadata.KEY}" if metadata else "")
+        known = (*names, "metadata.KEY") if metadata else names
+        listed = ", ".join(f"{{{each}}}" for each in known)
         return f"{field} holds '{match[0]}'. Known: {listed}; {{{{ and }}}} for braces"
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -36,7 +37,7 @@ class Xml:
     """Name of the element around all."""
     element: str = "document"
     """Name of each chunk's element."""
-    fields: tuple[str, ...] = ()
+    fields: Sequence[str] = ()
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:

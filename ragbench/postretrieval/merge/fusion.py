@@ -13,7 +13,7 @@ from ragbench.postretrieval.contract import in_order
 from ragbench.postretrieval.ranked import RankedChunk
 from ragbench.records.corpus import Chunk
 
-__all__ = ["FUSIONS", "Fusion", "RRF_K", "fuse", "newcomers"]
+__all__ = ["FUSIONS", "RRF_K", "Fusion", "fuse", "newcomers"]
 
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
 FUSIONS = ("concat", "interleave", "weighted", "rrf")

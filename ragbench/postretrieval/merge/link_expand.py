@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
 from ragbench.postretrieval.merge.fusion import FUSIONS, Fusion, fuse, newcomers
 from ragbench.postretrieval.ranked import RankedChunk
-from ragbench.postretrieval.service import ChunkService
+from ragbench.postretrieval.service import ChunkNeighbours
 from ragbench.postretrieval.settings import above, at_least, one_of
 
 __all__ = ["LinkExpand"]
@@ -21,7 +21,7 @@ class LinkExpand:
         ConfigError: a setting is out of its range.
     """
 
-    service: ChunkService
+    service: ChunkNeighbours
     """Where the chunks came from."""
     first: int = 3
     """How many of the chunks that stand are expanded."""

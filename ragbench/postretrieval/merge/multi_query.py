@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, refuse
 from ragbench.postretrieval.merge.fusion import FUSIONS, Fusion, fuse, newcomers
-from ragbench.postretrieval.service import ChunkService
+from ragbench.postretrieval.service import ChunkSearch
 from ragbench.postretrieval.settings import above, at_least, not_empty, one_of
 
 __all__ = ["MultiQuery", "SecondaryQuery"]
@@ -48,9 +49,9 @@ class MultiQuery:
         ConfigError: there is no query, or no such fusion.
     """
 
-    service: ChunkService
+    service: ChunkSearch
     """Where the chunks came from."""
-    queries: tuple[SecondaryQuery, ...]
+    queries: Sequence[SecondaryQuery]
     """What else to ask."""
     fusion: Fusion = "concat"
     """How the rankings become one; see `ragbench.postretrieval.merge.fusion`."""

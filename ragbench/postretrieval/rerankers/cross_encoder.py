@@ -113,11 +113,16 @@ class CrossEncoderReranker:
             return [passage]
         offsets = classifier.offsets(passage)
         room = len(offsets) - excess
-        step = max(1, room - self.overlap)
-        starts = range(0, max(1, len(offsets) - self.overlap), step)
+        starts = range(0, len(offsets) - self.overlap, max(1, room - self.overlap))
         return [
-            passage[offsets[start][0] : offsets[min(start + room, len(offsets)) - 1][1]]
+            piece
             for start in starts
+            # A word that is cut in two may have more tokens than before: look again.
+            for piece in self._fitting(
+                classifier,
+                question,
+                passage[offsets[start][0] : offsets[min(start + room, len(offsets)) - 1][1]],
+            )
         ]
 
 

@@ -20,12 +20,16 @@ __all__ = ["LexicalReranker"]
 class LexicalReranker:
     """Scores by words shared with the query; what is rare among the candidates counts more.
 
-    Each token of the query adds its inverse document frequency, ln(1 + (N - n + 0.5) / (n + 0.5))
-    with n of the N candidates holding it, times
+    Each token of the query adds its weight, ln(1 + N / n) with n of the N candidates holding it,
+    times
 
     - ``bm25``: tf / (tf + k1 * (1 - b + b * length / mean length)), tf its number in the chunk
       (Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond");
     - ``idf``: 1 when the chunk holds it.
+
+    Candidates that were themselves found by these words all hold the best of them, which then
+    weigh least: over a sparse first stage this reranker loses quality and is for fusions with
+    others; over a dense one it can gain. The weight never falls below ln 2 for that reason.
     """
 
     method: Literal["bm25", "idf"] = "bm25"
@@ -55,10 +59,10 @@ class LexicalReranker:
         """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
         wanted = token_counts(query.text)
         counts = [self._counts(chunk) for chunk in chunks]
-        weights = {token: times * _idf(token, counts) for token, times in wanted.items()}
+        weights = {token: times * _rarity(token, counts) for token, times in wanted.items()}
         if self.method == "idf":
             return tuple(
-                sum(weight for token, weight in weights.items() if token in count)
+                math.fsum(weight for token, weight in weights.items() if token in count)
                 for count in counts
             )
         lengths = [count.total() for count in counts]
@@ -70,7 +74,7 @@ class LexicalReranker:
 
     def _bm25(self, weights: dict[str, float], count: Counter[str], length: float) -> float:
         slope = self.k1 * (1 - self.b + self.b * length)
-        return sum(
+        return math.fsum(
             weight * count[token] / (count[token] + slope)
             for token, weight in weights.items()
             if token in count
@@ -85,6 +89,6 @@ class LexicalReranker:
         return counts
 
 
-def _idf(token: str, counts: Sequence[Counter[str]]) -> float:
+def _rarity(token: str, counts: Sequence[Counter[str]]) -> float:
     holding = sum(token in count for count in counts)
-    return math.log(1 + (len(counts) - holding + 0.5) / (holding + 0.5))
+    return math.log(1 + len(counts) / max(1, holding))

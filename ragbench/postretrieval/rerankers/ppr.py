@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.reranker import NotedScores
+from ragbench.postretrieval.rerankers.normalise import min_max
 from ragbench.postretrieval.rerankers.pagerank import personalised_pagerank
 from ragbench.postretrieval.rerankers.sparse import sparse_from_edges
 from ragbench.postretrieval.rerankers.stored_embeddings import (
@@ -32,23 +33,28 @@ class PersonalisedPageRankReranker:
     """Probabilities of a walk over the candidates that starts at those that fit the query.
 
     Candidates are joined by the links in their metadata (to ids of chunks or of documents, as a
-    list or as a mapping to weights) and to their nearest neighbours by stored embeddings, weighted
-    by cosine. Links to what is not among the candidates are left out. Without any edge the order
-    is that of the seeds, and a note says so.
+    list or as a mapping to weights) and to their nearest neighbours by stored embeddings. An edge
+    to a neighbour weighs its cosine, mapped so that the lowest among the candidates becomes 0 and
+    1 stays 1, to the power of ``sharpness``: raw cosines of many models hardly differ. Links to
+    what is not among the candidates are left out. Without any edge the order is that of the seeds,
+    and a note says so.
     """
 
-    damping: float = 0.85
-    """The share of steps that follow an edge, in [0, 1); low values stay near the seeds."""
+    damping: float = 0.3
+    """The share of steps that follow an edge, in [0, 1); low values stay near the seeds. Whole
+    webs are usually walked with 0.85; over a short list 0.3 measured better."""
     seeds: Literal["score", "rank", "similarity"] = "score"
-    """Where the walk starts: in proportion to the given scores (shifted when one is below 0), to
-    1 / present rank, or to the cosine of the query's and the chunk's embedding. Where scores or
-    embeddings are missing, ranks are used, and a note says so."""
+    """Where the walk starts: in proportion to the given scores or to the cosine of the query's and
+    the chunk's embedding, mapped to [0, 1] among the candidates, or to 1 / present rank. Where
+    scores or embeddings are missing, ranks are used, and a note says so."""
     links_field: str | None = "links"
     """The field of a chunk's metadata that holds its links; None leaves links out."""
     directed: bool = False
     """Whether a link leads in one direction only."""
     neighbours: int = 5
     """How many nearest neighbours each chunk is joined to; 0 leaves embeddings out."""
+    sharpness: float = 4.0
+    """How much close neighbours weigh more than distant ones, at least 0; 0 makes all equal."""
     embedding_field: str = FIELD
     """The field of a chunk's metadata that holds its embedding."""
 
@@ -58,6 +64,8 @@ class PersonalisedPageRankReranker:
             raise ConfigError(f"ppr: damping must lie in [0, 1), not {self.damping:g}")
         if self.neighbours < 0:
             raise ConfigError(f"ppr: neighbours must be at least 0, not {self.neighbours}")
+        if not 0 <= self.sharpness < float("inf"):
+            raise ConfigError(f"ppr: sharpness must be at least 0, not {self.sharpness:g}")
 
     @property
     def name(self) -> str:
@@ -80,7 +88,7 @@ class PersonalisedPageRankReranker:
         if self.links_field is not None:
             adjacency = adjacency + _links(chunks, self.links_field, directed=self.directed)
         if rows is not None and self.neighbours:
-            adjacency = adjacency + _nearest(rows, places, size, self.neighbours)
+            adjacency = adjacency + self._nearest(rows, places, size)
         start, notes = self._start(query, chunks, rows, places)
         if not adjacency.nnz:
             notes.append("no chunk is linked to another: the order is that of the seeds")
@@ -112,34 +120,31 @@ class PersonalisedPageRankReranker:
             return by_rank, ["a chunk has no score: the walk starts by ranks"]
         return _as_seeds(np.array(scores)), []
 
+    def _nearest(self, rows: NDArray[np.float64], places: list[int], size: int) -> Any:
+        """Edges to the nearest rows; two that choose each other are joined once, not twice."""
+        import numpy as np
+
+        count = min(self.neighbours, len(rows) - 1)
+        if count < 1:
+            return sparse_from_edges((), (), (), size)
+        similarity = rows @ rows.T
+        lowest = min(float(similarity.min()), 0.999)
+        np.fill_diagonal(similarity, -np.inf)
+        nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
+        cosines = np.take_along_axis(similarity, nearest, axis=1).ravel()
+        weights = ((cosines - lowest) / (1 - lowest)).clip(0, 1) ** self.sharpness
+        at = np.array(places)
+        edges = sparse_from_edges(weights, np.repeat(at, count), at[nearest].ravel(), size)
+        joined = edges.maximum(edges.T)
+        joined.eliminate_zeros()
+        return joined
+
 
 def _as_seeds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers of at least 0 with a sum above 0, in the order of the scores."""
+    """Numbers in [0, 1] with a sum above 0, in the order of the scores."""
     import numpy as np
 
-    lowest = float(scores.min())
-    shifted = scores - lowest if lowest < 0 else scores
-    highest = float(shifted.max())
-    return shifted / highest if highest > 0 else np.ones(len(scores))
-
-
-def _nearest(rows: NDArray[np.float64], places: list[int], size: int, neighbours: int) -> Any:
-    """Edges to the nearest rows, in both directions, weighted by cosines above 0."""
-    import numpy as np
-
-    count = min(neighbours, len(rows) - 1)
-    if count < 1:
-        return sparse_from_edges((), (), (), size)
-    similarity = rows @ rows.T
-    np.fill_diagonal(similarity, -np.inf)
-    nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
-    weights = np.take_along_axis(similarity, nearest, axis=1).clip(min=0).ravel()
-    at = np.array(places)
-    edges = sparse_from_edges(weights, np.repeat(at, count), at[nearest].ravel(), size)
-    # Two that choose each other are joined once, not twice.
-    joined = edges.maximum(edges.T)
-    joined.eliminate_zeros()
-    return joined
+    return np.array(min_max(scores.tolist()))
 
 
 def _links(chunks: Sequence[Chunk], field: str, *, directed: bool) -> Any:

@@ -1,0 +1,93 @@
+"""``ragbench ablate``: variants of post-retrieval over one stored run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, RunArgument, option
+
+__all__ = ["command"]
+
+
+def _metrics(typed: str) -> list[str]:
+    from ragbench.records.metrics import Group
+    from ragbench.scoring.registry import definitions
+
+    before, comma, last = typed.rpartition(",")
+    return [
+        f"{before}{comma}{definition.name}"
+        for definition in definitions()
+        if definition.group is Group.RETRIEVER
+        and definition.name.casefold().startswith(last.casefold())
+    ]
+
+
+def command(
+    run: RunArgument,
+    variants: Annotated[
+        Path,
+        option(
+            "--variants",
+            help="YAML file with the variants; the others are compared with its first one. See "
+            "docs/post_retrieval.md.",
+            metavar="FILE",
+        ),
+    ],
+    metrics: Annotated[
+        str | None,
+        option(
+            "--metrics",
+            "-m",
+            help="Metrics of the retriever by name, separated by commas. By default those of the "
+            "run.",
+            metavar="LIST",
+            complete=_metrics,
+        ),
+    ] = None,
+    counter: Annotated[
+        str,
+        option(
+            "--counter",
+            help="What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH.",
+            metavar="COUNTER",
+            show_default=True,
+        ),
+    ] = "approximate",
+    json: JsonOption = False,
+) -> None:
+    """Compare variants of post-retrieval on a stored run.
+
+    The retrievals of the run go through each variant; the RAG is not asked again. For each metric
+    the mean difference from the first variant is shown with its 95% interval, and what each
+    variant costs: time, and tokens for the generator. Evaluate with --top-k 50 first, so that
+    there is something to choose from.
+
+    \b
+    Example:
+      ragbench eval datasets/pellorin --top-k 50 --out run
+      ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
+    """
+    from ragbench.evaluation.ablate import ablate
+    from ragbench.postretrieval.config import load_variants
+    from ragbench.reports.ablation_json import ablation_object
+    from ragbench.scoring.registry import parse_metrics
+    from ragbench.text.token_counter import token_counter
+    from ragbench_cli.ablation_table import print_ablation
+
+    chosen = None if metrics is None else parse_metrics(metrics)
+    tokens = token_counter(counter)
+    with console.stdout_for_data():
+        found = ablate(run, load_variants(variants), metrics=chosen, counter=tokens)
+    if json:
+        console.print_json(ablation_object(found))
+    else:
+        print_ablation(found)
+    if all(variant.failed == found.replayed for variant in found.variants):
+        from ragbench_cli.exit_codes import ExitCode
+
+        console.say("Error: every variant failed on every case, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)

@@ -1,0 +1,122 @@
+"""``ragbench compare``: stored runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, argument, option
+
+__all__ = ["command"]
+
+
+def command(
+    runs: Annotated[
+        list[Path],
+        argument(
+            metavar="RUN RUN...",
+            help="Two or more: run folders, report.json files or baseline files. The others are "
+            "held against the first.",
+        ),
+    ],
+    metrics: Annotated[
+        str | None,
+        option(
+            "--metrics",
+            "-m",
+            help="Metrics to compare, separated by commas; all when not given. Fewer metrics make "
+            "stronger tests.",
+            metavar="LIST",
+        ),
+    ] = None,
+    main: Annotated[
+        str | None,
+        option(
+            "--main",
+            help="Metrics that say whether a case passes, separated by commas. By default one a "
+            "group: recall, token_f1, abstention_accuracy.",
+            metavar="LIST",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float,
+        option(
+            "--threshold",
+            help="Share of a main metric's scale from which on a case passes.",
+            metavar="SHARE",
+            show_default=True,
+        ),
+    ] = 0.5,
+    only_common_cases: Annotated[
+        bool,
+        option(
+            "--only-common-cases",
+            help="Where the datasets differ, compare the cases that are the same.",
+        ),
+    ] = False,
+    cases: Annotated[
+        int,
+        option(
+            "--cases",
+            help="How many cases of a kind are spelled out.",
+            metavar="N",
+            min=0,
+            show_default=True,
+        ),
+    ] = 10,
+    alpha: Annotated[
+        float,
+        option("--alpha", help="Level of all tests together.", metavar="SHARE", show_default=True),
+    ] = 0.05,
+    seed: Annotated[
+        int, option("--seed", help="Seed of drawn signs.", metavar="N", min=0, show_default=True)
+    ] = 0,
+    md: Annotated[
+        str | None,
+        option("--md", help="Write the comparison as Markdown; - prints it.", metavar="FILE"),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare runs of the same cases.
+
+    A table of metrics with significance marks, then the cases that newly fail or newly pass, each
+    with what changed. It judges nothing: ragbench gate does.
+
+    \b
+    Examples:
+      ragbench compare reports/main reports/branch
+      ragbench compare main branch-1 branch-2 -m recall@5,token_f1
+      ragbench compare main branch --md changes.md
+    """
+    from ragbench.data.atomic import written_whole
+    from ragbench.errors import ConfigError
+    from ragbench.gate.compare import compare
+    from ragbench.gate.pairwise import PairwiseOptions
+    from ragbench.gate.read_run import read_run
+    from ragbench.reports.comparison_json import comparison_object
+    from ragbench.reports.comparison_markdown import comparison_markdown
+    from ragbench.scoring.grammar import split_metrics
+    from ragbench_cli.comparison_tables import print_comparison
+
+    if json and md == "-":
+        raise ConfigError("--json and --md - both want standard output: give --md a file")
+    comparison = compare(
+        [read_run(run) for run in runs],
+        metrics=None if metrics is None else split_metrics(metrics),
+        main=None if main is None else split_metrics(main),
+        threshold=threshold,
+        only_common_cases=only_common_cases,
+        options=PairwiseOptions(alpha=alpha, seed=seed),
+    )
+    if md is not None and md != "-":
+        with written_whole(Path(md)) as file:
+            file.write(comparison_markdown(comparison, cases=cases).encode())
+    if json:
+        console.print_json(comparison_object(comparison))
+    elif md == "-":
+        typer.echo(comparison_markdown(comparison, cases=cases), nl=False)
+    else:
+        print_comparison(comparison, cases=cases)

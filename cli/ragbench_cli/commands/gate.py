@@ -1,0 +1,212 @@
+"""``ragbench gate``: may this run pass?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.options import JsonOption, argument, option
+
+if TYPE_CHECKING:
+    from ragbench.gate.config import GateConfig
+    from ragbench.records.verdicts import Verdict
+
+__all__ = ["command"]
+
+_DEFAULT_CONFIG = Path("ragbench.yaml")
+
+Limits = list[str] | None
+
+
+def command(
+    run: Annotated[Path, argument(metavar="RUN", help="Folder of a run, or its report.json.")],
+    baseline: Annotated[
+        str | None,
+        option(
+            "--baseline",
+            "-b",
+            help="What to hold it against: a run folder, a report.json, a baseline file, or auto "
+            "for the best earlier run.",
+            metavar="PATH",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        option(
+            "--config",
+            "-c",
+            help="YAML file with a section gate. By default ragbench.yaml, where there is one.",
+            metavar="FILE",
+        ),
+    ] = None,
+    minimum: Annotated[
+        Limits,
+        option("--min", help="A metric's smallest figure; repeatable.", metavar="METRIC=NUMBER"),
+    ] = None,
+    maximum: Annotated[
+        Limits,
+        option("--max", help="A metric's largest figure; repeatable.", metavar="METRIC=NUMBER"),
+    ] = None,
+    max_drop: Annotated[
+        Limits,
+        option(
+            "--max-drop",
+            help="The loss against the baseline that is tolerated; repeatable.",
+            metavar="METRIC=NUMBER",
+        ),
+    ] = None,
+    max_latency: Annotated[
+        Limits,
+        option(
+            "--max-latency",
+            help="Seconds that a stage may take, such as generate:p95=2.5; repeatable.",
+            metavar="STAGE:FIGURE=SECONDS",
+        ),
+    ] = None,
+    undecided: Annotated[
+        str | None,
+        option(
+            "--undecided",
+            help="What a loss that can neither be shown nor ruled out makes of the verdict: "
+            "inconclusive (the default), pass or fail.",
+            metavar="WHAT",
+        ),
+    ] = None,
+    only_common_cases: Annotated[
+        bool,
+        option(
+            "--only-common-cases",
+            help="Where the datasets differ, compare the cases that are the same.",
+        ),
+    ] = False,
+    rejudge: Annotated[
+        bool,
+        option(
+            "--rejudge",
+            help="Score the baseline's stored outputs with today's metrics first. Its RAG is not "
+            "called.",
+        ),
+    ] = False,
+    md: Annotated[
+        str | None,
+        option("--md", help="Write the verdict as Markdown; - prints it.", metavar="FILE"),
+    ] = None,
+    junit: Annotated[
+        Path | None, option("--junit", help="Write the verdict as JUnit XML.", metavar="FILE")
+    ] = None,
+    junit_cases: Annotated[
+        bool, option("--junit-cases", help="With a failure for each case that lost.")
+    ] = False,
+    annotations: Annotated[
+        str | None,
+        option("--annotations", help="Print the verdict for a forge too: github.", metavar="FORGE"),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Decide whether a run may pass.
+
+    Looks at absolute limits, at losses against a baseline, at failed cases and at times. A loss
+    fails the gate when the cases show it, and not when chance explains it.
+
+    \b
+    Exit codes:
+      0  passed
+      1  failed: a limit is broken, or a loss larger than tolerated is shown
+      2  cannot run: bad usage, no such run, a demand that cannot be judged
+      3  cannot tell: too few cases, or the runs do not compare
+
+    \b
+    Examples:
+      ragbench gate run --min recall@5=0.8
+      ragbench gate run --baseline main-run --max-drop recall@5=0.02
+      ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
+    """
+    from ragbench.evaluation.gate_run import gate_run
+    from ragbench_cli.values import one_of
+
+    if annotations is not None:
+        one_of(annotations, ["github"], "--annotations")
+    _one_stdout(json=json, md=md)
+    demanded = _config(config, baseline, undecided, minimum, maximum, max_drop, max_latency)
+    verdict = gate_run(run, demanded, rejudge=rejudge, only_common_cases=only_common_cases)
+    _write(verdict, md=md, junit=junit, junit_cases=junit_cases)
+    _print(verdict, json=json, md=md, annotations=annotations)
+    if verdict.outcome.exit_code:
+        raise typer.Exit(ExitCode(verdict.outcome.exit_code))
+
+
+def _one_stdout(*, json: bool, md: str | None) -> None:
+    from ragbench.errors import ConfigError
+
+    if json and md == "-":
+        raise ConfigError("--json and --md - both want standard output: give --md a file")
+
+
+def _config(
+    path: Path | None,
+    baseline: str | None,
+    undecided: str | None,
+    minimum: Limits,
+    maximum: Limits,
+    max_drop: Limits,
+    max_latency: Limits,
+) -> GateConfig:
+    """What the file demands, overruled by what the options say."""
+    from dataclasses import replace
+
+    from ragbench.gate.config import GateConfig, Undecided
+    from ragbench.gate.config_file import read_gate_config
+    from ragbench.gate.options import with_options
+    from ragbench_cli.values import one_of
+
+    config = GateConfig()
+    if path is not None:
+        config = read_gate_config(path)
+    elif _DEFAULT_CONFIG.is_file():
+        config = read_gate_config(_DEFAULT_CONFIG, optional=True)
+    if baseline is not None:
+        config = replace(config, baseline=baseline)
+    if undecided is not None:
+        known = [choice.value for choice in Undecided]
+        config = replace(config, undecided=Undecided(one_of(undecided, known, "--undecided")))
+    return with_options(
+        config,
+        minimum=minimum or (),
+        maximum=maximum or (),
+        max_drop=max_drop or (),
+        max_latency=max_latency or (),
+    )
+
+
+def _write(verdict: Verdict, *, md: str | None, junit: Path | None, junit_cases: bool) -> None:
+    from ragbench.data.atomic import written_whole
+    from ragbench.reports.junit import junit_report
+    from ragbench.reports.verdict_markdown import verdict_markdown
+
+    if md is not None and md != "-":
+        with written_whole(Path(md)) as file:
+            file.write(verdict_markdown(verdict).encode())
+    if junit is not None:
+        with written_whole(junit) as file:
+            file.write(junit_report(verdict, with_cases=junit_cases))
+
+
+def _print(verdict: Verdict, *, json: bool, md: str | None, annotations: str | None) -> None:
+    from ragbench.reports.annotations import github_annotations
+    from ragbench.reports.verdict_json import verdict_object
+    from ragbench.reports.verdict_markdown import verdict_markdown
+    from ragbench_cli.verdict_tables import print_verdict
+
+    if json:
+        console.print_json(verdict_object(verdict))
+    elif md == "-":
+        typer.echo(verdict_markdown(verdict), nl=False)
+    else:
+        print_verdict(verdict)
+    if annotations is not None:
+        # GitHub reads commands from both streams; standard output may be the user's JSON.
+        console.say(github_annotations(verdict).rstrip("\n"))

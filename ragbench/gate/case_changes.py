@@ -1,0 +1,173 @@
+"""Cases that failed in one run and passed in the other, with what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragbench.gate.case_verdict import CaseRule
+from ragbench.records.cells import Cell, Status
+from ragbench.records.comparisons import CaseDifference, CaseKind, Flip, IdChange, RunPair
+from ragbench.records.run_scores import MetricColumn, RunScores, ScoredCase
+
+__all__ = ["case_changes", "id_change", "run_pair"]
+
+_ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
+_NOTHING = Cell.skipped("")
+
+
+def case_changes(
+    first: RunScores, second: RunScores, marks: tuple[str, str], rule: CaseRule
+) -> tuple[CaseDifference, ...]:
+    """The cases that pass in one of two runs and fail in the other.
+
+    Args:
+        first: what is compared with.
+        second: what is compared.
+        marks: of the two runs.
+        rule: what makes a case pass.
+
+    Returns:
+        Newly failing ones first, then mixed ones, then newly fixed ones; in each, failed stages
+        first, then by size, then by id.
+    """
+    before = {case.id: case for case in first.cases}
+    found: list[CaseDifference] = []
+    for case in second.cases:
+        earlier = before.get(case.id)
+        flips = () if earlier is None else tuple(sorted(_flips(earlier, case, rule), key=_rank))
+        if earlier is not None and flips:
+            found.append(_difference(earlier, case, marks, flips))
+    return tuple(sorted(found, key=_place))
+
+
+def run_pair(
+    first: RunScores,
+    second: RunScores,
+    marks: tuple[str, str],
+    changed: Sequence[CaseDifference],
+) -> RunPair:
+    """How many cases differ, and in which way."""
+    after = {case.id: case for case in second.cases}
+    both = [(case, after[case.id]) for case in first.cases if case.id in after]
+    kinds = [case.kind for case in changed]
+    return RunPair(
+        first=marks[0],
+        second=marks[1],
+        cases=len(both),
+        newly_failing=kinds.count(CaseKind.FAILING),
+        mixed=kinds.count(CaseKind.MIXED),
+        newly_fixed=kinds.count(CaseKind.FIXED),
+        other_ids=sum(one.retrieved_ids != other.retrieved_ids for one, other in both)
+        if _tell_ids(first) and _tell_ids(second)
+        else None,
+        other_response=sum(one.response != other.response for one, other in both)
+        if _tell_texts(first) and _tell_texts(second)
+        else None,
+    )
+
+
+def id_change(before: Sequence[str], after: Sequence[str]) -> IdChange:
+    """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
+    old, new = _ranks(before), _ranks(after)
+    shared = [id_ for id_ in new if id_ in old]
+    return IdChange(
+        gained=tuple((id_, rank) for id_, rank in new.items() if id_ not in old),
+        lost=tuple((id_, rank) for id_, rank in old.items() if id_ not in new),
+        moved=tuple((id_, old[id_], new[id_]) for id_ in shared if old[id_] != new[id_]),
+        kept=sum(old[id_] == new[id_] for id_ in shared),
+    )
+
+
+def _ranks(ids: Sequence[str]) -> dict[str, int]:
+    ranks: dict[str, int] = {}
+    for rank, id_ in enumerate(ids, 1):
+        ranks.setdefault(id_, rank)
+    return ranks
+
+
+def _tell_ids(run: RunScores) -> bool:
+    return any(case.retrieved_ids is not None for case in run.cases)
+
+
+def _tell_texts(run: RunScores) -> bool:
+    """A baseline file holds no texts: not even the questions."""
+    return any(case.query is not None for case in run.cases)
+
+
+def _difference(
+    earlier: ScoredCase, case: ScoredCase, marks: tuple[str, str], flips: tuple[Flip, ...]
+) -> CaseDifference:
+    ids = None
+    if earlier.retrieved_ids is not None and case.retrieved_ids is not None:
+        ids = id_change(earlier.retrieved_ids, case.retrieved_ids)
+    return CaseDifference(
+        id=case.id,
+        first=marks[0],
+        second=marks[1],
+        kind=_kind(flips),
+        flips=flips,
+        query=case.query if case.query is not None else earlier.query,
+        ids=ids,
+        response_before=earlier.response,
+        response_after=case.response,
+        stages_before=earlier.stages,
+        stages_after=case.stages,
+    )
+
+
+def _kind(flips: Sequence[Flip]) -> CaseKind:
+    ways = {flip.newly_fails for flip in flips}
+    if len(ways) == 2:
+        return CaseKind.MIXED
+    return CaseKind.FAILING if True in ways else CaseKind.FIXED
+
+
+def _flips(earlier: ScoredCase, case: ScoredCase, rule: CaseRule) -> Iterator[Flip]:
+    old = dict(rule.verdicts(earlier))
+    columns = {column.name: column for column in rule.main}
+    for subject, passed in rule.verdicts(case):
+        if subject not in old or old[subject] is passed:
+            continue
+        column = columns.get(subject)
+        if column is None:
+            yield Flip(
+                subject=subject,
+                newly_fails=not passed,
+                before_status=earlier.stages[subject],
+                after_status=case.stages[subject],
+            )
+        else:
+            yield _metric_flip(column, earlier, case, newly_fails=not passed)
+
+
+def _metric_flip(
+    column: MetricColumn, earlier: ScoredCase, case: ScoredCase, *, newly_fails: bool
+) -> Flip:
+    old = earlier.scores.get(column.name, _NOTHING)
+    new = case.scores.get(column.name, _NOTHING)
+    size = 1.0
+    if old.value is not None and new.value is not None:
+        size = abs(new.value - old.value) / (column.scale or 1.0)
+    return Flip(
+        subject=column.name,
+        newly_fails=newly_fails,
+        before_status=old.status,
+        after_status=new.status,
+        before=old.value,
+        after=new.value,
+        reason=new.reason if new.value is None else None,
+        size=size,
+    )
+
+
+def _rank(flip: Flip) -> tuple[bool, bool, float, str]:
+    return not flip.newly_fails, not _is_breakage(flip), -flip.size, flip.subject
+
+
+def _is_breakage(flip: Flip) -> bool:
+    return Status.FAILED in (flip.before_status, flip.after_status)
+
+
+def _place(case: CaseDifference) -> tuple[int, bool, float, str]:
+    first = case.flips[0]
+    return _ORDER.index(case.kind), not _is_breakage(first), -first.size, case.id

@@ -1,0 +1,173 @@
+"""compare(): stored runs of the same cases, side by side. It judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragbench.errors import ConfigError
+from ragbench.gate.case_changes import case_changes, run_pair
+from ragbench.gate.case_verdict import CaseRule, find_columns, main_metrics
+from ragbench.gate.common_cases import common_cases
+from ragbench.gate.pairwise import PairwiseOptions, metric_comparisons
+from ragbench.records.comparisons import (
+    CaseDifference,
+    ComparedRun,
+    Comparison,
+    MetricComparison,
+    RunPair,
+)
+from ragbench.records.run_scores import MetricColumn, RunScores
+from ragbench.stats.inputs import check_share
+
+__all__ = ["MARKS", "compare"]
+
+MARKS = "abcdefghijklmnop"
+"""Letters of the runs, in order: those that have a raised form in Unicode."""
+
+
+def compare(
+    runs: Sequence[RunScores],
+    *,
+    metrics: Sequence[str] | None = None,
+    main: Sequence[str] | None = None,
+    threshold: float = 0.5,
+    only_common_cases: bool = False,
+    options: PairwiseOptions | None = None,
+) -> Comparison:
+    """Compares runs, metric by metric and case by case.
+
+    Source: marks of significance as in the tables of information retrieval, with the tests of
+    Smucker, Allan & Carterette 2007 and the correction of Holm 1979.
+
+    Args:
+        runs: two or more; the others are held against the first.
+        metrics: names of those that are compared; all when not given. They form the family of the
+            correction, so naming the few that matter makes the tests stronger.
+        main: names of the metrics that say whether a case passes; see
+            `ragbench.gate.case_verdict.main_metrics`.
+        threshold: share of a main metric's scale from which on a case passes.
+        only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
+        options: level, confidence, draws.
+
+    Raises:
+        RunMismatchError: the runs are of different cases.
+        ConfigError: there are too few or too many runs, or an option cannot be used.
+    """
+    options = options or PairwiseOptions()
+    check_share(options.alpha, name="alpha")
+    check_share(options.confidence, name="confidence")
+    if not 2 <= len(runs) <= len(MARKS):
+        raise ConfigError(f"{len(runs)} runs: a comparison is of 2 to {len(MARKS)}")
+    cut, note = common_cases(runs, only_common_cases=only_common_cases)
+    marked = list(zip(MARKS, cut, strict=False))
+    columns = _columns(cut)
+    shared = [column for column in columns if _in_all(column, cut)]
+    rule = CaseRule(main=main_metrics(shared, main), threshold=threshold)
+    if metrics is not None:
+        columns = find_columns(columns, metrics)
+    compared, family = metric_comparisons(marked, columns, restricted=bool(note), options=options)
+    pairs, changed = _cases(marked, rule)
+    return Comparison(
+        runs=tuple(_described(mark, run) for mark, run in marked),
+        cases=len(cut[0].cases),
+        metrics=compared,
+        main=tuple(column.name for column in rule.main),
+        threshold=threshold,
+        pairs=pairs,
+        changed=changed,
+        notes=(*([note] if note else []), *_notes(marked, compared)),
+        settings={
+            "alpha": options.alpha,
+            "confidence": options.confidence,
+            "resamples": options.resamples_for(family),
+            "seed": options.seed,
+            "correction": "holm",
+            "family": family,
+        },
+    )
+
+
+def _columns(runs: Sequence[RunScores]) -> tuple[MetricColumn, ...]:
+    """Every metric of any run, as the first run that has it tells of it."""
+    found: dict[str, MetricColumn] = {}
+    for run in runs:
+        for column in run.metrics:
+            found.setdefault(column.name, column)
+    return tuple(found.values())
+
+
+def _in_all(column: MetricColumn, runs: Sequence[RunScores]) -> bool:
+    others = [run.column(column.name) for run in runs]
+    return all(other is not None and other.version == column.version for other in others)
+
+
+def _cases(
+    marked: Sequence[tuple[str, RunScores]], rule: CaseRule
+) -> tuple[tuple[RunPair, ...], tuple[CaseDifference, ...]]:
+    first_mark, first = marked[0]
+    pairs: list[RunPair] = []
+    changed: list[CaseDifference] = []
+    for mark, run in marked[1:]:
+        marks = (first_mark, mark)
+        found = case_changes(first, run, marks, rule)
+        pairs.append(run_pair(first, run, marks, found))
+        changed += found
+    return tuple(pairs), tuple(changed)
+
+
+def _described(mark: str, run: RunScores) -> ComparedRun:
+    return ComparedRun(
+        mark=mark,
+        source=run.source,
+        dataset=run.dataset,
+        rag=run.rag,
+        cases=len(run.cases),
+        commit=run.commit,
+        dirty=run.dirty,
+    )
+
+
+def _notes(
+    marked: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
+) -> Iterator[str]:
+    yield from _same_systems(marked)
+    matching = {mark: run.matching for mark, run in marked}
+    if len(set(matching.values())) > 1:
+        told = ", ".join(f"{mark} by {how}" for mark, how in matching.items())
+        yield (
+            f"Relevant chunks were recognised in different ways ({told}), which changes scores by "
+            "itself."
+        )
+    judges = {run.fingerprints.get("judge") for _, run in marked}
+    if len(judges) > 1:
+        yield "The runs were graded by different judges, which changes scores by itself."
+    yield from _left_out(metrics)
+
+
+def _same_systems(marked: Sequence[tuple[str, RunScores]]) -> Iterator[str]:
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for mark, run in marked:
+        known = [run.fingerprints.get(part) for part in ("rag", "settings")]
+        if all(known):
+            alike.setdefault(tuple(map(str, known)), []).append(mark)
+    for marks in alike.values():
+        if len(marks) > 1:
+            yield (
+                f"{' and '.join(marks)} are runs of one system with the same settings: what "
+                "differs between them is noise, and ragbench flaky names the unstable cases."
+            )
+
+
+def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
+    """A system that declines what it used to get wrong has a better mean, and is no better."""
+    told: dict[str, list[str]] = {}
+    for metric in metrics:
+        for found in metric.differences:
+            for marks in (found.first, found.second):
+                if count := found.left_out.get(marks):
+                    other = found.second if marks == found.first else found.first
+                    cases = "1 case was" if count == 1 else f"{count:,} cases were"
+                    text = f"{cases} measured in {other} and not in {marks}"
+                    told.setdefault(text, []).append(metric.name)
+    for text, names in told.items():
+        yield f"{', '.join(names)}: {text}; the difference leaves them out."

@@ -1,0 +1,92 @@
+"""``--baseline auto``: the earlier run that a run is best held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragbench.errors import RunMismatchError
+from ragbench.gate.git_history import commits_between
+from ragbench.records.run_scores import RunScores
+from ragbench.runs.folder import RunFolder
+from ragbench.runs.manifest import Manifest, read_manifest
+
+__all__ = ["find_baseline"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Candidate:
+    path: Path
+    manifest: Manifest
+    written: float
+    """When its manifest was written, in seconds."""
+
+
+def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path | None:
+    """Finds the latest earlier run of the same system on the same cases with the same metrics.
+
+    Where commits are known, the run whose commit lies nearest behind this run's goes first; runs of
+    other branches do not count then. Where none is known to lie behind it, and among runs of one
+    commit, the one that was written last before this run is taken.
+
+    Args:
+        path: the run that is judged: its folder, or its ``report.json``.
+        run: the same, read.
+        folders: where runs are looked for, each a folder of run folders.
+
+    Returns:
+        A run folder; None when there is none.
+    """
+    home = path if path.is_dir() else path.parent
+    manifest_file = RunFolder(path=home).manifest
+    if not manifest_file.is_file():
+        return None
+    written = manifest_file.stat().st_mtime
+    candidates = [
+        candidate for candidate in _candidates(home, folders) if _is_alike(candidate.manifest, run)
+    ]
+    distances = {candidate.path: _distance(candidate, run, home) for candidate in candidates}
+    behind = [c for c in candidates if (distances[c.path] or 0) > 0 or _is_earlier(c, written)]
+    known = [candidate for candidate in behind if distances[candidate.path] is not None]
+    if known:
+        nearest = min(known, key=lambda c: (distances[c.path] or 0, -c.written, c.path.name))
+        return nearest.path
+    earlier = [candidate for candidate in behind if _is_earlier(candidate, written)]
+    latest = max(earlier, key=lambda c: (c.written, c.path.name), default=None)
+    return None if latest is None else latest.path
+
+
+def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[_Candidate]:
+    seen = {home.resolve()}
+    for folder in folders:
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            place = RunFolder(path=entry)
+            if entry.resolve() in seen or not place.report.is_file():
+                continue
+            seen.add(entry.resolve())
+            try:
+                manifest = read_manifest(place.manifest)
+            except RunMismatchError:  # not ours, or of another version: no candidate
+                continue
+            written = place.manifest.stat().st_mtime
+            yield _Candidate(path=entry, manifest=manifest, written=written)
+
+
+def _is_alike(manifest: Manifest, run: RunScores) -> bool:
+    if manifest.dataset.fingerprint != run.fingerprints.get("dataset"):
+        return False
+    theirs = {(metric.name, metric.version) for metric in manifest.metrics}
+    mine = {(column.name, column.version) for column in run.metrics}
+    return manifest.rag.name == run.rag and mine <= theirs
+
+
+def _distance(candidate: _Candidate, run: RunScores, folder: Path) -> int | None:
+    commit = (candidate.manifest.git or {}).get("commit")
+    if run.commit is None or not isinstance(commit, str):
+        return None
+    return commits_between(commit, run.commit, folder)
+
+
+def _is_earlier(candidate: _Candidate, written: float) -> bool:
+    return candidate.written < written

@@ -1,0 +1,276 @@
+"""Metrics of several runs: each run's figure, and the difference of every pair of runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from ragbench.records.cells import Status
+from ragbench.records.comparisons import Difference, Figure, MetricComparison
+from ragbench.records.metrics import Direction
+from ragbench.records.run_scores import MetricColumn, RunScores
+from ragbench.records.summaries import Interval
+from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.corrections import holm
+from ragbench.stats.mean import mean_interval, student_interval
+from ragbench.stats.paired import PairedSample, pair
+from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
+
+__all__ = ["PairwiseOptions", "metric_comparisons"]
+
+_DRAWS = 5
+"""The smallest corrected p-value is at most a fifth of the level."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairwiseOptions:
+    """How differences are tested."""
+
+    alpha: float = 0.05
+    """Level of the whole family of tests."""
+    confidence: float = 0.95
+    """Of the intervals, which are not corrected."""
+    resamples: int = 10_000
+    """Arrangements of signs drawn, at least."""
+    seed: int = 0
+
+    def resamples_for(self, family: int) -> int:
+        """Enough draws that the smallest p-value lies well below the level after a correction."""
+        return max(self.resamples, math.ceil(_DRAWS * family / self.alpha))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Pair:
+    """A metric on two runs."""
+
+    metric: int
+    marks: tuple[str, str]
+    column: MetricColumn
+    sample: PairedSample
+    before: Mapping[str, float | None]
+    after: Mapping[str, float | None]
+
+    @property
+    def turned(self) -> ClusterTotals:
+        """The differences, turned so that their mean is not negative.
+
+        A two-sided test asks the same of both; drawn signs would give it other last digits.
+        """
+        totals = self.sample.totals()
+        if (totals.mean or 0.0) >= 0.0:
+            return totals
+        return ClusterTotals.of([-value for value in self.sample.differences], self.sample.clusters)
+
+
+def metric_comparisons(
+    runs: Sequence[tuple[str, RunScores]],
+    columns: Sequence[MetricColumn],
+    *,
+    restricted: bool,
+    options: PairwiseOptions,
+) -> tuple[tuple[MetricComparison, ...], int]:
+    """Compares runs of the same cases, metric by metric.
+
+    Each pair of runs is tested by flipping signs of whole clusters, two-sided. Holm's correction
+    is over all metrics and pairs, without those on so few independent cases that they could never
+    be significant.
+
+    Args:
+        runs: mark and scores of each run.
+        columns: the metrics.
+        restricted: whether cases were left out of the runs, so that their own figures do not hold.
+        options: level, confidence, draws.
+
+    Returns:
+        A comparison a metric, in order, and how many tests the correction is for.
+    """
+    clusters = runs[0][1].clusters()
+    untested = [_untested(column, runs) for column in columns]
+    pairs = [
+        found
+        for position, column in enumerate(columns)
+        if untested[position] is None
+        for found in _pairs(position, column, runs, clusters)
+    ]
+    differences, family = _differences(pairs, options)
+    listed: list[MetricComparison] = []
+    for position, column in enumerate(columns):
+        mine = [
+            difference
+            for found, difference in zip(pairs, differences, strict=True)
+            if found.metric == position
+        ]
+        figures = tuple(
+            _figure(mark, run, column.name, clusters, restricted, options.confidence)
+            for mark, run in runs
+        )
+        listed.append(
+            MetricComparison(
+                name=column.name,
+                group=column.group,
+                direction=column.direction,
+                unit=column.unit,
+                figures=_marked(figures, mine, column.direction),
+                differences=tuple(mine),
+                untested=untested[position],
+            )
+        )
+    return tuple(listed), family
+
+
+def _untested(column: MetricColumn, runs: Sequence[tuple[str, RunScores]]) -> str | None:
+    if not column.has_cells:
+        return "a report holds no value of it a case"
+    if column.aggregate is not None:
+        return "its figure is no mean over cases"
+    others = [run.column(column.name) for _, run in runs]
+    versions = {other.version for other in others if other is not None}
+    if len(versions) > 1:
+        return "the runs measured it by formulas of different versions"
+    if sum(other is not None for other in others) < 2:
+        return "only one run measured it"
+    return None
+
+
+def _pairs(
+    position: int,
+    column: MetricColumn,
+    runs: Sequence[tuple[str, RunScores]],
+    clusters: Mapping[str, str | None],
+) -> Iterator[_Pair]:
+    measured = [(mark, run) for mark, run in runs if run.column(column.name) is not None]
+    for (mark, run), (other_mark, other) in combinations(measured, 2):
+        before, after = run.values(column.name), other.values(column.name)
+        yield _Pair(
+            metric=position,
+            marks=(mark, other_mark),
+            column=column,
+            sample=pair(before, after, clusters=clusters),
+            before=before,
+            after=after,
+        )
+
+
+def _differences(pairs: Sequence[_Pair], options: PairwiseOptions) -> tuple[list[Difference], int]:
+    totals = [found.turned for found in pairs]
+    # What could never be significant would only make the correction stricter for the others.
+    able = [
+        position
+        for position, total in enumerate(totals)
+        if 2.0 ** (1 - min(total.clusters, 1000)) <= options.alpha
+    ]
+    tests = sign_flip_tests(
+        totals,
+        null_means=[0.0] * len(totals),
+        alternative="two-sided",
+        resamples=options.resamples_for(len(able)),
+        seed=options.seed,
+    )
+    corrected = [test.p_value for test in tests]
+    for position, p_value in zip(able, holm([corrected[p] for p in able]), strict=True):
+        corrected[position] = p_value
+    found = [
+        _difference(one, test, p_value, position in set(able), options)
+        for position, (one, test, p_value) in enumerate(zip(pairs, tests, corrected, strict=True))
+    ]
+    return found, len(able)
+
+
+def _difference(
+    found: _Pair, test: SignFlipTest, corrected: float, able: bool, options: PairwiseOptions
+) -> Difference:
+    sample, scale = found.sample, found.column.scale
+    bounds = None if scale is None else (-scale, scale)
+    interval = student_interval(sample.totals(), options.confidence, bounds=bounds)
+    ids = sample.case_ids
+    return Difference(
+        first=found.marks[0],
+        second=found.marks[1],
+        before=_mean(found.before[id_] for id_ in ids),
+        after=_mean(found.after[id_] for id_ in ids),
+        difference=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        confidence=options.confidence,
+        p_value=test.p_value,
+        p_corrected=corrected,
+        is_significant=able and corrected <= options.alpha,
+        method=test.method.value,
+        cases=len(ids),
+        clusters=interval.clusters,
+        higher=sample.gained,
+        lower=sample.lost,
+        left_out=_left_out(found),
+    )
+
+
+def _left_out(found: _Pair) -> dict[str, int]:
+    first, second = found.marks
+    left = found.sample.left_out
+    counts = {
+        first: left.unmeasured_in_baseline,
+        second: left.unmeasured_in_candidate,
+        f"{first}, {second}": left.unmeasured_in_both,
+    }
+    return {marks: count for marks, count in counts.items() if count}
+
+
+def _figure(
+    mark: str,
+    run: RunScores,
+    metric: str,
+    clusters: Mapping[str, str | None],
+    restricted: bool,
+    confidence: float,
+) -> Figure:
+    cells = {case.id: case.scores.get(metric) for case in run.cases}
+    statuses = [cell.status for cell in cells.values() if cell is not None]
+    own = run.column(metric)
+    values = {id_: c.value for id_, c in cells.items() if c is not None and c.value is not None}
+    score, interval = None, None
+    if own is not None and own.has_cells and own.aggregate is None:
+        found = mean_interval(
+            list(values.values()),
+            [clusters.get(id_) for id_ in values],
+            confidence,
+            bounds=None if own.high is None else (own.low, own.high),
+        )
+        score = found.mean
+        if found.low is not None and found.high is not None:
+            interval = Interval(low=found.low, high=found.high, level=confidence)
+    if own is not None and not restricted:
+        score = own.score
+    return Figure(
+        run=mark,
+        score=score,
+        interval=interval,
+        measured=statuses.count(Status.MEASURED),
+        abstained=statuses.count(Status.ABSTAINED),
+        skipped=statuses.count(Status.SKIPPED),
+        failed=statuses.count(Status.FAILED),
+    )
+
+
+def _marked(
+    figures: Sequence[Figure], differences: Sequence[Difference], direction: Direction
+) -> tuple[Figure, ...]:
+    """The figures with the marks of the runs that each is better than."""
+    beaten: dict[str, list[str]] = {figure.run: [] for figure in figures}
+    for found in differences:
+        if found.is_significant and found.difference:
+            rises = found.difference > 0
+            is_second = rises is (direction is not Direction.LOWER)
+            better, worse = (
+                (found.second, found.first) if is_second else (found.first, found.second)
+            )
+            beaten[better].append(worse)
+    return tuple(
+        replace(figure, better_than=tuple(sorted(beaten[figure.run]))) for figure in figures
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

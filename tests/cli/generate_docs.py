@@ -1,0 +1,181 @@
+"""Writes docs/cli.md and docs/metrics.md from the program itself.
+
+Run from the root of the project::
+
+    python tests/cli/generate_docs.py
+
+``test_docs.py`` compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
+
+import typer.main  # noqa: E402
+
+from ragbench.records.metrics import MetricDefinition  # noqa: E402
+from ragbench.scoring.registry import default_metrics, definitions  # noqa: E402
+from ragbench_cli.main import app  # noqa: E402
+
+
+def pages() -> dict[Path, str]:
+    """The generated pages, by path."""
+    return {
+        ROOT / "docs" / "cli.md": "\n".join(cli_page()),
+        ROOT / "docs" / "metrics.md": "\n".join(metrics_page()),
+    }
+
+
+# --- docs/cli.md
+
+
+def cli_page() -> Iterator[str]:
+    program: Any = typer.main.get_command(app)
+    yield "# The command line"
+    yield ""
+    yield "Made from the program's own help by `python tests/cli/generate_docs.py`; tests compare."
+    yield ""
+    yield from description(program)
+    yield from options(program, ("ragbench",))
+    for name, command in program.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield from section(command, ("ragbench", name))
+        else:
+            for second, subcommand in inner.items():
+                yield from section(subcommand, ("ragbench", name, second))
+
+
+def section(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+    names = [argument.metavar for argument in command.params if is_argument(argument)]
+    yield f"## {' '.join(path)}"
+    yield ""
+    yield "```text"
+    yield " ".join([*path, *names, "[OPTIONS]"])
+    yield "```"
+    yield ""
+    yield from description(command)
+    yield from options(command, path)
+
+
+def description(command: Any) -> Iterator[str]:
+    """The paragraphs of a help text; those whose lines are kept become blocks of code."""
+    for paragraph in inspect.cleandoc(command.help).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            title, *lines = paragraph[2:].splitlines()
+            yield title
+            yield ""
+            yield "```text"
+            yield from (line.removeprefix("  ") for line in lines)
+            yield "```"
+        else:
+            yield " ".join(paragraph.split())
+        yield ""
+
+
+def options(command: Any, path: tuple[str, ...]) -> Iterator[str]:
+    prefix = "_".join(path).upper() if path[1:] else None
+    yield "| argument or option | meaning | default | environment |"
+    yield "|---|---|---|---|"
+    for parameter in command.params:
+        if is_argument(parameter):
+            yield f"| `{parameter.metavar}` | {cell(parameter.help)} | needed | |"
+            continue
+        if parameter.name in ("install_completion", "show_completion"):
+            continue
+        value = f" {parameter.metavar}" if parameter.metavar else ""
+        spelled = ", ".join(f"`{name}{value}`" for name in sorted(parameter.opts, key=len))
+        default = f"`{parameter.default}`" if parameter.show_default and value else ""
+        variable = parameter.envvar or (f"{prefix}_{parameter.name.upper()}" if prefix else None)
+        named = f"`{variable}`" if variable else ""
+        yield f"| {spelled} | {cell(parameter.help)} | {default} | {named} |"
+    if path == ("ragbench",):
+        yield "| `--install-completion` | Install completion for the current shell. | | |"
+        yield "| `--show-completion` | Print what completion would install. | | |"
+    yield ""
+
+
+def is_argument(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "argument")
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# --- docs/metrics.md
+
+_HEAD = """\
+# Metrics
+
+Made from the metrics' own definitions by `python tests/cli/generate_docs.py`; tests compare.
+
+A metric is written with its parameters in parentheses and its cutoff behind an `@`:
+`recall@5`, `nDCG@10`, `precision(rel=2)@5`, `rouge(variant=rouge1)`. Upper and lower case are
+the same.
+`ragbench show metric NAME` says the same as this page.
+
+A case that lacks something that a metric reads is skipped, a declined answer is abstained, a
+failure is failed: none of them is ever counted as 0. Each score comes with the number of cases
+that it covers.
+"""
+
+
+def metrics_page() -> Iterator[str]:
+    yield _HEAD
+    yield f"Without `--metrics`, these are measured: {default_list()}."
+    yield ""
+    known = definitions()
+    for group in dict.fromkeys(definition.group for definition in known):
+        yield f"## {group.value.capitalize()}"
+        yield ""
+        for definition in known:
+            if definition.group is group:
+                yield from metric(definition)
+
+
+def default_list() -> str:
+    return ", ".join(f"`{metric.name}`" for metric in default_metrics())
+
+
+def metric(definition: MetricDefinition) -> Iterator[str]:
+    cutoff = {"required": "@k", "optional": "[@k]", "none": ""}[definition.cutoff]
+    yield f"### `{definition.name}{cutoff}`"
+    yield ""
+    yield f"{cell(definition.summary)}."
+    yield ""
+    high = "" if definition.high is None else f" to {definition.high:g}"
+    low = f"{definition.low:g}{high}" if high else f"{definition.low:g} or more"
+    better = {"higher": "higher is better", "lower": "lower is better", "neither": "it informs"}
+    unit = f" {definition.unit}" if definition.unit else ""
+    yield f"- range: {low}{unit}; {better[definition.direction.value]}"
+    needs = ", ".join(f"`{need.value}`" for need in sorted(definition.needs))
+    yield f"- reads: {needs}"
+    if definition.abstains:
+        yield "- a declined answer is abstained"
+    for parameter in definition.parameters:
+        default = str(parameter.default)
+        shown = default.lower() if isinstance(parameter.default, bool) else default
+        choices = ", ".join(f"`{choice}`" for choice in parameter.choices)
+        among = f" (one of {choices})" if choices else ""
+        yield f"- `{parameter.name}={shown}`: {cell(parameter.summary)}{among}"
+    if definition.aliases:
+        yield f"- also: {', '.join(f'`{alias}`' for alias in definition.aliases)}"
+    if definition.extra:
+        yield f"- needs `pip install 'ragbench[{definition.extra}]'`"
+    yield f"- source: {cell(definition.citation)}"
+    yield ""
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(ROOT))

@@ -1,0 +1,234 @@
+"""``ragbench compare``: real runs of the baseline RAG, and what hostile texts do to the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import ragbench.reports
+from ragbench_cli.main import main
+
+Ragbench = Callable[..., Any]
+
+PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
+SCHEMA = json.loads(
+    (Path(ragbench.reports.__file__).parent / "comparison.schema.json").read_text("utf-8")
+)
+SETTINGS: dict[str, dict[str, float]] = {
+    "five": {"top_k": 5},
+    "two": {"top_k": 2},
+    "silent": {"top_k": 5, "threshold": 0.9},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The baseline RAG over 150 cases, with three settings."""
+    home = tmp_path_factory.mktemp("runs")
+    for name, settings in SETTINGS.items():
+        arguments = ["eval", str(PELLORIN), "--sample", "150", "--out", str(home / name), "-q"]
+        assert main([*arguments, "--rag-args", json.dumps(settings)]) == 0
+    yield {name: str(home / name) for name in SETTINGS}
+
+
+def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> None:
+    done = ragbench("compare", runs["five"], runs["two"], "--json")
+    assert done.code == 0
+    found = json.loads(done.out)
+    jsonschema.validate(found, SCHEMA)
+    metrics = {metric["name"]: metric for metric in found["metrics"]}
+    recall = metrics["recall@5"]
+    (difference,) = recall["differences"]
+    assert difference["difference"] < 0
+    assert difference["higher"] == 0 < difference["lower"]
+    report = json.loads((Path(runs["five"]) / "report.json").read_text("utf-8"))
+    (summary,) = [one for one in report["summaries"] if one["metric"] == "recall@5"]
+    assert recall["figures"][0]["score"] == summary["score"]
+    assert recall["figures"][0]["measured"] == summary["measured"]
+    assert metrics["ECE"]["untested"] == "its figure is no mean over cases"
+    kinds = [case["kind"] for case in found["changed"]]
+    assert kinds.count("newly failing") == found["pairs"][0]["newly_failing"] > 0
+    assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)
+
+
+def test_every_change_can_be_found_in_the_runs(ragbench: Ragbench, runs: dict[str, str]) -> None:
+    found = json.loads(ragbench("compare", runs["five"], runs["silent"], "--json").out)
+    before, after = (
+        {
+            case["id"]: case
+            for case in json.loads((Path(runs[name]) / "report.json").read_text("utf-8"))["cases"]
+        }
+        for name in ("five", "silent")
+    )
+    assert found["changed"]
+    for case in found["changed"]:
+        assert case["response_before"] == before[case["id"]]["response"]
+        assert case["response_after"] == after[case["id"]]["response"]
+        kept = len(before[case["id"]]["retrieved_ids"])
+        assert case["ids"] == {"gained": [], "lost": [], "moved": [], "kept": kept}
+        for flip in case["flips"]:
+            assert flip["after"] == after[case["id"]]["scores"][flip["subject"]]["value"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_page_fits_the_terminal(
+    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for names in (("five", "two"), ("five", "two", "silent")):
+        few = ("-m", "recall@5,answer_rate,abstention_recall")
+        done = ragbench("compare", *(runs[name] for name in names), *few)
+        lines = done.out.splitlines()
+        assert done.code == 0
+        assert max(map(len, lines)) <= columns
+        assert all(line == line.rstrip() for line in lines)
+        assert "newly failing" in done.out
+        assert "ᵇ" in done.out
+
+
+def test_newly_failing_cases_come_before_newly_fixed_ones(
+    ragbench: Ragbench, runs: dict[str, str]
+) -> None:
+    out = ragbench("compare", runs["five"], runs["silent"], "--cases", "1000").out
+    assert out.index("\nnewly failing: ") < out.index("\nnewly fixed: ")
+    assert "more: see" not in out
+    assert "\nnewly failing: " not in ragbench("compare", *runs.values(), "--cases", "0").out
+
+
+def test_three_runs_are_tested_pair_by_pair(ragbench: Ragbench, runs: dict[str, str]) -> None:
+    found = json.loads(ragbench("compare", *runs.values(), "--json", "-m", "recall@5").out)
+    jsonschema.validate(found, SCHEMA)
+    (metric,) = found["metrics"]
+    assert [(d["first"], d["second"]) for d in metric["differences"]] == [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+    ]
+    assert found["settings"]["family"] == 3
+    page = ragbench("compare", *runs.values()).out
+    assert "beyond chance" in page
+    assert "b - a" in page
+
+
+def test_a_run_compares_with_its_baseline_file(ragbench: Ragbench, runs: dict[str, str]) -> None:
+    assert ragbench("baseline", "set", runs["five"], "-o", "base.json").code == 0
+    found = json.loads(ragbench("compare", "base.json", runs["two"], "--json").out)
+    assert found["pairs"][0]["other_ids"] is None
+    full = json.loads(ragbench("compare", runs["five"], runs["two"], "--json").out)
+    measured = {m["name"]: m["differences"] for m in full["metrics"]}
+    assert {m["name"]: m["differences"] for m in found["metrics"] if m["differences"]} == {
+        name: differences for name, differences in measured.items() if differences
+    }
+
+
+def test_the_same_runs_give_the_same_bytes(ragbench: Ragbench, runs: dict[str, str]) -> None:
+    for option in (("--json",), ("--md", "-"), ()):
+        first, second = (ragbench("compare", *runs.values(), *option).out for _ in range(2))
+        assert first == second
+
+
+def test_markdown_goes_to_a_file_beside_the_table(
+    ragbench: Ragbench, runs: dict[str, str], workplace: Path
+) -> None:
+    command = ("compare", runs["five"], runs["two"], "-m", "recall@5,nDCG@10")
+    done = ragbench(*command, "--md", "changes.md")
+    assert done.out.startswith("a  ")
+    text = (workplace / "changes.md").read_text("utf-8")
+    assert text == ragbench(*command, "--md", "-").out
+    assert "**Newly failing (" in text
+    assert "<sup>b</sup>" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.count(" | ") for line in tables} == {5, 6}
+
+
+def test_other_cases_are_refused_and_the_common_ones_offered(
+    ragbench: Ragbench, runs: dict[str, str]
+) -> None:
+    ragbench("eval", str(PELLORIN), "--limit", "200", "--out", "first", "-q")
+    done = ragbench("compare", runs["five"], "first")
+    assert (done.code, done.out) == (2, "")
+    assert "--only-common-cases" in done.err
+    done = ragbench("compare", runs["five"], "first", "--only-common-cases")
+    assert done.code == 0
+    assert "cases that are the same in all runs" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["{five}"], "1 runs: a comparison is of 2 to 16"),
+        (["{five}", "nowhere"], "nowhere cannot be read"),
+        (["{five}", "{two}", "-m", "recal@5"], "Did you mean recall@5?"),
+        (["{five}", "{two}", "--main", "ECE"], "ECE cannot say whether a case passes"),
+        (["{five}", "{two}", "--threshold", "2"], "threshold is 2"),
+        (["{five}", "{two}", "--alpha", "0"], "alpha is 0"),
+        (["{five}", "{two}", "--json", "--md", "-"], "both want standard output"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_line(
+    ragbench: Ragbench, runs: dict[str, str], arguments: list[str], told: str
+) -> None:
+    done = ragbench("compare", *(text.format(**runs) for text in arguments))
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "Traceback" not in done.err
+
+
+HOSTILE = [
+    "a | b",
+    "<script>alert(1)</script>",
+    "\x1b[31mred\x1b[0m",
+    "two\nlines\rand a return",
+    "\u202eesrever",
+    "שלום | `code`",
+    "@everyone #1 [x](http://x)",
+    "[bold]no markup[/bold]",
+    "\u200bnothing",
+]
+RAG = """
+import json, os
+from ragbench import RAGInterface
+
+class Hostile(RAGInterface):
+    def __init__(self, good):
+        self.good = good
+
+    def retrieve(self, query, top_k=None):
+        return [query]
+
+    def generate(self, query, contexts):
+        return query if self.good else query[::-1] + "!"
+"""
+
+
+def test_hostile_texts_change_neither_terminal_nor_page(
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    (workplace / "hostile.py").write_text(RAG, encoding="utf-8")
+    cases = [{"id": text, "query": text, "reference": text} for text in HOSTILE]
+    (workplace / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
+    for good in (True, False):
+        arguments = ("cases.jsonl", "--rag", "hostile.py:Hostile", "-m", "exact_match", "-q")
+        done = ragbench("eval", *arguments, "--rag-args", f'{{"good": {str(good).lower()}}}',
+                        "--out", str(good))  # fmt: skip
+        assert done.code == 0
+    page = ragbench("compare", "True", "False").out
+    text = ragbench("compare", "True", "False", "--md", "-").out
+    found = json.loads(ragbench("compare", "True", "False", "--json").out)
+    jsonschema.validate(found, SCHEMA)
+    assert {case["id"] for case in found["changed"]} <= set(HOSTILE)
+    assert len(found["changed"]) >= len(HOSTILE) - 1
+    for shown in (page, text):
+        assert not set(shown) & set("\x1b\r\u202e\u200b")
+        assert "\\u202e" in shown
+    assert "[bold]no markup[/bold]" in page
+    assert "<script" not in text.replace("\\<", "")
+    assert "](http" not in text.replace("\\]", "")
+    bullets = [line for line in text.splitlines() if line.strip()[:2] not in ("- ", "| ", "|-")]
+    assert not any("red" in line or "lines" in line for line in bullets)

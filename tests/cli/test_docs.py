@@ -1,0 +1,45 @@
+"""The generated pages say what the program says, and every link in the documentation leads on."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GENERATOR = ROOT / "tests" / "cli" / "generate_docs.py"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", ["cli.md", "metrics.md"])
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    path = ROOT / "docs" / name
+    expected: dict[Path, str] = runpy.run_path(str(GENERATOR))["pages"]()
+    assert path.read_text("utf-8") == expected[path], f"run python {GENERATOR.relative_to(ROOT)}"
+
+
+def test_the_index_lists_every_guide() -> None:
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+    there = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert there - listed == set(), "add them to docs/index.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        target, _, anchor = link.partition("#")
+        if "://" in target:
+            continue
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {link}"
+        if anchor:
+            assert anchor in anchors(path), f"{page.name} links to {link}"
+
+
+def anchors(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

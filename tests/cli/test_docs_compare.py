@@ -1,0 +1,49 @@
+"""docs/compare.md: its commands run, and print what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Ragbench = Callable[..., Any]
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "compare.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def commands(block: str) -> Iterator[list[str]]:
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "ragbench"
+        yield [str(ROOT / text) if text.startswith("datasets/") else text for text in arguments]
+
+
+def test_the_commands_print_what_the_page_says(ragbench: Ragbench) -> None:
+    first, *others = blocks("sh")
+    done = [ragbench(*arguments) for arguments in commands(first)][-1]
+    assert done.code == 0, done.err
+    (table,) = blocks("text")
+    assert table in done.out
+    program, promised = blocks("python")[0].strip().rsplit("\n", 1)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})
+    assert f"# {printed.getvalue().strip()}" == promised
+    for number in (1, 2, 3):
+        assert ragbench("eval", "office", "--out", f"run-{number}", "-q").code == 0
+    for block in others:
+        for arguments in commands(block):
+            assert ragbench(*arguments).code == 0
+    (yaml,) = blocks("yaml")
+    Path("ragbench.yaml").write_text(yaml, encoding="utf-8")
+    done = ragbench("gate", "run-1", "--min", "recall@5=0.5")
+    assert "No case of this run is in quarantine" in " ".join(done.out.split())

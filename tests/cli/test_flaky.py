@@ -1,0 +1,103 @@
+"""``ragbench flaky``: a system with noise, run several times, and the gate that knows of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import ragbench.reports
+
+Ragbench = Callable[..., Any]
+
+SCHEMA = json.loads(
+    (Path(ragbench.reports.__file__).parent / "flakiness.schema.json").read_text("utf-8")
+)
+RAG = """
+import pathlib
+from ragbench import RAGInterface
+
+class Moody(RAGInterface):
+    def retrieve(self, query, top_k=None):
+        return ["Everyone has 27 days of paid leave."]
+
+    def generate(self, query, contexts):
+        good = "leave" in query or pathlib.Path("good mood").exists()
+        return "27 days" if "leave" in query else "from 8 to 17" if good else "no idea"
+"""
+EVAL = ("office", "--rag", "moody.py:Moody", "-m", "recall@5,token_f1,exact_match", "-q")
+
+
+@pytest.fixture
+def moods(ragbench: Ragbench, workplace: Path) -> list[str]:
+    """Three runs of one system: good, bad and good mood."""
+    (workplace / "moody.py").write_text(RAG, encoding="utf-8")
+    for name in ("one", "two", "three"):
+        if name != "two":
+            (workplace / "good mood").touch()
+        assert ragbench("eval", *EVAL, "--out", name).code == 0
+        (workplace / "good mood").unlink(missing_ok=True)
+    return ["one", "two", "three"]
+
+
+def test_the_case_that_changes_by_itself_is_listed(ragbench: Ragbench, moods: list[str]) -> None:
+    done = ragbench("flaky", *moods)
+    assert done.code == 0
+    assert "1 case is unstable" in done.out
+    assert "c2; When is the help desk open?" in done.out
+    assert "token_f1: passed 2 of 3 (9% .. 99%): 1.000, 0.000, 1.000" in done.out
+    assert "2 different responses" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_the_same_as_data(ragbench: Ragbench, moods: list[str]) -> None:
+    found = json.loads(ragbench("flaky", *moods, "--json").out)
+    jsonschema.validate(found, SCHEMA)
+    assert [case["id"] for case in found["unstable"]] == ["c2"]
+    assert found["unstable"][0]["flips"] == pytest.approx(2 / 3)
+    assert found["flip_rate"] == pytest.approx(2 / 9)
+
+
+def test_a_comparison_says_that_it_is_noise(ragbench: Ragbench, moods: list[str]) -> None:
+    out = " ".join(ragbench("compare", *moods).out.split())
+    assert "a and b and c are runs of one system" in out
+
+
+def test_different_systems_are_refused(ragbench: Ragbench, moods: list[str]) -> None:
+    assert ragbench("eval", *EVAL, "--top-k", "1", "--out", "other").code == 0
+    done = ragbench("flaky", "one", "other")
+    assert (done.code, done.out) == (2, "")
+    assert "are not runs of one unchanged system" in done.err
+
+
+def test_a_quarantined_case_is_left_out_of_the_gate_and_listed(
+    ragbench: Ragbench, moods: list[str], workplace: Path
+) -> None:
+    floor = ("--min", "token_f1=0.9")
+    assert ragbench("gate", "two", *floor).code == 1
+    done = ragbench("flaky", *moods, "--write-quarantine", "quarantine.json")
+    assert "1 cases written to quarantine.json" in done.err
+    (workplace / "ragbench.yaml").write_text("gate: {quarantine: quarantine.json}\n", "utf-8")
+    done = ragbench("gate", "two", *floor)
+    assert done.code == 0
+    flat = " ".join(done.out.split())
+    assert "1 of 3 cases is in quarantine (quarantine.json) and left out: c2" in flat
+    found = json.loads(ragbench("gate", "two", *floor, "--json").out)
+    assert found["quarantined"] == [
+        {
+            "id": "c2",
+            "evidence": "token_f1 passed in 2 and failed in 1 runs",
+        }
+    ]
+    assert "in quarantine" in ragbench("gate", "two", *floor, "--md", "-").out
+
+
+def test_a_missing_quarantine_file_stops_the_gate(ragbench: Ragbench, moods: list[str]) -> None:
+    Path("ragbench.yaml").write_text("gate: {quarantine: nowhere.json}\n", "utf-8")
+    done = ragbench("gate", "two", "--min", "token_f1=0.9")
+    assert (done.code, done.out) == (2, "")
+    assert "nowhere.json cannot be read" in done.err

@@ -1,0 +1,195 @@
+"""``ragbench gate`` and ``ragbench baseline``: verdicts, exit codes and what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Tree
+
+import pytest
+
+from ragbench.gate.baseline_file import write_baseline
+from tests.unit.gate.builders import run as made
+
+Ragbench = Callable[..., Any]
+PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
+
+
+@pytest.fixture
+def runs() -> None:
+    """Runs as baseline files: a good one, a bad one, and one that cannot be told from the good."""
+    for name, scores in (
+        ("good", [1] * 12),
+        ("bad", [0] * 8 + [1] * 4),
+        ("like", [0] + [1] * 11),
+    ):
+        write_baseline(made({"m": scores}), Path(f"{name}.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("good.json", "-b", "good.json"), 0, "passed"),
+        (("bad.json", "-b", "good.json"), 1, "failed"),
+        (("like.json", "-b", "good.json"), 3, "cannot tell"),
+        (("like.json", "-b", "good.json", "--undecided", "pass"), 0, "passed"),
+        (("like.json", "-b", "good.json", "--undecided", "fail"), 1, "failed"),
+        (("good.json", "--min", "m=1"), 0, "passed"),
+        (("bad.json", "--min", "m=0.5"), 1, "failed"),
+        (("bad.json", "--max", "m=0.5"), 0, "passed"),
+        (("good.json", "--max-drop", "m=0.1"), 3, "cannot tell"),
+        (("good.json", "-b", "auto"), 3, "cannot tell"),
+    ],
+)
+@pytest.mark.usefixtures("runs")
+def test_one_verdict_decides_about_the_words_and_the_exit_code(
+    ragbench: Ragbench, arguments: tuple[str, ...], code: int, word: str
+) -> None:
+    done = ragbench("gate", *arguments)
+    assert (done.code, done.err) == (code, "")
+    assert done.out.startswith(f"{word}: ")
+    as_json = ragbench("gate", *arguments, "--json")
+    assert as_json.code == json.loads(as_json.out)["exit_code"] == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("none",), "none cannot be read"),
+        (("office",), "office is no run folder"),
+        (("good.json",), "nothing is demanded of this run"),
+        (("good.json", "-b", "none"), "the baseline none does not exist"),
+        (("good.json", "-b", "good.json", "--rejudge"), "good.json has no journal.sqlite"),
+        (("good.json", "--min", "m"), "--min: 'm' is not understood"),
+        (("good.json", "--min", "n=1"), "good.json does not measure 'n'"),
+        (("good.json", "--max-drop", "m=1"), "nothing would ever fail"),
+        (("good.json", "--max-latency", "generate:p95=1"), "no stage 'generate'"),
+        (("good.json", "--min", "m=1", "--undecided", "maybe"), "--undecided must be one of"),
+        (("good.json", "--min", "m=1", "--annotations", "x"), "--annotations must be one of"),
+        (("good.json", "--min", "m=1", "--json", "--md", "-"), "both want standard output"),
+        (("good.json", "--min", "m=1", "--md", "no/x.md"), "no/x.md: cannot be written"),
+        (("good.json", "--config", "none.yaml"), "none.yaml: cannot be read"),
+    ],
+)
+@pytest.mark.usefixtures("runs")
+def test_what_cannot_be_judged_ends_with_2(
+    ragbench: Ragbench, arguments: tuple[str, ...], told: str
+) -> None:
+    done = ragbench("gate", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: ")
+    assert told in done.err
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_page_says_what_was_compared_and_how_sure_it_is(ragbench: Ragbench) -> None:
+    page = ragbench("gate", "bad.json", "-b", "good.json").out.splitlines()
+    assert page[0] == "failed: m down 0.667 from 1.000 to 0.333"
+    assert page[2:4] == ["run       bad.json  (rag on quiz, 12 cases)", *page[3:4]]
+    assert page[3].startswith("baseline  good.json")
+    row = next(line for line in page if line.startswith("m "))
+    assert row.split()[:4] == ["m", "failed", "0.333", "-0.667"]
+    assert "cases that lost: 8, the first 5" in page
+    assert "  q1: m 1.000, now 0.000" in page
+    assert all(len(line) <= 80 for line in page)
+    open_page = " ".join(ragbench("gate", "like.json", "-b", "good.json").out.split())
+    assert "cases would settle it at this difference" in open_page
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_configuration_is_found_and_options_go_before_it(ragbench: Ragbench) -> None:
+    Path("ragbench.yaml").write_text(
+        "gate:\n  baseline: good.json\n  metrics:\n    m: {max_drop: 0.02}\n", "utf-8"
+    )
+    assert ragbench("gate", "bad.json").code == 1
+    assert ragbench("gate", "bad.json", "--max-drop", "m=0.9").code != 1
+    Path("other.yaml").write_text("gate: {metrics: {m: {min: 0.3}}}", "utf-8")
+    assert ragbench("gate", "bad.json", "-c", "other.yaml").code == 0
+    Path("ragbench.yaml").write_text("eval: {}", "utf-8")
+    assert ragbench("gate", "good.json", "--min", "m=1").code == 0
+    Path("ragbench.yaml").write_text("gate:\n  alpha: 7\n  beta: 1\n", "utf-8")
+    done = ragbench("gate", "good.json")
+    assert done.code == 2
+    assert "ragbench.yaml:2: field 'gate.alpha'" in done.err
+    assert "ragbench.yaml:3: field 'gate.beta'" in done.err
+
+
+@pytest.mark.usefixtures("runs")
+def test_every_form_tells_the_same_verdict(ragbench: Ragbench) -> None:
+    arguments = ("gate", "bad.json", "-b", "good.json")
+    written = ("--md", "gate.md", "--junit", "gate.xml", "--junit-cases", "--annotations", "github")
+    done = ragbench(*arguments, *written)
+    assert done.code == 1
+    assert done.err.startswith("::error title=ragbench failed::m down 0.667")
+    page = Path("gate.md").read_text("utf-8")
+    assert page.startswith("<!-- ragbench-gate quiz/rag -->\n\n### ragbench gate: failed")
+    assert ragbench(*arguments, "--md", "-").out == page
+    suite = Tree.parse("gate.xml").getroot()
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("10", "9")
+
+
+def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
+    """Real runs: the same RAG twice, then one that is never asked what it is asked for."""
+    evaluate = ("eval", "office", "-q", "-m", "hit_rate@5,token_f1")
+    ragbench(*evaluate, "--rag", "rags.py:Plain", "-o", "runs/one")
+    ragbench(*evaluate, "--rag", "rags.py:Plain", "-o", "runs/two", "--top-k", "1")
+    ragbench(*evaluate, "--rag", "rags.py:Failing", "-o", "runs/three")
+    assert ragbench("baseline", "set", "runs/one").out == "ragbench-baseline.json\n"
+    shown = json.loads(ragbench("baseline", "show", "--json").out)
+    assert (shown["dataset"], shown["cases"], len(shown["metrics"])) == ("office", 3, 2)
+    assert ragbench("baseline", "show").out.startswith("Plain on office: 3 cases")
+    for baseline in ("ragbench-baseline.json", "runs/one", "runs/one/report.json", "auto"):
+        assert ragbench("gate", "runs/two", "-b", baseline).code == 0
+    rejudged = ragbench("gate", "runs/two", "-b", "runs/one", "--rejudge", "--json")
+    assert rejudged.code == 0
+    assert "scored anew" in json.loads(rejudged.out)["notes"][0]
+    failed = ragbench("gate", "runs/three", "-b", "runs/one", "--json")
+    assert failed.code == 1
+    verdict = json.loads(failed.out)
+    (rate,) = [check for check in verdict["checks"] if check["kind"] == "coverage"]
+    assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
+    assert verdict["lost_cases"][0]["id"] == "c2"
+    assert verdict["lost_cases"][0]["status"] == "failed"
+    kept = ragbench("baseline", "set", "runs/three", "-o", "three.json", "--json")
+    assert json.loads(kept.out)["path"] == "three.json"
+    assert "Warning: 1 calls of this run failed" in kept.err
+
+
+def test_a_baseline_of_other_cases_is_refused(ragbench: Ragbench) -> None:
+    evaluate = ("eval", "office", "-q", "-m", "hit_rate@5", "--rag", "rags.py:Plain")
+    ragbench(*evaluate, "-o", "all")
+    ragbench(*evaluate, "-o", "two", "--limit", "2")
+    done = ragbench("gate", "two", "-b", "all")
+    assert done.code == 3
+    assert "2 are the same" in " ".join(done.out.split())
+    assert ragbench("gate", "two", "-b", "all", "--only-common-cases").code == 0
+
+
+def test_old_metrics_compare_after_the_stored_outputs_are_scored_anew(ragbench: Ragbench) -> None:
+    evaluate = ("eval", "office", "-q", "--rag", "rags.py:Plain")
+    ragbench(*evaluate, "-m", "hit_rate@5", "-o", "old")
+    ragbench(*evaluate, "-m", "hit_rate@5,token_f1", "-o", "new")
+    done = ragbench("gate", "new", "-b", "old")
+    assert done.code == 3
+    assert "token_f1 (version 1, there not measured)" in " ".join(done.out.split())
+    calls = Path("calls.log").read_bytes()
+    assert ragbench("gate", "new", "-b", "old", "--rejudge").code == 0
+    assert Path("calls.log").read_bytes() == calls
+
+
+def test_a_worse_retriever_is_caught_on_the_bundled_dataset(ragbench: Ragbench) -> None:
+    for top_k in (1, 5):
+        ragbench(
+            *("eval", str(PELLORIN), "-q", "-o", f"top-{top_k}", "--rag-args"),
+            *(f'{{"top_k": {top_k}}}', "-m", "recall@5,nDCG@10"),
+        )
+    worse = ragbench("gate", "top-1", "-b", "top-5", "--json")
+    assert worse.code == 1
+    checks = {check["name"]: check for check in json.loads(worse.out)["checks"]}
+    assert {checks[name]["outcome"] for name in ("recall@5", "nDCG@10")} == {"failed"}
+    assert checks["recall@5"]["drop"]["clusters"] < checks["recall@5"]["drop"]["cases"]
+    assert ragbench("gate", "top-5", "-b", "top-1").code == 0
+    assert ragbench("gate", "top-5", "-b", "top-5").code == 0
+    assert ragbench("gate", "top-1", "-b", "top-5", "--json").out == worse.out

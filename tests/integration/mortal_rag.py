@@ -1,0 +1,52 @@
+"""A RAG that can end its own process. What it is to do stands in the environment, so that it is
+the same RAG whatever it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from ragbench import RAGInterface
+
+WORK = float(os.environ.get("MORTAL_WORK", "0.006"))
+"""Seconds of work a call: more than a crash may cost, so that each finished call is kept."""
+
+
+class Mortal(RAGInterface):
+    """Logs every call that it finishes; dies, or is interrupted, in the one that it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fate = os.environ.get("MORTAL_FATE", "")
+        self.asked: dict[str, int] = {}
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        self.work("retrieve", query)
+        return [f"context of {query}", "something else"]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        self.work("generate", query)
+        if "bad" in query:
+            raise ValueError(f"no answer to {query}")
+        return f"answer to {query}"
+
+    def work(self, stage: str, query: str) -> None:
+        started = time.perf_counter()
+        self.asked[stage] = self.asked.get(stage, 0) + 1
+        if self.fate == f"{stage} {self.asked[stage]}":
+            os.kill(os.getpid(), getattr(signal, os.environ["MORTAL_SIGNAL"]))
+        time.sleep(WORK)  # stands for work outside of Python, such as a request
+        with Path(os.environ["MORTAL_LOG"]).open("a", encoding="utf-8") as log:
+            log.write(f"{stage}\t{query}\t{time.perf_counter() - started}\n")
+
+
+class MortalBatch(Mortal):
+    """The same, several queries a call."""
+
+    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+        return [self.retrieve(query) for query in queries]
+
+    def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+        return [self.generate(query, []) for query in queries]

@@ -1,0 +1,196 @@
+"""Runs that are killed or interrupted, and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+SAME = ("report.json", "report.md", "cases.csv")
+QUERIES = [f"question {number}{' bad' * (number == 4)}" for number in range(10)]
+CALLS = {(stage, query) for stage in ("retrieve", "generate") for query in QUERIES}
+
+PLAIN = "import sys; from ragbench_cli.main import main; sys.exit(main(sys.argv[1:]))"
+# Ends the process in the n-th transaction of the journal: all is written, nothing or all committed.
+IN_TRANSACTION = """
+import os, signal, sys
+from contextlib import contextmanager
+from ragbench.runs import journal
+from ragbench_cli.main import main
+
+real, wanted, when, count = journal.transaction, int(sys.argv[1]), sys.argv[2], 0
+
+@contextmanager
+def mortal(db):
+    global count
+    count += 1
+    with real(db):
+        yield
+        if count == wanted and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+    if count == wanted:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+journal.transaction = mortal
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+class Ended(NamedTuple):
+    code: int
+    error: str
+    finished: list[tuple[str, str]]
+
+
+class Workplace:
+    """A folder with a dataset, in which commands are run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = [
+            json.dumps({"id": f"c{n}", "query": query, "reference": f"answer to {query}",
+                        "reference_contexts": [f"context of {query}"], "tags": ["odd"] * (n % 2)})
+            for n, query in enumerate(QUERIES)
+        ]  # fmt: skip
+        (folder / "cases.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+    def run(
+        self,
+        out: str,
+        *options: str,
+        rag: str = "Mortal",
+        script: str = PLAIN,
+        script_arguments: tuple[str, ...] = (),
+        **fate: str,
+    ) -> Ended:
+        """Runs ``ragbench eval`` in a process of its own."""
+        log = self.folder / f"{out}.log"
+        before = self.calls(log)
+        rag_name = f"{HERE / 'mortal_rag.py'}:{rag}"
+        arguments = ["eval", "cases.jsonl", "--rag", rag_name, "--out", out, *options]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *script_arguments, *arguments],
+            cwd=self.folder,
+            env=os.environ
+            | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}", "MORTAL_LOG": str(log)}
+            | fate,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ended(done.returncode, done.stderr, self.calls(log)[len(before) :])
+
+    @staticmethod
+    def calls(log: Path) -> list[tuple[str, str]]:
+        if not log.exists():
+            return []
+        rows = [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines()]
+        return [(row[0], row[1]) for row in rows]
+
+    def report(self, out: str) -> dict[str, bytes]:
+        return {name: (self.folder / out / name).read_bytes() for name in SAME}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    """A workplace with a run that nothing disturbed."""
+    workplace = Workplace(tmp_path_factory.mktemp("kill"))
+    for rag in ("Mortal", "MortalBatch"):
+        ended = workplace.run(f"whole-{rag}", rag=rag)
+        assert ended.code == 0, ended.error
+        assert set(ended.finished) >= CALLS
+    return workplace
+
+
+def test_a_run_changes_no_bytes_from_time_to_time(undisturbed: Workplace) -> None:
+    assert undisturbed.run("again").code == 0
+    assert undisturbed.report("again") == undisturbed.report("whole-Mortal")
+
+
+@pytest.mark.parametrize(
+    ("fate", "options"),
+    [
+        ("retrieve 1", ()),
+        ("retrieve 6", ()),
+        ("generate 1", ()),
+        ("generate 10", ()),
+        ("generate 7", ("--timeout", "60")),
+        ("retrieve 7", ("--concurrency", "3")),
+        ("generate 7", ("--concurrency", "3")),
+    ],
+)
+def test_a_killed_run_ends_like_an_undisturbed_one(
+    undisturbed: Workplace, fate: str, options: tuple[str, ...]
+) -> None:
+    out = f"{fate} {options}".replace(" ", "")
+    killed = undisturbed.run(out, *options, MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL")
+    assert killed.code == -signal.SIGKILL
+    resumed = undisturbed.run(out, *options)
+    assert resumed.code == 0, resumed.error
+    repeated = set(killed.finished) & set(resumed.finished)
+    # Calls side by side may all have been finished and not yet stored.
+    assert len(repeated) <= (3 if "--concurrency" in options else 0), repeated
+    assert set(killed.finished) | set(resumed.finished) == CALLS
+    assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
+
+
+@pytest.mark.parametrize("fate", ["retrieve 6", "generate 9"])
+def test_a_killed_batch_run_repeats_at_most_the_batch_in_flight(
+    undisturbed: Workplace, fate: str
+) -> None:
+    out, options = f"batch{fate}".replace(" ", ""), ("--batch-size", "4")
+    killed = undisturbed.run(
+        out, *options, rag="MortalBatch", MORTAL_FATE=fate, MORTAL_SIGNAL="SIGKILL"
+    )
+    assert killed.code == -signal.SIGKILL
+    resumed = undisturbed.run(out, *options, rag="MortalBatch")
+    assert resumed.code == 0, resumed.error
+    # Query 4 fails its batch, which is split: its neighbours are asked in smaller batches.
+    assert len(set(killed.finished) & set(resumed.finished)) < 4
+    assert undisturbed.report(out) == undisturbed.report("whole-MortalBatch")
+
+
+@pytest.mark.parametrize(
+    ("transaction", "when"),
+    [(1, "before"), (1, "after"), (2, "before"), (8, "after"), (16, "before"), (22, "before")],
+)
+def test_a_run_killed_while_it_stores_ends_like_an_undisturbed_one(
+    undisturbed: Workplace, transaction: int, when: str
+) -> None:
+    out = f"transaction-{transaction}-{when}"
+    arguments = (str(transaction), when)
+    killed = undisturbed.run(out, script=IN_TRANSACTION, script_arguments=arguments)
+    assert killed.code == -signal.SIGKILL, killed.error
+    resumed = undisturbed.run(out)
+    assert resumed.code == 0, resumed.error
+    repeated = set(killed.finished) & set(resumed.finished)
+    assert len(repeated) <= (1 if when == "before" else 0), repeated
+    assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
+
+
+@pytest.mark.parametrize(
+    ("name", "fate"),
+    [("SIGINT", "retrieve 3"), ("SIGTERM", "retrieve 10"), ("SIGINT", "generate 4")],
+)
+def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
+    undisturbed: Workplace, name: str, fate: str
+) -> None:
+    out = f"{name}{fate}".replace(" ", "")
+    stopped = undisturbed.run(out, MORTAL_FATE=fate, MORTAL_SIGNAL=name)
+    assert stopped.code == 130
+    assert "The same command continues" in stopped.error
+    assert "Traceback" not in stopped.error
+    stage, number = fate.split()
+    assert stopped.finished[-1] == (stage, QUERIES[int(number) - 1]), "the call in flight is kept"
+    resumed = undisturbed.run(out)
+    assert resumed.code == 0, resumed.error
+    assert not set(stopped.finished) & set(resumed.finished)
+    assert undisturbed.report(out) == undisturbed.report("whole-Mortal")

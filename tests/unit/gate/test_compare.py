@@ -1,0 +1,346 @@
+"""compare(): numbers that can be checked by hand, and what must not change them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.gate.case_changes import id_change
+from ragbench.gate.compare import compare
+from ragbench.records.cells import Cell, Status
+from ragbench.records.comparisons import CaseKind, Comparison, Difference, Flip
+from ragbench.records.metrics import Direction
+from ragbench.records.run_scores import RunScores, ScoredCase
+from ragbench.stats.mcnemar import mcnemar_test
+from tests.unit.gate.builders import column, run, run_of
+
+GENERATOR = column("token_f1", group="generator")
+
+
+def only(comparison: Comparison, metric: str) -> Difference:
+    (found,) = [one for one in comparison.metrics if one.name == metric]
+    (difference,) = found.differences
+    return difference
+
+
+def case(name: str, value: float | None, **facts: Any) -> ScoredCase:
+    cell = Cell.skipped("no gold") if value is None else Cell.measured(value)
+    return ScoredCase(id=name, fingerprint="f", scores={"recall@5": cell}, **facts)
+
+
+def recall(*cases: ScoredCase, **facts: Any) -> RunScores:
+    return run_of(cases, column("recall@5"), **facts)
+
+
+def test_a_difference_that_can_be_checked_by_hand() -> None:
+    before = run({"recall@5": [1.0] * 8 + [0.0] * 2})
+    after = run({"recall@5": [0.0] * 6 + [1.0] * 2 + [0.0, 1.0]})
+    found = only(compare([before, after]), "recall@5")
+    assert (found.first, found.second) == ("a", "b")
+    assert (found.before, found.cases) == (0.8, 10)
+    assert found.after == pytest.approx(0.3)
+    assert found.difference == pytest.approx(-0.5)
+    assert (found.lower, found.higher) == (6, 1)
+    # Seven cases changed, six of them for the worse: 2 * (1 + 7) / 2 ** 7.
+    assert found.p_value == found.p_corrected == pytest.approx(16 / 128)
+    assert found.p_value == mcnemar_test(gained=1, lost=6).p_value
+    assert not found.is_significant
+
+
+def test_the_better_run_is_marked_with_the_letter_of_the_worse() -> None:
+    before, after = run({"recall@5": [1.0] * 10}), run({"recall@5": [0.0] * 10})
+    (metric,) = compare([before, after]).metrics
+    assert [figure.better_than for figure in metric.figures] == [("b",), ()]
+    slower = column("brier", direction=Direction.LOWER)
+    before, after = (run({"brier": values}, slower) for values in ([1.0] * 10, [0.0] * 10))
+    (metric,) = compare([before, after]).metrics
+    assert [figure.better_than for figure in metric.figures] == [(), ("a",)]
+    assert metric.differences[0].difference == -1.0
+
+
+def test_clusters_are_not_independent_cases() -> None:
+    scores = ([1.0] * 10, [0.0] * 10)
+    alone = [run({"recall@5": values}) for values in scores]
+    shared = [run({"recall@5": values}, clusters=["doc"] * 10) for values in scores]
+    assert only(compare(alone), "recall@5").is_significant
+    found = only(compare(shared), "recall@5")
+    assert (found.clusters, found.is_significant) == (1, False)
+    assert (found.low, found.high) == (None, None)
+
+
+def test_holm_is_over_all_pairs_and_metrics() -> None:
+    runs = [run({"x": [share] * 12, "y": [share] * 12}) for share in (0.0, 0.5, 1.0)]
+    found = compare(runs)
+    p_values = [d.p_value for metric in found.metrics for d in metric.differences]
+    assert found.settings["family"] == 6
+    assert p_values == [pytest.approx(2 / 2**12)] * 6
+    corrected = [d.p_corrected for metric in found.metrics for d in metric.differences]
+    assert corrected == [pytest.approx(6 * 2 / 2**12)] * 6
+    assert [f.better_than for f in found.metrics[0].figures] == [(), ("a",), ("a", "b")]
+    alone = compare(runs, metrics=["y"])
+    assert [metric.name for metric in alone.metrics] == ["y"]
+    assert alone.settings["family"] == 3
+
+
+def test_what_could_never_be_significant_makes_no_correction_stricter() -> None:
+    few: list[float | str] = [1.0, 0.0, *["skipped"] * 10]
+    before = run({"x": [1.0] * 12, "y": few})
+    after = run({"x": [0.0] * 12, "y": few})
+    assert compare([before, after]).settings["family"] == 1
+
+
+def test_unmeasured_cases_are_counted_and_not_zero() -> None:
+    before = run({"token_f1": [1.0, 1.0, 1.0, "failed"]}, GENERATOR)
+    after = run({"token_f1": [1.0, "abstained", "failed", "failed"]}, GENERATOR)
+    found = compare([before, after])
+    difference = only(found, "token_f1")
+    assert (difference.before, difference.after, difference.cases) == (1.0, 1.0, 1)
+    assert difference.left_out == {"b": 2, "a, b": 1}
+    figure = found.metrics[0].figures[1]
+    assert (figure.measured, figure.abstained, figure.failed, figure.score) == (1, 1, 2, 1.0)
+    assert "token_f1: 2 cases were measured in a and not in b" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"aggregate": "m:ece"}, "its figure is no mean over cases"),
+        ({"has_cells": False}, "a report holds no value of it a case"),
+    ],
+)
+def test_figures_without_a_mean_are_shown_and_not_tested(
+    facts: dict[str, Any], reason: str
+) -> None:
+    runs = [run({"ECE": [0.1, 0.2]}, column("ECE", **facts)) for _ in range(2)]
+    (metric,) = compare(runs).metrics
+    assert (metric.differences, metric.untested) == ((), reason)
+    assert metric.figures[0].score == pytest.approx(0.15)
+    assert metric.figures[0].interval is None
+
+
+def test_scores_of_other_versions_are_not_compared() -> None:
+    runs = [run({"x": [1.0]}, column("x", version=version)) for version in (1, 2)]
+    (metric,) = compare(runs).metrics
+    assert metric.untested == "the runs measured it by formulas of different versions"
+    assert compare(runs).main == ()
+
+
+def test_a_metric_of_one_run_is_shown_beside_nothing() -> None:
+    found = compare([run({"x": [1.0]}), run({"x": [1.0], "y": [0.5]})])
+    assert [metric.name for metric in found.metrics] == ["x", "y"]
+    assert [figure.score for figure in found.metrics[1].figures] == [None, 0.5]
+    assert found.metrics[1].untested == "only one run measured it"
+
+
+def test_different_cases_are_refused_unless_the_common_ones_are_asked_for() -> None:
+    before = recall(case("q1", 1.0), case("q2", 1.0), case("q3", 1.0))
+    changed = replace(case("q2", 0.0), fingerprint="other")
+    after = recall(case("q1", 0.0), changed, case("q4", 0.0))
+    with pytest.raises(RunMismatchError, match=r"1 are the same, 1 have changed and 2 are not in"):
+        compare([before, after])
+    found = compare([before, after], only_common_cases=True)
+    assert (found.cases, only(found, "recall@5").cases) == (1, 1)
+    assert found.metrics[0].figures[0].score == 1.0
+    assert found.notes[0].startswith("Compared on the 1 cases")
+    with pytest.raises(RunMismatchError, match="no case in common"):
+        compare([before, recall(case("q9", 1.0))], only_common_cases=True)
+
+
+def test_options_that_cannot_be_used() -> None:
+    one = run({"recall@5": [1.0]}, column("ECE", aggregate="m:ece"))
+    with pytest.raises(ConfigError, match="1 runs: a comparison is of 2 to 16"):
+        compare([one])
+    with pytest.raises(ConfigError, match="Did you mean recall@5"):
+        compare([one, one], metrics=["recal@5"])
+    with pytest.raises(ConfigError, match="threshold is 0"):
+        compare([one, one], threshold=0)
+    pair = [run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))] * 2
+    with pytest.raises(ConfigError, match="neither of its sides is better"):
+        compare(pair, main=["judged"])
+
+
+def test_main_metrics_are_one_a_group() -> None:
+    scores = {"MRR@10": [1.0], "recall@5": [1.0], "exact_match": [1.0], "token_f1": [1.0]}
+    groups = [column(n, group="generator") for n in ("exact_match", "token_f1")]
+    runs = [run({**scores, "abstention_accuracy": [1.0]}, *groups)] * 2
+    assert compare(runs).main == ("recall@5", "token_f1")
+    overall = column("answer_rate", group="overall")
+    runs = [run({**scores, "answer_rate": [1.0]}, *groups, overall)] * 2
+    assert compare(runs).main == ("recall@5", "token_f1", "answer_rate")
+
+
+def flips(before: ScoredCase, after: ScoredCase, **options: Any) -> list[Flip]:
+    changed = compare([recall(before), recall(after)], **options).changed
+    return [flip for found in changed for flip in found.flips]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "newly_fails"),
+    [
+        (1.0, 0.0, True),
+        (0.5, 0.49, True),
+        (0.49, 0.5, False),
+        (1.0, 0.5, None),
+        (0.4, 0.0, None),
+        (None, 0.0, None),
+        (1.0, None, None),
+    ],
+)
+def test_a_case_fails_below_the_middle_of_the_scale(
+    before: float | None, after: float | None, newly_fails: bool | None
+) -> None:
+    found = flips(case("q", before), case("q", after))
+    assert [flip.newly_fails for flip in found] == ([] if newly_fails is None else [newly_fails])
+
+
+def test_the_threshold_is_a_share_of_the_scale() -> None:
+    assert not flips(case("q", 1.0), case("q", 0.5))
+    assert flips(case("q", 1.0), case("q", 0.5), threshold=0.6)
+
+
+def test_a_failed_stage_is_told_once_and_not_as_its_metrics() -> None:
+    before = case("q", 1.0, stages={"retrieve": Status.MEASURED})
+    after = ScoredCase(
+        id="q",
+        fingerprint="f",
+        scores={"recall@5": Cell(status=Status.FAILED, reason="retrieve: OSError: gone")},
+        stages={"retrieve": Status.FAILED},
+    )
+    (flip,) = flips(before, after)
+    assert (flip.subject, flip.newly_fails, flip.after_status) == ("retrieve", True, "failed")
+
+
+def test_a_declined_answer_is_newly_failing_and_says_why() -> None:
+    before = run({"token_f1": [1.0]}, GENERATOR)
+    after = run({"token_f1": ["abstained"]}, GENERATOR)
+    (changed,) = compare([before, after]).changed
+    assert changed.kind is CaseKind.FAILING
+    assert (changed.flips[0].after_status, changed.flips[0].reason) == (
+        "abstained",
+        "why abstained",
+    )
+
+
+def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
+    before = run({"recall@5": [0.0, 0.6, 1.0, 1.0], "token_f1": [1.0, 1.0, 1.0, 0.0]}, GENERATOR)
+    after = run({"recall@5": [1.0, 0.4, 0.0, 0.0], "token_f1": [1.0, 1.0, 1.0, 1.0]}, GENERATOR)
+    found = compare([before, after])
+    assert [(one.id, one.kind) for one in found.changed] == [
+        ("q3", "newly failing"),
+        ("q2", "newly failing"),
+        ("q4", "mixed"),
+        ("q1", "newly fixed"),
+    ]
+    (pair,) = found.pairs
+    assert (pair.newly_failing, pair.mixed, pair.newly_fixed, pair.cases) == (2, 1, 1, 4)
+
+
+def test_what_changed_is_told_with_ids_and_answers() -> None:
+    before = case("q", 1.0, query="?", response="27", retrieved_ids=("x", "y", "z"))
+    after = case("q", 0.0, query="?", response=None, retrieved_ids=("y", "w", "z"))
+    found = compare([recall(before), recall(after)])
+    (changed,) = found.changed
+    assert changed.ids is not None
+    assert (changed.ids.gained, changed.ids.lost) == ((("w", 2),), (("x", 1),))
+    assert (changed.ids.moved, changed.ids.kept) == ((("y", 2, 1),), 1)
+    assert (changed.response_before, changed.response_after) == ("27", None)
+    assert (found.pairs[0].other_ids, found.pairs[0].other_response) == (1, 1)
+
+
+def test_a_baseline_file_has_no_texts_to_differ() -> None:
+    found = compare([recall(case("q", 1.0)), recall(case("q", 0.0, query="?", response="27"))])
+    assert (found.pairs[0].other_ids, found.pairs[0].other_response) == (None, None)
+    assert found.changed[0].ids is None
+
+
+def test_notes_warn_of_what_changes_scores_by_itself() -> None:
+    facts = {"rag": "r", "settings": "s"}
+    one = run({"x": [1.0]}, fingerprints=facts)
+    other = run({"x": [1.0]}, fingerprints={**facts, "judge": "j"}, matching="text")
+    notes = compare([one, other]).notes
+    assert "a and b are runs of one system" in notes[0]
+    assert "a by id, b by text" in notes[1]
+    assert "different judges" in notes[2]
+
+
+ids = st.lists(st.sampled_from("uvwxyz"), max_size=6)
+values = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1), st.sampled_from(["failed"]))
+tables = st.lists(st.tuples(values, values, st.sampled_from([None, "d1", "d2"])), min_size=1)
+
+
+@given(ids, ids)
+def test_id_changes_account_for_every_id(before: list[str], after: list[str]) -> None:
+    change, turned = id_change(before, after), id_change(after, before)
+    shared = len(change.moved) + change.kept
+    assert shared + len(change.gained) == len(set(after))
+    assert shared + len(change.lost) == len(set(before))
+    assert (change.gained, change.lost) == (turned.lost, turned.gained)
+    assert {(id_, new, old) for id_, old, new in change.moved} == set(turned.moved)
+
+
+def two_runs(table: list[tuple[Any, Any, str | None]]) -> tuple[RunScores, RunScores]:
+    before, after, clusters = zip(*table, strict=True)
+    return (
+        run({"recall@5": before}, clusters=clusters),
+        run({"recall@5": after}, clusters=clusters),
+    )
+
+
+@given(tables)
+def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
+    table: list[tuple[Any, Any, str | None]],
+) -> None:
+    before, after = two_runs(table)
+    there, back = compare([before, after]), compare([after, before])
+    one, other = only(there, "recall@5"), only(back, "recall@5")
+    assert one.p_value == other.p_value
+    assert (one.before, one.after) == (other.after, other.before)
+    for mine, theirs in ((one.difference, other.difference), (one.low, other.high)):
+        assert (mine is None) is (theirs is None)
+        if mine is not None and theirs is not None:
+            assert mine == pytest.approx(-theirs)
+    turned = {
+        CaseKind.FAILING: CaseKind.FIXED,
+        CaseKind.FIXED: CaseKind.FAILING,
+        CaseKind.MIXED: CaseKind.MIXED,
+    }
+    assert {c.id: c.kind for c in there.changed} == {c.id: turned[c.kind] for c in back.changed}
+
+
+@given(tables, st.randoms(use_true_random=False))
+def test_the_order_of_cases_changes_nothing(
+    table: list[tuple[Any, Any, str | None]], chance: random.Random
+) -> None:
+    before, after = two_runs(table)
+    shuffled = list(after.cases)
+    chance.shuffle(shuffled)
+    again = list(before.cases)
+    chance.shuffle(again)
+    one = compare([before, after])
+    other = compare([replace(before, cases=tuple(again)), replace(after, cases=tuple(shuffled))])
+    assert one.changed == other.changed
+    assert one.pairs == other.pairs
+    mine, theirs = only(one, "recall@5"), only(other, "recall@5")
+    assert (mine.p_value, mine.p_corrected) == (theirs.p_value, theirs.p_corrected)
+    assert (mine.difference, mine.low, mine.high) == (
+        theirs.difference,
+        theirs.low,
+        theirs.high,
+    )
+
+
+@given(st.lists(values, min_size=1))
+def test_a_run_against_itself_shows_nothing(scores: list[Any]) -> None:
+    same = run({"recall@5": scores})
+    found = compare([same, same])
+    difference = only(found, "recall@5")
+    assert not found.changed
+    assert difference.p_value == 1.0
+    assert difference.difference in (0.0, None)
+    assert not difference.is_significant

@@ -1,0 +1,235 @@
+"""ragbench.yaml: what is understood, and every mistake with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError
+from ragbench.gate.config import (
+    Correction,
+    FloorRule,
+    GateConfig,
+    LatencyBudget,
+    Limits,
+    MetricGate,
+    SliceGate,
+    Undecided,
+)
+from ragbench.gate.config_file import read_gate_config
+from ragbench.gate.options import with_options
+
+WHOLE = """\
+eval:
+  anything: [goes, here]
+gate:
+  baseline: baselines/main.json
+  alpha: 1e-2
+  power: 0.9
+  confidence: 0.9
+  resamples: 2000
+  seed: 7
+  correction: none
+  cluster: no
+  floors: shown
+  undecided: pass
+  require_same: [dataset, judge]
+  max_drop: 0.03
+  max_error_rate: 0.1
+  min_cases: 20
+  max_latency:
+    generate: {p95: 2.5, mean: 1}
+  metrics:
+    recall@5: {max_drop: 0.02, min: 0.8, slices: [language, "tag:lang:de"]}
+    P(rel=2)@5:
+      max: 0.9
+      slices:
+        language:zh: {min: 0.5, max_drop: 0.1}
+    faithfulness:
+      informational: true
+"""
+
+
+def problems(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "ragbench.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(DataError) as caught:
+        read_gate_config(path)
+    return [str(problem).removeprefix(str(path)) for problem in caught.value.problems]
+
+
+def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
+    path = tmp_path / "ragbench.yaml"
+    path.write_text(WHOLE, "utf-8")
+    assert read_gate_config(path) == GateConfig(
+        baseline=str(tmp_path / "baselines/main.json"),
+        alpha=0.01,
+        power=0.9,
+        confidence=0.9,
+        resamples=2000,
+        seed=7,
+        correction=Correction.NONE,
+        cluster=False,
+        floors=FloorRule.SHOWN,
+        undecided=Undecided.PASS,
+        require_same=("dataset", "judge"),
+        max_drop=0.03,
+        max_error_rate=0.1,
+        min_cases=20,
+        latency=(
+            LatencyBudget(stage="generate", figure="mean", seconds=1),
+            LatencyBudget(stage="generate", figure="p95", seconds=2.5),
+        ),
+        metrics={
+            "recall@5": MetricGate(
+                limits=Limits(max_drop=0.02, minimum=0.8),
+                slices=(
+                    SliceGate(by="language", value=None),
+                    SliceGate(by="tag", value="lang:de"),
+                ),
+            ),
+            "P(rel=2)@5": MetricGate(
+                limits=Limits(maximum=0.9),
+                slices=(
+                    SliceGate(by="language", value="zh", limits=Limits(minimum=0.5, max_drop=0.1)),
+                ),
+            ),
+            "faithfulness": MetricGate(informational=True),
+        },
+    )
+
+
+def test_the_best_earlier_run_is_no_path(tmp_path: Path) -> None:
+    path = tmp_path / "ragbench.yaml"
+    path.write_text("gate: {baseline: auto}", "utf-8")
+    assert read_gate_config(path) == GateConfig(baseline="auto")
+
+
+def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: Path) -> None:
+    assert problems(tmp_path, "eval: {}\n") == [":1: there is no section 'gate', or nothing in it"]
+    assert read_gate_config(tmp_path / "ragbench.yaml", optional=True) == GateConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", ": is empty"),
+        ("gate: [", ":1: is no YAML"),
+        ("a: b: c", ":1: is no YAML: mapping values are not allowed here"),
+        ("a: \x01", ": is no YAML"),
+        ("a: &x [*x]", ":1: an alias leads into itself"),
+        ("[" * 2000, ": is nested too deep"),
+        ("- gate", ":1: expected 'name: value' entries, found a list"),
+        ("gate: 5", ":1: field 'gate': expected 'name: value' entries, found '5'"),
+        ("gate:\n  alhpa: 0.1", ":2: field 'gate.alhpa': unknown key; known are"),
+        ("gate:\n  seed: 1\n  seed: 2", ":3: the key 'seed' is given twice"),
+        ("gate:\n  [a]: 2", ":2: is no YAML: found unhashable key"),
+        ("gate:\n  alpha: 1", ":2: field 'gate.alpha': 1 is too large: it must be below 1"),
+        ("gate:\n  alpha: 0", ":2: field 'gate.alpha': 0 is too small: it must be above 0"),
+        ("gate:\n  power: many", ":2: field 'gate.power': expected a number, found 'many'"),
+        ("gate:\n  power: [1]", ":2: field 'gate.power': expected a number, found a list"),
+        ("gate:\n  power: .nan", ":2: field 'gate.power': expected a number, found 'nan'"),
+        ("gate:\n  max_drop: -1", "-1 is too small: it must be at least 0"),
+        ("gate:\n  max_error_rate: 2", "2 is too large: it must be at most 1"),
+        ("gate:\n  seed: 1.5", "expected a whole number of at least 0, found 1.5"),
+        ("gate:\n  seed: -1", "expected a whole number of at least 0, found -1"),
+        ("gate:\n  min_cases: 0", "expected a whole number of at least 1, found 0"),
+        ("gate:\n  cluster: maybe", "expected true or false, found 'maybe'"),
+        ("gate:\n  cluster: 'true'", "expected true or false, found 'true'"),
+        ("gate:\n  correction: fdr", "expected one of holm, none, found 'fdr'"),
+        ("gate:\n  floors: {}", "expected one of observed, shown, found a mapping"),
+        ("gate:\n  baseline: []", "field 'gate.baseline': expected a text, found a list"),
+        ("gate:\n  require_same: dataset", "expected a list, found 'dataset'"),
+        ("gate:\n  require_same: [prompts]", "'prompts' is none of dataset, metrics, judge"),
+        ("gate:\n  require_same: [1]", "expected a text, found '1'"),
+        ("gate:\n  metrics: [recall@5]", "field 'gate.metrics': expected 'name: value' entries"),
+        ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
+        ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': nothing is demanded"),
+        ("gate:\n  metrics:\n    m: {min: 1, max: 0}", "min is 1 and max is 0: nothing lies"),
+        ("gate:\n  metrics:\n    m: {max_drop: -0.1}", "'gate.metrics.m.max_drop': -0.1 is too"),
+        (
+            "gate:\n  metrics:\n    m: {floor: 1}",
+            "m.floor': unknown key; known are min, max, max_drop",
+        ),
+        ("gate:\n  metrics:\n    m: {slices: [language]}", "needs the metric's max_drop"),
+        ("gate:\n  metrics:\n    m: {max_drop: 0.1, slices: [topic]}", "'topic' names no slice"),
+        ("gate:\n  metrics:\n    m: {slices: {tag: {}}}", "slices.tag': nothing is demanded"),
+        ("gate:\n  metrics:\n    m: {slices: {tag: {p: 1}}}", "slices.tag.p': unknown key"),
+        ("gate:\n  max_latency: {generate: 5}", "max_latency.generate': expected 'name: value'"),
+        ("gate:\n  max_latency: {generate: {p99: 5}}", "p99': unknown key; known are mean, p50"),
+        ("gate:\n  max_latency: {generate: {p95: 0}}", "0 is too small: it must be above 0"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+    assert told in "\n".join(problems(tmp_path, text))
+
+
+def test_all_mistakes_are_told_at_once_in_order(tmp_path: Path) -> None:
+    text = "gate:\n  metrics:\n    m: {min: x}\n  alpha: 2\n  sed: 1\n"
+    lines = [problem.split(":")[1] for problem in problems(tmp_path, text)]
+    assert lines == ["3", "3", "4", "5"]
+
+
+def test_a_misspelt_key_names_the_one_that_was_meant(tmp_path: Path) -> None:
+    assert "Did you mean 'alpha'?" in problems(tmp_path, "gate: {alpa: 0.1}")[0]
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        read_gate_config(tmp_path / "none.yaml")
+    (tmp_path / "latin.yaml").write_bytes("gate: é".encode("latin-1"))
+    with pytest.raises(DataError, match="is not UTF-8"):
+        read_gate_config(tmp_path / "latin.yaml")
+
+
+@given(st.text(max_size=60))
+def test_whatever_stands_in_the_file_it_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_bytes(f"gate:\n  {text}".encode("utf-8", "surrogatepass"))
+    try:
+        assert isinstance(read_gate_config(path, optional=True), GateConfig)
+    except DataError as error:
+        assert error.problems
+
+
+# --- options
+
+
+def test_options_go_before_the_file() -> None:
+    known = GateConfig(
+        metrics={"m": MetricGate(limits=Limits(minimum=0.5, max_drop=0.1))},
+        latency=(LatencyBudget(stage="generate", figure="p95", seconds=1),),
+    )
+    found = with_options(
+        known,
+        minimum=["m=0.7", "P(rel=2)@5=0.1"],
+        maximum=["n=1e1"],
+        max_drop=["n=0"],
+        max_latency=["generate:p95=2", "retrieve:mean=0.5"],
+    )
+    assert found.metrics == {
+        "m": MetricGate(limits=Limits(minimum=0.7, max_drop=0.1)),
+        "P(rel=2)@5": MetricGate(limits=Limits(minimum=0.1)),
+        "n": MetricGate(limits=Limits(maximum=10, max_drop=0)),
+    }
+    assert [(budget.stage, budget.seconds) for budget in found.latency] == [
+        ("generate", 2),
+        ("retrieve", 0.5),
+    ]
+
+
+def test_all_mistakes_in_options_are_told_at_once() -> None:
+    with pytest.raises(DataError) as caught:
+        with_options(
+            GateConfig(),
+            minimum=["m", "=1", "m=much", "m=nan"],
+            max_drop=["m=-1"],
+            max_latency=["generate=1", "generate:p99=1", "generate:p95=0", "x"],
+        )
+    assert len(caught.value.problems) == 9
+    assert "--min: 'm' is not understood: expected NAME=NUMBER" in str(caught.value)

@@ -1,0 +1,113 @@
+"""``--baseline auto``: which earlier run is taken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ragbench.gate.find_baseline import find_baseline
+from ragbench.records.run_scores import RunScores
+from ragbench.runs.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
+from tests.unit.gate.builders import run
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> list[str]:
+    """Commits c0, c1, c2 in a line, and one on a branch that leaves at c0."""
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *identity, *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def commit(name: str) -> str:
+        git("commit", "--quiet", "--allow-empty", "--message", name)
+        return git("rev-parse", "HEAD")
+
+    git("init", "--quiet", "--initial-branch=main")
+    line = [commit(f"c{k}") for k in range(3)]
+    git("checkout", "--quiet", "-b", "other", line[0])
+    return [*line, commit("branch")]
+
+
+def store(folder: Path, name: str, time: int, commit: str | None = None, **changes: str) -> Path:
+    """A run folder as far as the search looks at it."""
+    place = folder / name
+    place.mkdir(parents=True)
+    facts = {"dataset": "d1", "metric": "m", "rag": "rag", **changes}
+    manifest = Manifest(
+        dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
+        rag=RagInfo(name=facts["rag"], description={}, stages={}),
+        metrics=(MetricInfo(name=facts["metric"], version=1),),
+        settings={},
+        packages={},
+        git=None if commit is None else {"commit": commit, "dirty": False},
+    )
+    write_manifest(manifest, place / "manifest.json")
+    (place / "report.json").write_text("{}", "utf-8")
+    os.utime(place / "manifest.json", (time, time))
+    return place
+
+
+def of(commit: str | None = None) -> RunScores:
+    return run({"m": [1]}, commit=commit)
+
+
+def test_without_commits_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
+    store(tmp_path, "first", 100)
+    last = store(tmp_path, "last", 200)
+    mine = store(tmp_path, "mine", 300)
+    store(tmp_path, "later", 400)
+    assert find_baseline(mine, of(), [tmp_path]) == last
+    assert find_baseline(mine / "report.json", of(), [tmp_path, tmp_path]) == last
+
+
+def test_with_commits_the_nearest_one_behind_is_taken(tmp_path: Path, history: list[str]) -> None:
+    runs = tmp_path / "reports"
+    c0, c1, c2, branch = history
+    far = store(runs, "far", 500, c0)
+    mine = store(runs, "mine", 300, c2)
+    store(runs, "branch", 200, branch)
+    assert find_baseline(mine, of(c2), [runs]) == far
+    near = store(runs, "near", 100, c1)
+    assert find_baseline(mine, of(c2), [runs]) == near
+    store(runs, "same-commit-later", 400, c2)
+    assert find_baseline(mine, of(c2), [runs]) == near
+    same = store(runs, "same-commit-earlier", 250, c2)
+    assert find_baseline(mine, of(c2), [runs]) == same
+
+
+def test_commits_that_git_does_not_know_leave_the_time(tmp_path: Path) -> None:
+    earlier = store(tmp_path, "earlier", 100, "0" * 40)
+    mine = store(tmp_path, "mine", 200, "1" * 40)
+    assert find_baseline(mine, of("1" * 40), [tmp_path]) == earlier
+
+
+@pytest.mark.parametrize("other", [{"dataset": "d2"}, {"metric": "n"}, {"rag": "another"}])
+def test_a_run_of_something_else_is_not_taken(tmp_path: Path, other: dict[str, str]) -> None:
+    store(tmp_path, "other", 100, **other)
+    mine = store(tmp_path, "mine", 200)
+    assert find_baseline(mine, of(), [tmp_path]) is None
+
+
+def test_what_is_no_run_is_passed_over(tmp_path: Path) -> None:
+    mine = store(tmp_path, "mine", 200)
+    (tmp_path / "file").touch()
+    broken = store(tmp_path, "broken", 100)
+    (broken / "manifest.json").write_text("{}", "utf-8")
+    assert find_baseline(mine, of(), [tmp_path, tmp_path / "none"]) is None
+
+
+def test_a_report_alone_has_no_neighbours(tmp_path: Path) -> None:
+    store(tmp_path, "other", 100)
+    alone = tmp_path / "report.json"
+    alone.write_text("{}", "utf-8")
+    assert find_baseline(alone, of(), [tmp_path]) is None

@@ -1,0 +1,459 @@
+"""Verdicts on runs whose scores can be counted on the fingers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError
+from ragbench.gate.config import (
+    AUTO,
+    Correction,
+    FloorRule,
+    GateConfig,
+    LatencyBudget,
+    Limits,
+    MetricGate,
+    SliceGate,
+    Undecided,
+)
+from ragbench.gate.gate import gate
+from ragbench.records.metrics import Direction
+from ragbench.records.reports import Latency, StageCount
+from ragbench.records.run_scores import RunScores
+from ragbench.records.verdicts import Check, CheckKind, GateOutcome, Verdict
+from tests.unit.gate.builders import column, run
+
+PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
+
+
+def demands(**metrics: MetricGate | dict[str, Any]) -> dict[str, MetricGate]:
+    return {
+        name: found if isinstance(found, MetricGate) else MetricGate(limits=Limits(**found))
+        for name, found in metrics.items()
+    }
+
+
+def config(changes: dict[str, Any] | None = None, **metrics: Any) -> GateConfig:
+    return replace(GateConfig(metrics=demands(**metrics)), **(changes or {}))
+
+
+def drop_of(verdict: Verdict, metric: str, slice: str | None = None) -> Check:
+    (found,) = [c for c in verdict.checks if (c.subject, c.slice) == (metric, slice)]
+    return found
+
+
+# --- drops
+
+
+def test_five_losses_of_ten_cases_show_a_drop() -> None:
+    """Five cases lose all: one of 2^5 sign patterns is as bad, p = 1/32."""
+    verdict = gate(run({"m": [0] * 5 + [1] * 5}), run({"m": [1] * 10}), config(m={"max_drop": 0.0}))
+    check = drop_of(verdict, "m")
+    assert (verdict.outcome, check.outcome) == (FAILED, FAILED)
+    assert check.drop is not None
+    assert check.drop.p_worse == 1 / 32
+    assert (check.drop.before, check.drop.after, check.drop.difference) == (1.0, 0.5, -0.5)
+    assert (check.drop.cases, check.drop.clusters) == (10, 10)
+    assert (check.drop.better, check.drop.worse, check.drop.family) == (0, 5, 1)
+    assert verdict.headline == "m down 0.500 from 1.000 to 0.500"
+    assert verdict.outcome.exit_code == 1
+
+
+def test_two_metrics_are_corrected_together_unless_asked_not_to() -> None:
+    """Holm doubles the smaller p-value: 1/16 is no longer below 5 %."""
+    scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [1.0] * 10}
+    before = run({"m": [1] * 10, "n": [1] * 10})
+    both = config(m={"max_drop": 0.0}, n={"max_drop": 0.0})
+    verdict = gate(run(scores), before, both)
+    check = drop_of(verdict, "m")
+    assert check.drop is not None
+    assert (verdict.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 1 / 16, 2)
+    alone = gate(run(scores), before, replace(both, correction=Correction.NONE))
+    assert alone.outcome is FAILED
+
+
+def test_an_informational_metric_neither_counts_nor_corrects() -> None:
+    scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [0.0] * 10}
+    before = run({"m": [1] * 10, "n": [1] * 10})
+    shown = MetricGate(limits=Limits(max_drop=0.0), informational=True)
+    verdict = gate(run(scores), before, config(m={"max_drop": 0.0}, n=shown))
+    assert drop_of(verdict, "m").outcome is FAILED
+    assert drop_of(verdict, "n").outcome is FAILED
+    assert verdict.checks[-1].subject == "n"
+    only = gate(run(scores), before, config(n=shown, m={"minimum": 0.1}))
+    assert only.outcome is PASSED
+    assert only.lost == ()
+
+
+def test_losses_of_one_cluster_are_one_observation() -> None:
+    now, before = [0] * 8 + [1] * 2, [1] * 10
+    clusters = ["handbook"] * 8 + [None, None]
+    wanted = config(m={"max_drop": 0.0})
+    verdict = gate(run({"m": now}, clusters=clusters), run({"m": before}), wanted)
+    check = drop_of(verdict, "m")
+    assert check.drop is not None
+    assert (check.outcome, check.drop.clusters) == (CANNOT_TELL, 3)
+    apart = gate(
+        run({"m": now}, clusters=clusters), run({"m": before}), replace(wanted, cluster=False)
+    )
+    assert apart.outcome is FAILED
+
+
+def test_of_a_metric_where_lower_is_better_a_rise_is_the_loss() -> None:
+    brier = column("brier", direction=Direction.LOWER)
+    before, now = run({"brier": [0.1] * 10}, brier), run({"brier": [0.4] * 10}, brier)
+    verdict = gate(now, before, config(brier={"max_drop": 0.05}))
+    drop = drop_of(verdict, "brier").drop
+    assert drop is not None
+    assert verdict.outcome is FAILED
+    assert drop.difference == pytest.approx(0.3)
+    assert drop.low is not None
+    assert drop.high is not None
+    assert drop.low <= 0.3 <= drop.high
+    assert gate(before, now, config(brier={"max_drop": 0.05})).outcome is PASSED
+
+
+def test_the_same_scores_pass_however_few_and_whatever_is_tolerated() -> None:
+    same = run({"m": [0.0, 0.5, 1.0]})
+    verdict = gate(same, same, config(m={"max_drop": 0.0}))
+    assert verdict.outcome is PASSED
+    assert drop_of(verdict, "m").reason == "0.500 as before: none of 3 cases changed"
+    better = run({"m": [0.0, 1.0, 1.0]})
+    assert (
+        "none of 3 cases lost" in drop_of(gate(better, same, config(m={"max_drop": 0})), "m").reason
+    )
+
+
+def test_too_few_cases_to_tell_says_how_many_would() -> None:
+    before = run({"m": [1, 0] * 10})
+    now = run({"m": [0, 1] + [1, 0] * 9})
+    verdict = gate(now, before, config(m={"max_drop": 0.05}))
+    check = drop_of(verdict, "m")
+    assert check.drop is not None
+    assert verdict.outcome is CANNOT_TELL
+    assert verdict.outcome.exit_code == 3
+    assert check.drop.needed_if_unchanged is not None
+    assert check.drop.needed_if_unchanged > 20
+    assert f"{check.drop.needed_if_unchanged:,} cases" in check.reason
+    assert check.drop.detectable_drop is not None
+    for undecided, outcome in ((Undecided.PASS, PASSED), (Undecided.FAIL, FAILED)):
+        other = gate(now, before, config({"undecided": undecided}, m={"max_drop": 0.05}))
+        assert other.outcome is outcome
+        assert drop_of(other, "m").outcome is CANNOT_TELL
+    passed = gate(now, before, config({"undecided": Undecided.PASS}, m={"max_drop": 0.05}))
+    assert "counts as passed" in passed.notes[0]
+
+
+def test_a_large_sample_without_change_is_shown_to_be_not_worse() -> None:
+    before = run({"m": [1, 0] * 1000})
+    now = run({"m": [0, 1] + [1, 0] * 999})
+    check = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m")
+    assert check.outcome is PASSED
+    assert "is ruled out" in check.reason
+
+
+def test_without_names_every_metric_with_a_better_side_is_judged() -> None:
+    metrics = (
+        column("m"),
+        column("neither", direction=Direction.NEITHER),
+        column("ece", aggregate="a:b"),
+        column("seconds", high=None, has_cells=False),
+    )
+    scores = {"m": [0, 1], "neither": [0, 1], "ece": [0, 1]}
+    both = run(scores, *metrics)
+    verdict = gate(both, both, GateConfig())
+    assert [check.subject for check in verdict.checks] == ["m", "error rate"]
+    assert verdict.checks[0].limit == 0.02
+
+
+# --- slices
+
+
+def test_a_slice_fails_the_gate_only_when_its_loss_is_shown() -> None:
+    languages = ["de"] * 6 + ["en"] * 30
+    before = run({"m": [1] * 36}, languages=languages)
+    sliced = MetricGate(limits=Limits(max_drop=0.3), slices=(SliceGate(by="language", value=None),))
+    lost = run({"m": [0] * 6 + [1] * 30}, languages=languages)
+    verdict = gate(lost, before, config({"undecided": Undecided.PASS}, m=sliced))
+    assert drop_of(verdict, "m").outcome is not FAILED
+    check = drop_of(verdict, "m", "language:de")
+    assert (check.kind, check.outcome, check.cases) == (CheckKind.SLICE, FAILED, 6)
+    assert check.name == "m [language:de]"
+    assert verdict.outcome is FAILED
+    little = run({"m": [0] + [1] * 35}, languages=languages)
+    unsure = gate(little, before, config({"undecided": Undecided.PASS}, m=sliced))
+    assert drop_of(unsure, "m", "language:de").outcome is CANNOT_TELL
+    assert unsure.outcome is PASSED
+    assert any("slices cannot be decided" in note for note in unsure.notes)
+
+
+def test_slices_have_limits_of_their_own() -> None:
+    languages = ["de", "de", "en", "en"]
+    now = run({"m": [0, 1, 1, 1]}, languages=languages)
+    sliced = MetricGate(slices=(SliceGate(by="language", value="de", limits=Limits(minimum=0.6)),))
+    verdict = gate(now, None, config(m=sliced))
+    assert verdict.outcome is FAILED
+    assert drop_of(verdict, "m", "language:de").observed == 0.5
+
+
+def test_a_named_slice_without_cases_cannot_be_told() -> None:
+    sliced = MetricGate(slices=(SliceGate(by="tag", value="x", limits=Limits(minimum=0.6)),))
+    verdict = gate(run({"m": [1]}), None, config(m=sliced))
+    assert drop_of(verdict, "m", "tag:x").outcome is CANNOT_TELL
+
+
+# --- floors
+
+
+@pytest.mark.parametrize(
+    ("limits", "outcome", "told"),
+    [
+        ({"minimum": 0.5}, PASSED, "0.500 is at least 0.500"),
+        ({"minimum": 0.51}, FAILED, "0.500 is below 0.510"),
+        ({"maximum": 0.5}, PASSED, "0.500 is at most 0.500"),
+        ({"maximum": 0.49}, FAILED, "0.500 is above 0.490"),
+    ],
+)
+def test_the_observed_figure_decides_about_a_floor(
+    limits: dict[str, float], outcome: GateOutcome, told: str
+) -> None:
+    verdict = gate(run({"m": [1, 0] * 20}), None, config(m=limits))
+    check = drop_of(verdict, "m")
+    assert (verdict.outcome, check.outcome) == (outcome, outcome)
+    assert check.reason.startswith(told)
+    assert check.reason.endswith("lies on both sides")
+    assert check.interval is not None
+    assert check.interval.low < 0.5 < check.interval.high
+
+
+def test_a_floor_can_demand_that_the_interval_shows_it() -> None:
+    shown = {"floors": FloorRule.SHOWN}
+    wide, high = run({"m": [1, 0] * 20}), run({"m": [0.9, 0.8] * 20})
+    assert gate(wide, None, config(shown, m={"minimum": 0.4})).outcome is CANNOT_TELL
+    assert gate(high, None, config(shown, m={"minimum": 0.4})).outcome is PASSED
+    assert gate(high, None, config(shown, m={"maximum": 0.4})).outcome is FAILED
+
+
+def test_failed_and_skipped_cases_are_no_zeros() -> None:
+    scores: dict[str, list[float | str]] = {"m": [1.0, 1.0, "skipped", "abstained"]}
+    check = drop_of(gate(run(scores), None, config(m={"minimum": 0.9})), "m")
+    assert (check.observed, check.cases) == (1.0, 2)
+
+
+def test_nothing_measured_cannot_be_told() -> None:
+    verdict = gate(run({"m": ["skipped", "skipped"]}), None, config(m={"minimum": 0.0}))
+    assert verdict.outcome is CANNOT_TELL
+    assert drop_of(verdict, "m").reason == "no case was measured"
+
+
+def test_fewer_cases_than_demanded_cannot_be_told() -> None:
+    few = {"min_cases": 3}
+    now = run({"m": [1, 1]})
+    assert gate(now, None, config(few, m={"minimum": 0.5})).outcome is CANNOT_TELL
+    assert gate(now, now, config(few, m={"max_drop": 0.1})).outcome is CANNOT_TELL
+
+
+def test_a_figure_that_is_no_mean_has_a_floor_and_no_drop() -> None:
+    ece = column("ece", aggregate="a:b", low=-1.0, direction=Direction.LOWER)
+    now = run({"ece": [0.5, -0.5]}, ece)
+    now = replace(now, metrics=(replace(now.metrics[0], score=0.3),))
+    verdict = gate(now, None, config(ece={"maximum": 0.25}))
+    assert (verdict.outcome, drop_of(verdict, "ece").observed) == (FAILED, 0.3)
+    with pytest.raises(ConfigError, match="no mean over cases"):
+        gate(now, now, config(ece={"max_drop": 0.1}))
+
+
+# --- coverage and budgets
+
+
+def test_too_many_failed_cases_fail_the_gate_whatever_the_rest_scored() -> None:
+    now = run({"m": [1.0] * 18 + ["failed"] * 2})
+    verdict = gate(now, None, config(m={"minimum": 0.5}))
+    check = drop_of(verdict, "error rate")
+    assert (verdict.outcome, check.observed) == (FAILED, 0.1)
+    assert check.reason == "2 of 20 cases failed (10.0%), more than 5.0%"
+    allowed = gate(now, None, config({"max_error_rate": 0.1}, m={"minimum": 0.5}))
+    assert allowed.outcome is PASSED
+
+
+def test_times_are_held_to_their_budget() -> None:
+    stages = (StageCount(stage="generate", measured=2, abstained=0, skipped=0, failed=0),)
+    times = (Latency(stage="generate", count=2, mean=1.0, p50=1.0, p95=2.0, longest=3.0),)
+    budgets = {"latency": (LatencyBudget(stage="generate", figure="p95", seconds=1.5),)}
+    timed = run({"m": [1, 1]}, stages=stages, latencies=times)
+    verdict = gate(timed, None, config(budgets))
+    assert verdict.outcome is FAILED
+    assert drop_of(verdict, "generate p95").reason == "2 s is above 1.5 s"
+    untimed = run({"m": [1, 1]}, stages=stages)
+    assert gate(untimed, None, config(budgets)).outcome is CANNOT_TELL
+
+
+# --- what does not compare
+
+
+def refused(now: RunScores, before: RunScores | None, **changes: Any) -> Verdict:
+    verdict = gate(now, before, config(changes, m={"max_drop": 0.1}))
+    assert verdict.outcome is CANNOT_TELL
+    assert not any(check.kind is CheckKind.DROP for check in verdict.checks)
+    return verdict
+
+
+def test_without_a_baseline_a_drop_cannot_be_told() -> None:
+    (refusal,) = refused(run({"m": [1]}), None).refusals
+    assert refusal.what == "baseline"
+    first = gate(run({"m": [1]}), None, GateConfig(baseline=AUTO))
+    assert (first.outcome, first.headline) == (CANNOT_TELL, "there is no baseline")
+
+
+def test_a_broken_floor_fails_even_where_nothing_compares() -> None:
+    limits = {"minimum": 0.5, "max_drop": 0.1}
+    assert gate(run({"m": [0]}), None, config(m=limits)).outcome is FAILED
+
+
+def test_other_cases_are_refused_until_only_common_ones_are_asked_for() -> None:
+    before = run({"m": [1] * 6}, fingerprints={"dataset": "d0"})
+    now = run({"m": [1] * 7})
+    (refusal,) = refused(now, before).refusals
+    assert refusal.what == "dataset"
+    assert "6 are the same, 0 have changed, 1 are only in this run" in refusal.reason
+    verdict = gate(now, before, config(m={"max_drop": 0.1}), only_common_cases=True)
+    assert (verdict.outcome, drop_of(verdict, "m").cases) == (PASSED, 6)
+    assert "6 cases that both runs have" in verdict.notes[0]
+
+
+def test_a_case_whose_question_changed_is_not_the_same_case() -> None:
+    before = run({"m": [1] * 6}, fingerprints={"dataset": "d0"})
+    now = run({"m": [1] * 6})
+    other = replace(now.cases[0], fingerprint="changed")
+    now = replace(now, cases=(other, *now.cases[1:]))
+    assert "1 have changed" in refused(now, before).refusals[0].reason
+    verdict = gate(now, before, config(m={"max_drop": 0.1}), only_common_cases=True)
+    assert drop_of(verdict, "m").cases == 5
+
+
+def test_the_same_cases_in_another_order_compare() -> None:
+    before = run({"m": [1, 0]}, fingerprints={"dataset": "d0"})
+    now = replace(run({"m": [1, 0]}), cases=tuple(reversed(run({"m": [1, 0]}).cases)))
+    assert gate(now, before, config(m={"max_drop": 0.1})).outcome is PASSED
+
+
+def test_no_case_in_common_is_refused() -> None:
+    before = run({"m": [1]}, fingerprints={"dataset": "d0"})
+    now = replace(run({"m": [1]}), cases=(replace(before.cases[0], id="other"),))
+    verdict = gate(now, before, config(m={"max_drop": 0.1}), only_common_cases=True)
+    assert (verdict.outcome, verdict.refusals[0].what) == (CANNOT_TELL, "dataset")
+
+
+def test_another_version_of_a_metric_is_refused_and_the_others_are_judged() -> None:
+    before = run({"m": [1] * 8, "n": [1] * 8}, column("m", version=1))
+    now = run({"m": [0] * 8, "n": [0] * 8}, column("m", version=2))
+    verdict = gate(now, before, config(m={"max_drop": 0.1}, n={"minimum": 0.0}))
+    assert (verdict.outcome, verdict.refusals[0].what) == (CANNOT_TELL, "metrics")
+    assert "m (version 2, there version 1)" in verdict.refusals[0].reason
+    both = gate(now, before, config(m={"max_drop": 0.1}, n={"max_drop": 0.1}))
+    assert (both.outcome, drop_of(both, "n").outcome) == (FAILED, FAILED)
+    loose = config({"require_same": ("dataset",)}, m={"max_drop": 0.1})
+    assert gate(now, before, loose).outcome is FAILED
+
+
+def test_a_metric_that_the_baseline_lacks_is_refused() -> None:
+    (refusal,) = refused(run({"m": [1]}), run({"n": [1]})).refusals
+    assert "m (version 1, there not measured)" in refusal.reason
+
+
+def test_another_judge_or_matching_is_refused() -> None:
+    now = run({"m": [1]}, fingerprints={"dataset": "d1", "judge": "a"})
+    before = run({"m": [1]}, fingerprints={"dataset": "d1", "judge": "b"})
+    assert refused(now, before).refusals[0].what == "judge"
+    by_text = run({"m": [1]}, matching="text")
+    (refusal,) = refused(run({"m": [1]}), by_text).refusals
+    assert refusal.what == "matching"
+    loose = config({"require_same": ("dataset", "metrics")}, m={"max_drop": 0.1})
+    assert gate(now, before, loose).outcome is PASSED
+    assert gate(run({"m": [1]}), by_text, loose).outcome is PASSED
+
+
+# --- which cases lost
+
+
+def test_cases_that_lost_stand_with_newly_failed_ones_first() -> None:
+    before = run({"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1, 1, 1, 1, 1, 1]})
+    now = run(
+        {"m": ["failed", "abstained", 0.5, "abstained", 1, "failed"], "n": [1, 1, 0.6, 1, 1, 1]}
+    )
+    wanted = config(
+        {"max_error_rate": 1.0, "undecided": Undecided.PASS},
+        m={"max_drop": 0.1},
+        n={"max_drop": 0.1},
+    )
+    verdict = gate(now, before, wanted)
+    told = [(change.id, change.metric, change.status, change.loss) for change in verdict.lost]
+    assert told == [
+        ("q1", "m", "failed", 0.0),
+        ("q2", "m", "abstained", 1.0),
+        ("q3", "m", "measured", 0.5),
+    ]
+    assert verdict.lost[0].reason == "why failed"
+    (note,) = [note for note in verdict.notes if "not measured now" in note]
+    assert note.startswith("m: 3 cases (2 abstained, 1 failed)")
+
+
+# --- what cannot be demanded
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (GateConfig(), "nothing is demanded"),
+        (config(recal={"minimum": 0.5}), "does not measure 'recal'"),
+        (config(M={"minimum": 1.5}), "min is 1.5, and its largest value is 1"),
+        (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
+        (config(m={"max_drop": 1.0}), "nothing would ever fail"),
+        (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
+        (config(seconds={"max_drop": 1.0}), "no value of it a case"),
+        (
+            config(seconds=MetricGate(slices=(SliceGate(by="tag", value=None, limits=None),))),
+            "slices cannot be judged",
+        ),
+        (
+            config({"latency": (LatencyBudget(stage="rank", figure="p95", seconds=1),)}),
+            "the run has no stage 'rank'",
+        ),
+    ],
+)
+def test_what_can_never_be_judged_is_an_error_of_its_configuration(
+    wanted: GateConfig, told: str
+) -> None:
+    metrics = (
+        column("m"),
+        column("tokens", high=None, direction=Direction.NEITHER),
+        column("seconds", high=None, has_cells=False, direction=Direction.LOWER),
+    )
+    now = run({"m": [1], "tokens": [5], "seconds": ["skipped"]}, *metrics)
+    with pytest.raises(ConfigError) as caught:
+        gate(now, None, wanted)
+    assert told in str(caught.value)
+
+
+def test_all_that_cannot_be_demanded_is_told_at_once() -> None:
+    wanted = config(m={"minimum": 2}, n={"max_drop": 1})
+    with pytest.raises(ConfigError) as caught:
+        gate(run({"m": [1], "n": [1]}), None, wanted)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_measured_time_has_a_limit_on_its_figure() -> None:
+    seconds = column("seconds", high=None, has_cells=False, unit="s", direction=Direction.LOWER)
+    now = run({"m": [1]})
+    now = replace(now, metrics=(*now.metrics, replace(seconds, score=2.0)))
+    assert gate(now, None, config(seconds={"maximum": 1.0})).outcome is FAILED
+
+
+def test_the_same_runs_give_the_same_verdict() -> None:
+    before = run({"m": [k % 7 / 7 for k in range(60)]})
+    now = run({"m": [k % 5 / 5 for k in range(60)]})
+    wanted = config(m={"max_drop": 0.01})
+    assert gate(now, before, wanted) == gate(now, before, wanted)

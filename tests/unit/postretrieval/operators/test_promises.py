@@ -1,0 +1,218 @@
+"""What every operator promises, on any input."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from xml.etree import ElementTree
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.postretrieval.augment.context import Context
+from ragbench.postretrieval.augment.metadata import Metadata
+from ragbench.postretrieval.augment.neighbours import Neighbours
+from ragbench.postretrieval.augment.temporal import Temporal
+from ragbench.postretrieval.compress.extractive import Extractive
+from ragbench.postretrieval.contract import Operator, OperatorOutput
+from ragbench.postretrieval.filter.dedup import Dedup
+from ragbench.postretrieval.filter.dedup_near import DedupNear
+from ragbench.postretrieval.filter.percentile import Percentile
+from ragbench.postretrieval.filter.threshold import Threshold
+from ragbench.postretrieval.filter.token_budget import TokenBudget
+from ragbench.postretrieval.filter.top_k import TopK
+from ragbench.postretrieval.format.chat import Chat
+from ragbench.postretrieval.format.long_context import LongContext
+from ragbench.postretrieval.format.structured import Structured
+from ragbench.postretrieval.format.template import Template
+from ragbench.postretrieval.format.xml_elements import Xml
+from ragbench.postretrieval.merge.link_expand import LinkExpand
+from ragbench.postretrieval.merge.multi_query import MultiQuery, SecondaryQuery
+from ragbench.postretrieval.none import Nothing
+from ragbench.postretrieval.rerank import Rerank
+from ragbench.postretrieval.rerankers.lexical import LexicalReranker
+from ragbench.records.corpus import Chunk
+from ragbench.text.token_counter import APPROXIMATE
+from tests.unit.postretrieval.operators.builders import Shelf, apply, chunk, chunk_lists, ids
+
+QUESTION = "How many days of Leave? \u4f60\u597d"
+MORE = [chunk("new", "Leave is long.", 0.2), chunk("1", "Days.", 0.1)]
+SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
+
+SUBSETS: list[Operator] = [
+    TopK(k=3),
+    Threshold(min_score=0.0),
+    Percentile(percentile=60),
+    TokenBudget(budget=20),
+    Dedup(),
+    DedupNear(similarity=0.5, shingle=1),
+]
+"""Chunks that stay are the same objects in the same order."""
+PERMUTATIONS: list[Operator] = [
+    Nothing(),
+    LongContext(),
+    Rerank(reranker=LexicalReranker()),
+    Template(template="{rank} {text} {metadata.title} {question}"),
+    Structured(),
+    Chat(),
+    Xml(),
+]
+"""Every chunk stays, the same object."""
+SUPERSETS: list[Operator] = [
+    *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("concat", "interleave")),
+    *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("weighted", "rrf")),
+    MultiQuery(service=SHELF, queries=(SecondaryQuery(query="{question}"),), fusion="rrf"),
+]
+"""Every chunk stays, the same object, and others come."""
+REWRITES: list[Operator] = [
+    Context(),
+    Metadata(fields=("title", "role")),
+    Temporal(),
+    Neighbours(service=SHELF),
+]
+"""Every chunk stays in its place; its text may be longer."""
+CUTS: list[Operator] = [
+    TokenBudget(budget=12, policy="truncate"),
+    Extractive(budget=12),
+]
+"""Texts that stay are made of slices."""
+ALL = [*SUBSETS, *PERMUTATIONS, *SUPERSETS, *REWRITES, *CUTS]
+
+
+def run(operator: Operator, chunks: list[Chunk]) -> OperatorOutput:
+    return apply(operator, *chunks, question=QUESTION)
+
+
+def objects(output: OperatorOutput) -> list[int]:
+    return [id(entry.chunk) for entry in output.chunks]
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_ranks_scores_and_input_are_sound(chunks: list[Chunk]) -> None:
+    for operator in ALL:
+        before = copy.deepcopy(chunks)
+        output = run(operator, chunks)
+        assert [entry.rank for entry in output.chunks] == list(range(1, len(output.chunks) + 1))
+        assert all(entry.score is None or math.isfinite(entry.score) for entry in output.chunks)
+        assert len(set(ids(output))) == len(output.chunks)
+        assert chunks == before
+        assert not output.failures
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_the_same_input_gives_the_same_output(chunks: list[Chunk]) -> None:
+    for operator in ALL:
+        assert run(operator, chunks) == run(operator, copy.deepcopy(chunks))
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_filter_gives_a_part_in_the_same_order(chunks: list[Chunk]) -> None:
+    for operator in SUBSETS:
+        left = objects(run(operator, chunks))
+        assert left == [one for one in map(id, chunks) if one in left]
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_filter_applied_again_changes_nothing(chunks: list[Chunk]) -> None:
+    for operator in SUBSETS:
+        if isinstance(operator, Percentile):  # its limit moves with what is left
+            continue
+        once = run(operator, chunks)
+        again = run(operator, [entry.chunk for entry in once.chunks])
+        assert objects(again) == objects(once)
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_permutation_keeps_every_chunk(chunks: list[Chunk]) -> None:
+    for operator in PERMUTATIONS:
+        assert sorted(objects(run(operator, chunks))) == sorted(map(id, chunks))
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_merge_keeps_every_chunk(chunks: list[Chunk]) -> None:
+    for operator in SUPERSETS:
+        output = run(operator, chunks)
+        assert set(map(id, chunks)) <= set(objects(output))
+        added = [entry for entry in output.chunks if entry.initial_rank is None]
+        assert len(output.chunks) == len(chunks) + len(added)
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_an_augment_keeps_places_and_texts(chunks: list[Chunk]) -> None:
+    for operator in REWRITES:
+        output = run(operator, chunks)
+        assert ids(output) == [each.id for each in chunks]
+        for origin, entry in zip(chunks, output.chunks, strict=True):
+            assert origin.text in entry.chunk.text
+            assert entry.chunk.metadata.items() >= origin.metadata.items()
+
+
+@given(chunks=chunk_lists(), budget=st.integers(1, 60))
+@settings(max_examples=50)
+def test_a_budget_is_never_exceeded(chunks: list[Chunk], budget: int) -> None:
+    for operator in (
+        TokenBudget(budget=budget),
+        TokenBudget(budget=budget, policy="truncate"),
+    ):
+        left = run(operator, chunks).chunks
+        assert sum(APPROXIMATE.count(entry.chunk.text) for entry in left) <= budget
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_cut_texts_are_slices(chunks: list[Chunk]) -> None:
+    for operator in CUTS:
+        by_id = {each.id: each for each in chunks}
+        for entry in run(operator, chunks).chunks:
+            origin = by_id[entry.chunk.id]
+            if entry.chunk is origin:
+                continue
+            spans = entry.chunk.metadata["derived"][0]["spans"]
+            pieces = [origin.text[start:end] for start, end in spans]
+            assert " ".join(pieces) == entry.chunk.text
+            assert all(piece.strip() for piece in pieces)
+            assert spans == sorted(spans)
+
+
+@given(chunks=chunk_lists(), budget=st.integers(1, 60))
+@settings(max_examples=50)
+def test_sentences_kept_fit_the_budget(chunks: list[Chunk], budget: int) -> None:
+    by_id = {each.id: each.text for each in chunks}
+    spent = 0
+    for entry in run(Extractive(budget=budget), chunks).chunks:
+        derived = entry.chunk.metadata.get("derived")
+        text = by_id[entry.chunk.id]
+        spans = derived[0]["spans"] if isinstance(derived, list) else [[0, len(text)]]
+        spent += sum(APPROXIMATE.count(text[start:end]) for start, end in spans)
+    # Sentences are counted one by one; a stretch of several has no more tokens than they have.
+    assert spent <= budget
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_xml_reads_back_whatever_stands_in_it(chunks: list[Chunk]) -> None:
+    text = run(Xml(fields=("title",)), chunks).history_text
+    assert text is not None
+    root = ElementTree.fromstring(text)
+    assert [element.attrib["id"] for element in root] == [each.id for each in chunks]
+    for element, origin in zip(root, chunks, strict=True):
+        if all(mark in "\t\n\r" or " " <= mark < "\ud800" for mark in origin.text):
+            assert (element.text or "") == origin.text
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_json_reads_back_whatever_stands_in_it(chunks: list[Chunk]) -> None:
+    text = run(Structured(fields=("id", "text", "score")), chunks).history_text
+    assert text is not None
+    assert json.loads(text) == [
+        {"id": each.id, "text": each.text, "score": each.score} for each in chunks
+    ]

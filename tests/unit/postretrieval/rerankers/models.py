@@ -1,0 +1,27 @@
+"""Real models for tests that are marked ``models``: found where `make models` puts them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+__all__ = ["model_folder"]
+
+VARIABLE = "RAGBENCH_TEST_MODELS"
+_USUAL = Path(__file__).parents[4] / ".venv" / "models"
+
+
+def model_folder(name: str) -> Path:
+    """The folder of a model; the test is skipped where it is not installed.
+
+    Args:
+        name: ``"reranker_en"`` (a cross-encoder) or ``"bge_small_en"`` (a sentence encoder).
+    """
+    places = [Path(os.environ[VARIABLE])] if VARIABLE in os.environ else [_USUAL]
+    for place in places:
+        found = next(iter(sorted(place.glob(f"**/{name}/model.onnx"))), None)
+        if found is not None:
+            return found.parent
+    pytest.skip(f"the model {name} is not there: run `make models`, or set {VARIABLE}")

@@ -1,0 +1,119 @@
+"""The smallest cross-encoder: its logit for a pair is the highest token id minus five.
+
+Tokens are the words w0 to w9 with the ids 0 to 9, so that "w7 w2" scores sigmoid(2). The model is
+written byte by byte in the protobuf format of ONNX (https://onnx.ai/onnx/repo-docs/IR.html).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+INT64 = 7
+FLOAT = 1
+
+
+def write_tiny_cross_encoder(folder: Path, *, columns: int = 1, second_input: str = "") -> Path:
+    """Writes model.onnx and tokenizer.json.
+
+    Args:
+        folder: where to; it is made.
+        columns: numbers a pair in the output: the logit, or 0 and the logit, or zeros around it.
+        second_input: the name of a further input, which is not used.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    nodes = [
+        _node("Cast", ["input_ids"], "numbers", [_integer("to", FLOAT)]),
+        _node("ReduceMax", ["numbers"], "highest", [_integers("axes", [1])]),
+        _node("Add", ["highest", "minus_five"], "logit", []),
+    ]
+    last = {1: ["logit"], 2: ["zero", "logit"], 3: ["zero", "logit", "zero"]}[columns]
+    nodes.append(_node("Concat", last, "logits", [_integer("axis", 1)]))
+    inputs = ["input_ids", *([second_input] if second_input else [])]
+    graph = b"".join(
+        [
+            *(_bytes(1, node) for node in nodes),
+            _text(2, "tiny"),
+            _bytes(5, _constant("minus_five", b"\x00\x00\xa0\xc0")),
+            _bytes(5, _constant("zero", b"\x00\x00\x00\x00")),
+            *(_bytes(11, _value(name, INT64, [1, "length"])) for name in inputs),
+            _bytes(12, _value("logits", FLOAT, [1, columns])),
+        ]
+    )
+    model = _number(1, 8) + _bytes(7, graph) + _bytes(8, _text(1, "") + _number(2, 13))
+    (folder / "model.onnx").write_bytes(model)
+    (folder / "tokenizer.json").write_text(json.dumps(_tokenizer()), "utf-8")
+    return folder
+
+
+def _tokenizer() -> dict[str, object]:
+    return {
+        "version": "1.0",
+        "truncation": {
+            "direction": "Right",
+            "max_length": 8,
+            "strategy": "LongestFirst",
+            "stride": 0,
+        },
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "WordLevel",
+            "vocab": {f"w{number}": number for number in range(10)},
+            "unk_token": "w0",
+        },
+    }
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def _number(field: int, number: int) -> bytes:
+    return _varint(field << 3) + _varint(number)
+
+
+def _bytes(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode())
+
+
+def _integer(name: str, number: int) -> bytes:
+    return _text(1, name) + _number(3, number) + _number(20, 2)
+
+
+def _integers(name: str, numbers: list[int]) -> bytes:
+    return _text(1, name) + b"".join(_number(8, one) for one in numbers) + _number(20, 7)
+
+
+def _node(kind: str, inputs: list[str], output: str, attributes: list[bytes]) -> bytes:
+    return b"".join(
+        [
+            *(_text(1, name) for name in inputs),
+            _text(2, output),
+            _text(4, kind),
+            *(_bytes(5, attribute) for attribute in attributes),
+        ]
+    )
+
+
+def _constant(name: str, raw: bytes) -> bytes:
+    return _number(1, 1) + _number(1, 1) + _number(2, FLOAT) + _text(8, name) + _bytes(9, raw)
+
+
+def _value(name: str, kind: int, shape: list[int | str]) -> bytes:
+    sizes = b"".join(
+        _bytes(1, _number(1, size) if isinstance(size, int) else _text(2, size)) for size in shape
+    )
+    return _text(1, name) + _bytes(2, _bytes(1, _number(1, kind) + _bytes(2, sizes)))

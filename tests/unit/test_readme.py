@@ -1,0 +1,178 @@
+"""Everything in the README runs, and what it shows is what is printed.
+
+After a change of the output, from the root of the project::
+
+    python tests/unit/test_readme.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+BLOCK = re.compile(
+    r"(?:^`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
+)
+TIMES = re.compile(r" *[\d,.]+ (us|ms|s)\b")
+# What runs elsewhere: test_packaging.py installs, and `make eval` is the command below.
+ELSEWHERE = ("pip install ",)
+UNDERLYING = {"make eval": "ragbench eval datasets/pellorin"}
+
+
+class Block(NamedTuple):
+    """A block of code; ``file`` is the name that the line above gives it."""
+
+    file: str | None
+    language: str
+    text: str
+
+
+class Command(NamedTuple):
+    """A command with what the README shows of its output."""
+
+    line: str
+    shown: str
+
+
+def blocks(text: str) -> list[Block]:
+    return [Block(*match.group("file", "language", "text")) for match in BLOCK.finditer(text)]
+
+
+def commands(block: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        line, _, shown = part.partition("\n")
+        yield Command(line, shown)
+
+
+def prepare(folder: Path) -> dict[str, str]:
+    """Makes the folder what a clone with an installed ragbench would be.
+
+    Returns:
+        The environment of commands in it.
+    """
+    shutil.copytree(ROOT / "datasets", folder / "datasets")
+    tools = folder / "bin"
+    tools.mkdir()
+    for name, call in (("ragbench", "-m ragbench_cli"), ("python", "")):
+        script = tools / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {call} "$@"\n', "utf-8")
+        script.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAGBENCH_")}
+    return kept | {
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}",
+        "COLUMNS": "80",
+    }
+
+
+def run(line: str, folder: Path, environment: dict[str, str]) -> str:
+    """What a command prints on both streams; it must succeed."""
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}"
+    return done.stdout
+
+
+def without_times(text: str) -> str:
+    """Wall times differ from run to run, and with them the widths of their columns."""
+    lines = text.splitlines()
+    return "\n".join(re.sub(r" +", " ", TIMES.sub(" TIME", line)) for line in lines)
+
+
+def rendered(readme: str, folder: Path) -> str:
+    """The README with what its commands really print, where it shows an output."""
+    environment = prepare(folder)
+    for file, language, text in blocks(readme):
+        if file is not None:
+            (folder / file).write_text(text, "utf-8")
+        elif language == "python":
+            (folder / "block.py").write_text(text, "utf-8")
+            run("python block.py", folder, environment)
+        elif language == "console":
+            for line, shown in commands(text):
+                if line.startswith(ELSEWHERE):
+                    continue
+                printed = run(UNDERLYING.get(line, line), folder, environment)
+                if shown or line in UNDERLYING:
+                    before = f"$ {line}\n{shown}"
+                    readme = readme.replace(before, f"$ {line}\n{printed}")
+    return readme
+
+
+def test_everything_in_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
+    readme = README.read_text("utf-8")
+    expected = rendered(readme, tmp_path)
+    assert without_times(readme) == without_times(expected), "run python tests/unit/test_readme.py"
+
+
+def test_every_block_is_of_a_kind_that_is_checked() -> None:
+    found = blocks(README.read_text("utf-8"))
+    assert len(found) >= 8
+    for file, language, _ in found:
+        assert file is not None or language in ("console", "python")
+
+
+def test_the_first_screen_has_the_command_and_its_output() -> None:
+    first = README.read_text("utf-8").splitlines()[:40]
+    assert "$ make eval" in first
+    assert any(line.startswith("recall@5") or "recall@5" in line for line in first)
+
+
+def test_make_eval_runs_the_command_that_is_tested_here() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert "\t$(BIN)/ragbench eval $(DATASET) $(ARGS)\n" in makefile
+    assert [path.parent.name for path in (ROOT / "datasets").glob("*/README.md")] == ["pellorin"]
+
+
+def test_what_is_said_of_the_dataset_is_so() -> None:
+    folder = ROOT / "datasets" / "pellorin"
+    pages = (folder / "corpus.jsonl").read_text("utf-8").splitlines()
+    cases = [json.loads(line) for line in (folder / "cases.jsonl").read_text("utf-8").splitlines()]
+    languages = {case["language"] for case in cases}
+    unanswerable = sum(not case["answerable"] for case in cases)
+    text = " ".join(README.read_text("utf-8").split())
+    assert f"{len(pages)} pages of an invented company and {len(cases)} questions" in text
+    assert f"in three languages, {unanswerable} of them without an answer" in text
+    assert len(languages) == 3
+
+
+def test_extras_that_are_named_exist() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = set(re.findall(r"'\.\[(\w+)\]'", README.read_text("utf-8")))
+    assert named
+    assert named <= set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
+def test_exit_codes_are_those_of_the_help(code: int) -> None:
+    told = re.search(rf"^\| {code} \| (.+) \|$", README.read_text("utf-8"), re.M)
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    assert told is not None
+    assert re.search(rf"^{code} +{re.escape(told[1])}$", page, re.M)
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as place:
+        README.write_text(rendered(README.read_text("utf-8"), Path(place)), encoding="utf-8")
