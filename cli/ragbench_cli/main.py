@@ -14,6 +14,7 @@ from ragbench_cli import console
 from ragbench_cli.commands import (
     ablate,
     baseline,
+    cache,
     compare,
     doctor,
     evaluate,
@@ -50,7 +51,7 @@ for _name, _command in (
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     app.command(_name, context_settings=_settings)(_command)
-for _name, _group in (("baseline", baseline.app), ("show", show.app)):
+for _name, _group in (("baseline", baseline.app), ("cache", cache.app), ("show", show.app)):
     app.add_typer(
         _group, name=_name, context_settings={"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     )
