@@ -98,7 +98,7 @@ class Settled(NamedTuple):
     """Digest of the whole output."""
 
 
-_AT_RISK = 0.005
+_AT_RISK = 0.0005
 """Seconds of the RAG's work that a crash may cost at most."""
 
 
@@ -120,7 +120,7 @@ def run_stage(
     """Settles each case's turn at a stage.
 
     Every outcome is recorded as it happens, and made crash-proof once the calls since the last
-    time took 5 ms: a killed run repeats at most so much finished work of the RAG.
+    time took half a millisecond: a killed run repeats at most so much finished work of the RAG.
 
     Args:
         stage: what is called.
