@@ -14,12 +14,14 @@ from ragbench_cli import console
 from ragbench_cli.commands import (
     ablate,
     baseline,
+    cache,
     compare,
     doctor,
     evaluate,
     export,
     flaky,
     gate,
+    init,
     report,
     show,
 )
@@ -44,11 +46,12 @@ for _name, _command in (
     ("flaky", flaky.command),
     ("export", export.command),
     ("ablate", ablate.command),
+    ("init", init.command),
     ("doctor", doctor.command),
 ):
     _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     app.command(_name, context_settings=_settings)(_command)
-for _name, _group in (("baseline", baseline.app), ("show", show.app)):
+for _name, _group in (("baseline", baseline.app), ("cache", cache.app), ("show", show.app)):
     app.add_typer(
         _group, name=_name, context_settings={"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
     )

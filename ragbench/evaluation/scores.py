@@ -77,7 +77,7 @@ class Scoring:
     matching: Matching
     journal: Journal
     retry_failed: bool
-    _plans: dict[tuple[Column, ...], Plan] = field(default_factory=dict[tuple[Column, ...], Plan])
+    _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
 
     def score(self, turns: Sequence[Turn]) -> int:
         """Settles every cell of a window.
@@ -88,32 +88,35 @@ class Scoring:
         known = {}
         if not self.journal.was_empty:
             known = self.journal.cells([turn.stored.number for turn in turns])
-        groups: dict[tuple[Column, ...], list[_Keyed]] = defaultdict(list)
+        # Groups are told apart by the positions of their columns: a metric's hash takes long.
+        every = tuple(range(len(self.columns)))
+        groups: dict[tuple[int, ...], list[_Keyed]] = defaultdict(list)
         for turn in turns:
             number, keys = turn.stored.number, cell_keys(turn, self.matching)
-            lacking = self.columns
+            lacking = every
             if known:
                 lacking = tuple(
-                    column
-                    for column in self.columns
+                    position
+                    for position, column in enumerate(self.columns)
                     if self._is_missing(
                         known.get((number, column.identity, keys[column.reads_answer]))
                     )
                 )
             groups[lacking].append((turn, keys))
-        for columns, members in groups.items():
-            if columns:
-                self._compute(columns, members)
+        for positions, members in groups.items():
+            if positions:
+                self._compute(positions, members)
         return len(groups.get((), ()))
 
     def _is_missing(self, cell: Cell | None) -> bool:
         return cell is None or (self.retry_failed and cell.status == Status.FAILED)
 
-    def _compute(self, columns: tuple[Column, ...], members: Sequence[_Keyed]) -> None:
-        plan = self._plans.get(columns)
+    def _compute(self, positions: tuple[int, ...], members: Sequence[_Keyed]) -> None:
+        columns = [self.columns[position] for position in positions]
+        plan = self._plans.get(positions)
         if plan is None:  # kept for the run: a scorer may hold a model or an event loop
             metrics = [column.metric for column in columns]
-            plan = self._plans[columns] = Plan(metrics, matching=self.matching)
+            plan = self._plans[positions] = Plan(metrics, matching=self.matching)
         rows = plan.score([turn.trace for turn, _ in members])
         self.journal.record_cells(
             (turn.stored.number, column.identity, keys[column.reads_answer], cell)

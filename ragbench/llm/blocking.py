@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -27,22 +28,27 @@ class BlockingChat:
     """
 
     def __init__(
-        self, make_client: Callable[[], LLMClient], *, purpose: str = "chat", version: str = ""
+        self,
+        opening: Callable[[], AbstractAsyncContextManager[LLMClient]],
+        *,
+        purpose: str = "chat",
+        version: str = "",
     ) -> None:
         """Starts nothing yet.
 
         Args:
-            make_client: builds the client; called once, in the loop's thread. A cache that it uses
-                must be opened there, too.
+            opening: gives the client for the length of a block, such as
+                ``lambda: open_client(settings)``; called once, in the loop's thread.
             purpose: what its calls are booked under.
             version: of the prompts of those who use it; see `LLMClient.ask`.
         """
-        self._make_client = make_client
+        self._opening = opening
         self._purpose = purpose
         self._version = version
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._client: LLMClient | None = None
+        self._stack = AsyncExitStack()
 
     def __enter__(self) -> Self:
         """Starts the loop and opens the client.
@@ -70,10 +76,9 @@ class BlockingChat:
         traceback: TracebackType | None,
     ) -> None:
         """Closes the client and ends the loop."""
-        client, self._client = self._client, None
+        self._client = None
         try:
-            if client is not None:
-                self._run(client.__aexit__(None, None, None))
+            self._run(self._stack.aclose())
         finally:
             self._stop()
 
@@ -98,7 +103,7 @@ class BlockingChat:
         return self._opened().receipt()
 
     async def _open(self) -> LLMClient:
-        return await self._make_client().__aenter__()
+        return await self._stack.enter_async_context(self._opening())
 
     def _opened(self) -> LLMClient:
         if self._client is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
@@ -139,7 +139,8 @@ class Concurrency:
             if turn.done() and not turn.cancelled():
                 self._release()  # it was this call's turn already
             else:
-                self._waiting.remove(turn)
+                with suppress(ValueError):  # passed over already
+                    self._waiting.remove(turn)
             raise
 
     def _take(self) -> None:

@@ -21,6 +21,7 @@ _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
 _ESCAPES = frozenset('"\\/bfnrtu')
 _UNICODE = re.compile(r"u[0-9a-fA-F]{4}")
 _OPENING = re.compile(r"[{\[]")
+_BEGINNING = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]")
 _MOST_STARTS = 50
 
 
@@ -43,7 +44,7 @@ def json_values(text: str) -> Iterator[object]:
         if value is not _NOTHING:
             yield value
             return
-    yield from reversed(list(_among_words(told)))
+    yield from reversed(_among_words(told))
 
 
 _NOTHING = object()
@@ -70,23 +71,31 @@ def _whole(text: str) -> object:
     return _NOTHING
 
 
-def _among_words(text: str) -> Iterator[object]:
+def _among_words(text: str) -> list[object]:
+    """Objects and lists among words; none when one begins and never ends.
+
+    What stands inside of it is a part of an answer, and what stands before it was not the answer.
+    """
+    values: list[object] = []
     rest = text
     for _ in range(_MOST_STARTS):
         found = _OPENING.search(rest)
         if found is None:
-            return
+            return values
         rest = rest[found.start() :]
         for candidate in (rest, _mended(rest)):  # mended from here: a quote before it means nothing
             try:
                 value, end = _DECODER.raw_decode(candidate)
             except (ValueError, RecursionError):
                 continue
-            yield value
+            values.append(value)
             rest = candidate[end:]
             break
         else:
-            rest = rest[1:]
+            if _BEGINNING.match(rest):
+                return []
+            rest = rest[1:]  # a bracket of the prose
+    return values
 
 
 def _refuse_constant(name: str) -> object:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError
 from ragbench.extras import require
 from ragbench.interface.masking import mask_text
 from ragbench.llm.answer import Answer, NoAnswerError
@@ -60,15 +59,16 @@ class OpenAITransport:
             "max_retries": 0,
             "timeout": package.Timeout(self._timeout, connect=min(self._timeout, _CONNECT_SECONDS)),
         }
-        try:
-            if endpoint.api_version is None:
-                self._client = package.AsyncOpenAI(base_url=endpoint.base_url, **settings)
-            else:
-                self._client = package.AsyncAzureOpenAI(
-                    azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **settings
-                )
-        except package.OpenAIError as error:
-            raise ConfigError(self.masked(f"the openai package refuses: {error}")) from None
+        client: openai.AsyncOpenAI
+        if endpoint.api_version is None:
+            client = package.AsyncOpenAI(base_url=endpoint.base_url, **settings)
+        else:
+            client = package.AsyncAzureOpenAI(
+                azure_endpoint=endpoint.base_url, api_version=endpoint.api_version, **settings
+            )
+        self._client = client
+        # What the package imports late takes a second; here it costs no request its time.
+        _ = client.chat.completions.with_raw_response
 
     async def close(self) -> None:
         """See `Transport.close`."""

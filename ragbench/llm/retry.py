@@ -16,7 +16,7 @@ __all__ = ["RetryPolicy", "retry_after"]
 class RetryPolicy:
     """How patient the client is with one call. Rate limits and errors are counted apart."""
 
-    retries: int = 4
+    retries: int = 6
     """How often a request is sent again after server errors, time outs, lost connections and
     answers that are no answers."""
     rate_limit_wait: float = 600.0

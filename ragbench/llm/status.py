@@ -14,6 +14,7 @@ __all__ = ["Meaning", "detail_of", "effective_status", "meaning_of"]
 _RETRIED = frozenset({408, 409, 425})
 _NO_QUOTA = re.compile(r"insufficient_quota|billing|exceeded your current quota", re.IGNORECASE)
 _FILTERED = re.compile(r"content_filter|content management policy|content_policy", re.IGNORECASE)
+_ABOUT_FORMAT = re.compile(r"response_format|json_schema|literal_error")
 _SHOWN = 300
 
 
@@ -48,6 +49,8 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
         return Meaning.ANSWERED
     if status == 429:
         return Meaning.NO_ACCESS if _NO_QUOTA.search(answer.body) else Meaning.RATE_LIMITED
+    if status == 501 or (status >= 500 and _ABOUT_FORMAT.search(answer.body)):
+        return Meaning.REJECTED  # some servers fail over what they do not know
     if status >= 500 or status in _RETRIED:
         return Meaning.BROKEN
     if status in (401, 402):

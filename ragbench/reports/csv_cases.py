@@ -9,8 +9,8 @@ from typing import BinaryIO
 import orjson
 
 from ragbench.records.cells import Cell, Status
-from ragbench.records.metrics import Metric
 from ragbench.records.reports import CaseRow, Report
+from ragbench.reports.rows import shown_columns
 
 __all__ = ["CsvCases"]
 
@@ -33,25 +33,24 @@ class CsvCases:
 
     def __init__(self, report: Report, file: BinaryIO) -> None:
         """Writes the header."""
-        self._metrics = report.metrics
+        self._columns = shown_columns(report.metrics)
         self._text = io.TextIOWrapper(
             file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
         )
         # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
         self._writer = csv.writer(self._text, lineterminator="\r\n")
-        names = [metric.name for metric in report.metrics if metric.definition.deterministic]
-        self._writer.writerow([*_COLUMNS, *names])
+        self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns)])
 
     def case(self, row: CaseRow) -> None:
         """Writes a case."""
-        self._writer.writerow(_fields(row, self._metrics))
+        self._writer.writerow(_fields(row, self._columns))
 
     def finish(self) -> None:
         """Hands the file back, everything written."""
         self._text.detach()
 
 
-def _fields(row: CaseRow, metrics: tuple[Metric, ...]) -> list[str]:
+def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:
     return [
         *(_safe(text) for text in (row.id, row.query, row.language, row.cluster)),
         _list(row.tags),
@@ -62,11 +61,7 @@ def _fields(row: CaseRow, metrics: tuple[Metric, ...]) -> list[str]:
         row.stages["retrieve"],
         row.stages["generate"],
         _safe(" | ".join(str(failure) for failure in row.failures)),
-        *(
-            _cell(cell)
-            for metric, cell in zip(metrics, row.cells, strict=True)
-            if metric.definition.deterministic
-        ),
+        *(_cell(row.cells[position]) for _, position in columns),
     ]
 
 

@@ -8,7 +8,7 @@ import orjson
 
 from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
-from ragbench.reports.rows import case_object, metric_object
+from ragbench.reports.rows import case_object, metric_object, shown_columns
 
 __all__ = ["SCHEMA_VERSION", "JsonReport"]
 
@@ -23,14 +23,14 @@ class JsonReport:
 
     def __init__(self, report: Report, file: BinaryIO) -> None:
         """Writes what stands before the cases."""
-        self._file, self._metrics = file, report.metrics
+        self._file, self._columns = file, shown_columns(report.metrics)
         head = orjson.dumps(_head(report), option=orjson.OPT_INDENT_2)
         file.write(head.removesuffix(b"\n}") + b',\n  "cases": [')
         self._separator = b"\n    "
 
     def case(self, row: CaseRow) -> None:
         """Writes a case."""
-        self._file.write(self._separator + orjson.dumps(case_object(row, self._metrics)))
+        self._file.write(self._separator + orjson.dumps(case_object(row, self._columns)))
         self._separator = b",\n    "
 
     def finish(self) -> None:

@@ -8,15 +8,24 @@ from ragbench.records.cells import Cell, Failure, Status
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import CaseRow
 
-__all__ = ["case_object", "failure_object", "metric_object"]
+__all__ = ["case_object", "failure_object", "metric_object", "shown_columns"]
 
 
-def case_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
+def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
+    """Name and position of each metric that gives the same value in every run."""
+    return tuple(
+        (metric.name, position)
+        for position, metric in enumerate(metrics)
+        if metric.definition.deterministic
+    )
+
+
+def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     """A case as a JSON object.
 
     Args:
         row: the case.
-        metrics: the report's metrics; those that differ from run to run are left out.
+        columns: see `shown_columns`.
     """
     return {
         "id": row.id,
@@ -30,11 +39,7 @@ def case_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
         "retrieved_ids": row.retrieved_ids,
         "response": row.response,
         "stages": row.stages,
-        "scores": {
-            metric.name: _cell_object(cell)
-            for metric, cell in zip(metrics, row.cells, strict=True)
-            if metric.definition.deterministic
-        },
+        "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         "failures": [failure_object(failure) for failure in row.failures],
     }
 

@@ -8,6 +8,14 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+    llm_settings,
+)
 from ragbench_cli.options import JsonOption, option
 
 __all__ = ["command"]
@@ -28,9 +36,18 @@ def command(
             "--question", help="The question that it is asked.", metavar="TEXT", show_default=True
         ),
     ] = "What is this about?",
+    llm: Annotated[
+        bool,
+        option("--llm", help="Ask the language model too: two small calls, which it may bill."),
+    ] = False,
+    llm_model: LLMModelOption = None,
+    llm_base_url: LLMBaseUrlOption = None,
+    llm_api_key_env: LLMKeyVariableOption = None,
+    llm_api_key_file: LLMKeyFileOption = None,
+    config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation, and your RAG with --rag.
+    """Check the installation, your RAG with --rag, and a language model with --llm.
 
     Exit code 2 when something that ragbench needs, or that was asked for, does not work. An extra
     that is not installed is no failure.
@@ -39,6 +56,7 @@ def command(
     Examples:
       ragbench doctor
       ragbench doctor --rag my_module:MyRAG --question "How many days of leave?"
+      ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
     """
     from ragbench_cli.checks.installation import check_installation
     from ragbench_cli.columns import entry
@@ -49,6 +67,18 @@ def command(
 
         with console.stdout_for_data():
             checks += check_rag(rag, rag_args, question)
+    if llm or llm_model is not None or llm_base_url is not None:
+        from ragbench_cli.checks.llm import check_llm
+
+        checks += check_llm(
+            lambda: llm_settings(
+                config=config,
+                model=llm_model,
+                base_url=llm_base_url,
+                api_key_env=llm_api_key_env,
+                api_key_file=llm_api_key_file,
+            )
+        )
     if json:
         console.print_json(checks)
     else:

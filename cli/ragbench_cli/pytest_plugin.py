@@ -1,0 +1,67 @@
+"""The pytest plugin: a gate's checks as tests, and a fixture that evaluates a RAG.
+
+It is loaded with every pytest of an environment that holds ragbench. So it imports nothing but
+pytest, and does nothing, until one of its options or its fixture is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ragbench_cli.pytest_evaluation import Evaluation
+
+__all__ = ["pytest_addoption", "pytest_configure", "ragbench_eval"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declares the options."""
+    group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
+    group.addoption(
+        "--ragbench", metavar="RUN", help="Judge this run: a test for each check of its gate."
+    )
+    group.addoption(
+        "--ragbench-baseline",
+        metavar="PATH",
+        help="What to hold it against: a run folder, a report.json, a baseline file, or auto.",
+    )
+    group.addoption(
+        "--ragbench-config",
+        metavar="FILE",
+        help="YAML file with a section gate. By default ragbench.yaml, where there is one.",
+    )
+    group.addoption(
+        "--ragbench-strict",
+        action="store_true",
+        help="Checks that cannot tell fail instead of being skipped.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Brings in what makes the tests, when a run was named.
+
+    Raises:
+        pytest.UsageError: other options were given without a run.
+    """
+    run = config.getoption("--ragbench")
+    baseline = config.getoption("--ragbench-baseline")
+    settings = config.getoption("--ragbench-config")
+    strict = bool(config.getoption("--ragbench-strict"))
+    if run is not None:
+        from ragbench_cli.pytest_checks import GateChecks
+
+        checks = GateChecks(run=run, baseline=baseline, config=settings, strict=strict)
+        config.pluginmanager.register(checks, "ragbench-checks")
+    elif baseline is not None or settings is not None or strict:
+        raise pytest.UsageError("the options of ragbench need a run: --ragbench RUN")
+
+
+@pytest.fixture
+def ragbench_eval(tmp_path: Path) -> Evaluation:
+    """What evaluates a RAG on a dataset, in a folder of the test's own."""
+    from ragbench_cli.pytest_evaluation import Evaluation
+
+    return Evaluation(tmp_path)

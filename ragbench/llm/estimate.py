@@ -1,0 +1,216 @@
+"""What calls will take and cost, before any is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ragbench.errors import ConfigError
+from ragbench.llm.cache import ResponseCache
+from ragbench.llm.cache_key import cache_key
+from ragbench.llm.chat import Message
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.price import Price
+from ragbench.llm.price_table import price_for
+from ragbench.llm.schema import Schema
+from ragbench.llm.tokens import TokenCounter, prompt_tokens
+from ragbench.llm.usage import Usage
+
+__all__ = ["Estimate", "EstimateLine", "Estimator"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EstimateLine:
+    """What one purpose will take."""
+
+    purpose: str
+    calls: int
+    """Questions, cached ones included. An equal question counts once."""
+    cached: int
+    """Of those, that are in the cache already: they cost nothing."""
+    prompt_tokens: int
+    """Of the calls that are not cached."""
+    answer_tokens: tuple[int, int]
+    """The fewest and the most tokens that their answers are expected to take."""
+    cost: tuple[Decimal, Decimal] | None
+    """The price of both; None when it is not known."""
+    guessed: int
+    """Calls whose prompt cannot be known yet, since it holds the answer to another one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """What a run will take. Repetitions after errors and mended answers come on top."""
+
+    model: str
+    lines: tuple[EstimateLine, ...]
+    """By purpose, in the order in which they came."""
+    counter: str
+    """What counted the tokens."""
+    approximate: bool
+    """Whether that is not the model's own tokenizer."""
+    currency: str | None
+    price_origin: str | None
+    """Where the price comes from, with its date; None when it is not known."""
+
+    @property
+    def calls(self) -> int:
+        """All questions."""
+        return sum(line.calls for line in self.lines)
+
+    @property
+    def cached(self) -> int:
+        """Those that are in the cache."""
+        return sum(line.cached for line in self.lines)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all calls to be made."""
+        return sum(line.prompt_tokens for line in self.lines)
+
+    @property
+    def answer_tokens(self) -> tuple[int, int]:
+        """The fewest and the most that are expected."""
+        ends = [line.answer_tokens for line in self.lines]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
+
+    @property
+    def cost(self) -> tuple[Decimal, Decimal] | None:
+        """From and to; None when the price is not known, unless there is nothing to pay."""
+        if all(line.calls == line.cached for line in self.lines):
+            return Decimal(0), Decimal(0)
+        ends = [line.cost for line in self.lines if line.cost is not None]
+        if len(ends) < len(self.lines):
+            return None
+        return sum((low for low, _ in ends), Decimal(0)), sum(
+            (high for _, high in ends), Decimal(0)
+        )
+
+
+@dataclass(slots=True)
+class _Account:
+    calls: int = 0
+    cached: int = 0
+    prompt: int = 0
+    low: int = 0
+    high: int = 0
+    guessed: int = 0
+
+
+class Estimator:
+    """Counts the calls that would be made; needs no key and no network."""
+
+    def __init__(
+        self, endpoint: Endpoint, counter: TokenCounter, cache: ResponseCache | None = None
+    ) -> None:
+        """Empty.
+
+        Args:
+            endpoint: who would be asked.
+            counter: counts tokens; see `ragbench.text.token_counter`.
+            cache: what was answered before.
+        """
+        self._endpoint = endpoint
+        self._counter = counter
+        self._cache = cache
+        self._price: Price | None = price_for(endpoint)
+        self._accounts: dict[str, _Account] = {}
+        self._seen: set[bytes] = set()
+
+    def add(
+        self,
+        messages: Sequence[Message],
+        *,
+        answer_tokens: tuple[int, int],
+        schema: Schema[Any] | None = None,
+        purpose: str = "",
+        version: str = "",
+        repeat: int = 0,
+    ) -> bool:
+        """Counts a question; the arguments are those of `LLMClient.ask`.
+
+        Args:
+            messages: the rendered prompt.
+            answer_tokens: the fewest and the most tokens of a usual answer; the endpoint's
+                ``max_tokens`` bounds both.
+            schema: the structure of the answer.
+            purpose: what the question is for.
+            version: of the metric or prompt that asks.
+            repeat: which of several answers.
+
+        Returns:
+            Whether it is in the cache.
+        """
+        account = self._accounts.setdefault(purpose, _Account())
+        definition = None if schema is None else schema.definition
+        key = cache_key(
+            self._endpoint.identity(), messages, schema=definition, version=version, repeat=repeat
+        )
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        account.calls += 1
+        if self._cache is not None and key in self._cache:
+            account.cached += 1
+            return True
+        self._count(account, prompt_tokens(messages, self._counter, definition), answer_tokens)
+        return False
+
+    def guess(
+        self, purpose: str, *, calls: int, prompt_tokens: int, answer_tokens: tuple[int, int]
+    ) -> None:
+        """Counts calls whose prompts hold answers that are not there yet.
+
+        Args:
+            purpose: what they are for.
+            calls: how many.
+            prompt_tokens: about, of each.
+            answer_tokens: the fewest and the most, of each.
+        """
+        account = self._accounts.setdefault(purpose, _Account())
+        account.calls += calls
+        account.guessed += calls
+        for _ in range(calls):
+            self._count(account, prompt_tokens, answer_tokens)
+
+    def estimate(self) -> Estimate:
+        """What was counted so far."""
+        price = self._price
+        return Estimate(
+            model=self._endpoint.model,
+            lines=tuple(self._line(purpose, item) for purpose, item in self._accounts.items()),
+            counter=self._counter.name,
+            approximate=self._counter.approximate,
+            currency=None if price is None else price.currency,
+            price_origin=None if price is None else price.origin,
+        )
+
+    def _count(self, account: _Account, prompt: int, answer: tuple[int, int]) -> None:
+        low, high = answer
+        if not 0 <= low <= high:
+            raise ConfigError(f"an answer cannot take {low} to {high} tokens")
+        most = self._endpoint.max_tokens
+        account.prompt += prompt
+        account.low += low if most is None else min(low, most)
+        account.high += high if most is None else min(high, most)
+
+    def _line(self, purpose: str, account: _Account) -> EstimateLine:
+        ends = (account.low, account.high)
+        price = self._price
+        cost = None
+        if price is not None:
+            low, high = (
+                price.of(Usage(prompt_tokens=account.prompt, completion_tokens=end)) for end in ends
+            )
+            cost = (low, high)
+        return EstimateLine(
+            purpose=purpose,
+            calls=account.calls,
+            cached=account.cached,
+            prompt_tokens=account.prompt,
+            answer_tokens=ends,
+            cost=cost,
+            guessed=account.guessed,
+        )

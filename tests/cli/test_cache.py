@@ -1,0 +1,84 @@
+"""``ragbench cache``: what is kept, and removing it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.llm.cache import CachedReply, ResponseCache
+from ragbench.llm.usage import Usage
+
+Ragbench = Callable[..., Any]
+
+
+@pytest.fixture
+def filled(workplace: Path) -> Path:
+    """Three answers where a run in this folder keeps them."""
+    path = workplace / "reports" / "llm-cache.sqlite"
+    reply = CachedReply(
+        text="t",
+        finish_reason="stop",
+        model="m",
+        usage=Usage(),
+        attempts=1,
+        repaired=False,
+        seconds=0.0,
+    )
+    with ResponseCache(path, today=lambda: 0.0) as cache:
+        for name, model in (("a", "small"), ("b", "small"), ("c", "large")):
+            cache.put(name.encode(), reply, judge="j", model=model, purpose="faithfulness")
+    return path
+
+
+@pytest.mark.usefixtures("filled")
+def test_stats(ragbench: Ragbench) -> None:
+    done = ragbench("cache", "stats")
+    assert done.code == 0
+    assert "3 answers" in done.out
+    assert "stored from 1970-01-01 to 1970-01-01" in done.out
+    assert [line.split()[-2:] for line in done.out.splitlines()[2:]] == [
+        ["large", "faithfulness"],
+        ["small", "faithfulness"],
+    ]
+    found = json.loads(ragbench("cache", "stats", "--json").out)
+    assert (found["entries"], found["oldest"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--model", "small"], 1),
+        (["--unused-days", "30"], 0),
+        (["--max-mb", "0"], 0),
+        (["--max-mb", "1"], 3),
+        (["--all"], 0),
+    ],
+)
+def test_prune(ragbench: Ragbench, filled: Path, options: list[str], left: int) -> None:
+    done = ragbench("cache", "prune", *options)
+    assert (done.code, done.out) == (0, "")
+    assert f"{3 - left} answers removed, {left} left" in done.err
+    with ResponseCache(filled) as cache:
+        assert cache.stats().entries == left
+
+
+@pytest.mark.usefixtures("filled")
+def test_prune_asks_what_to_remove(ragbench: Ragbench) -> None:
+    done = ragbench("cache", "prune")
+    assert done.code == 2
+    assert "say what to remove" in done.err
+
+
+def test_a_cache_that_is_not_there_is_told(
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ragbench("cache", "stats")
+    assert done.code == 2
+    assert "there is no cache at reports/llm-cache.sqlite" in done.err
+    assert not (workplace / "reports").exists()
+    monkeypatch.setenv("RAGBENCH_LLM_CACHE", "off")
+    assert "RAGBENCH_LLM_CACHE is off" in ragbench("cache", "stats").err

@@ -1,0 +1,206 @@
+"""Workflows: they parse, name only what exists, and their scripts do what docs/ci.md says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from ragbench_cli.main import app
+from ragbench_cli.scaffold import write_scaffold
+
+Ragbench = Callable[..., Any]
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "cli" / "ragbench_cli" / "templates"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+GITHUB = yaml.safe_load((TEMPLATES / "github.yml").read_text("utf-8"))
+GITLAB = yaml.safe_load((TEMPLATES / "gitlab.yml").read_text("utf-8"))
+PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
+STEPS: list[dict[str, Any]] = GITHUB["jobs"]["evaluate"]["steps"]
+COMMANDS: Any = typer.main.get_command(app)
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+
+
+def scripts() -> dict[str, str]:
+    """Every shell script of the files, and every command line of the documentation."""
+    found = {f"action: {s['name']}": s["run"] for s in ACTION["runs"]["steps"] if "run" in s}
+    found |= {f"workflow: {s['name']}": s["run"] for s in STEPS if "run" in s}
+    found["gitlab"] = "\n".join(GITLAB["ragbench"]["script"])
+    for name in ("ci", "compare", "pytest"):
+        text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+        found[f"docs/{name}.md"] = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+    return found
+
+
+def calls(script: str) -> Iterator[list[str]]:
+    """The calls of ragbench in a script, as words; what the shell fills in stays as it is."""
+    for line in script.replace("\\\n", " ").splitlines():
+        if line.strip().startswith("ragbench "):
+            line = re.sub(r"\$\{\w+:\+(--[\w-]+) [^}]*\}", r"\1 x", line.partition(" || ")[0])
+            yield shlex.split(line, comments=True)[1:]
+
+
+@pytest.mark.parametrize(("where", "script"), scripts().items())
+def test_every_command_and_option_exists(where: str, script: str) -> None:
+    for name, *arguments in calls(script):
+        command = COMMANDS.commands[name]
+        if hasattr(command, "commands"):
+            command = command.commands[arguments[0]]
+        known = {option for parameter in command.params for option in parameter.opts}
+        used = {word for word in arguments if word.startswith("--")}
+        assert used <= known, where
+
+
+def test_the_files_hold_calls_at_all() -> None:
+    named = {where: [name for name, *_ in calls(script)] for where, script in scripts().items()}
+    assert named["action: Evaluate"] == ["eval"]
+    assert named["action: Gate"] == ["gate"]
+    assert named["workflow: Gate"] == ["gate"]
+    assert named["gitlab"] == ["eval", "gate"]
+    assert named["docs/ci.md"] == ["init", "eval", "gate", "baseline"]
+
+
+def test_the_action_is_complete() -> None:
+    assert {"name", "description", "inputs", "outputs", "runs"} <= set(ACTION)
+    assert ACTION["runs"]["using"] == "composite"
+    for step in ACTION["runs"]["steps"]:
+        assert "uses" in step or step["shell"] == "bash"
+        # An input inside of a script would be run as a part of it.
+        assert "${{" not in step.get("run", "")
+    text = (ROOT / "action.yml").read_text("utf-8")
+    used = set(re.findall(r"inputs\.([\w-]+)", text))
+    assert used == set(ACTION["inputs"])
+    for name in ("inputs", "outputs"):
+        assert all(found["description"] for found in ACTION[name].values())
+        assert all(f"`{key}`" in PAGE for key in ACTION[name])
+
+
+def test_the_workflow_is_complete() -> None:
+    assert GITHUB[True].keys() == {"pull_request", "push"}  # YAML 1.1 takes "on" for true
+    assert GITHUB["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert all("${{" not in step.get("run", "") for step in STEPS)
+    assert [step["name"] for step in STEPS[2:]] == [
+        "Install",
+        "Evaluate",
+        "Gate",
+        "Summary",
+        "Comment",
+        "Keep the report",
+    ]
+    assert GITLAB["ragbench"]["artifacts"]["reports"] == {"junit": "gate.xml"}
+
+
+def test_every_yaml_block_of_the_page_parses() -> None:
+    for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL):
+        assert yaml.safe_load(block)
+    step = yaml.safe_load(re.findall(r"```yaml\n(name:.*?)```", PAGE, re.DOTALL)[0])
+    assert set(step["jobs"]["evaluate"]["steps"][-1]["with"]) <= set(ACTION["inputs"])
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a step's script as the forge does, with ragbench from here and a ``gh`` that notes."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    gh = """#!/bin/sh
+printf '%s\\n' "$*" >> gh.log
+case "$*" in *--paginate*) printf '%s' "$COMMENTS";; esac
+"""
+    program = f'#!/bin/sh\nexec "{sys.executable}" -m ragbench_cli "$@"\n'
+    for name, text in (("gh", gh), ("ragbench", program)):
+        (tools / name).write_text(text, "utf-8")
+        (tools / name).chmod(0o755)
+
+    def call(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "GITHUB_OUTPUT": "output",
+                "GITHUB_STEP_SUMMARY": "summary",
+                "GITHUB_REPOSITORY": "me/mine",
+                "PULL": "7",
+                "COMMENTS": "",
+                **variables,
+            },
+        )
+
+    return call
+
+
+def step(steps: list[dict[str, Any]], name: str) -> str:
+    (found,) = [step["run"] for step in steps if step.get("name") == name]
+    return str(found)
+
+
+@needs_bash
+def test_the_actions_scripts_run(
+    shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    write_scaffold(tmp_path)
+    steps: list[dict[str, Any]] = ACTION["runs"]["steps"]
+    given = {"OUT": "reports/my run", "DATASET": "data", "RAG": "my_rag.py:MyRAG"}
+    done = shell(step(steps, "Evaluate"), **given, MORE="--top-k 2")
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "reports/my run/manifest.json").read_text("utf-8"))
+    assert manifest["settings"]["top_k"] == 2
+    gate = {"OUT": given["OUT"], "CONFIG": "", "BASELINE": "", "MORE": ""}
+    assert shell(step(steps, "Gate"), **gate).returncode == 0
+    assert (tmp_path / "output").read_text("utf-8") == "verdict=passed\ncode=0\n"
+    assert "ragbench gate: passed" in (tmp_path / "summary").read_text("utf-8")
+    assert (tmp_path / "reports/my run/gate.xml").is_file()
+    shell(step(steps, "Gate"), **(gate | {"MORE": "--min MRR@10=1 --max recall@5=0.5"}))
+    assert "verdict=failed\ncode=1\n" in (tmp_path / "output").read_text("utf-8")
+    shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
+    assert "verdict=error\ncode=2\n" in (tmp_path / "output").read_text("utf-8")
+    assert not (tmp_path / "reports/my run/gate.md").exists()
+    assert shell(step(steps, "Verdict"), CODE="3").returncode == 3
+
+
+@needs_bash
+def test_the_workflows_scripts_run(
+    shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    write_scaffold(tmp_path)
+    for name in ("Evaluate", "Gate", "Summary"):
+        done = shell(step(STEPS, name))
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "summary").read_bytes() == (tmp_path / "gate.md").read_bytes()
+
+
+@needs_bash
+@pytest.mark.parametrize("where", ["action", "workflow"])
+def test_a_comment_is_written_once_and_replaced_later(
+    shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, where: str
+) -> None:
+    steps: list[dict[str, Any]] = ACTION["runs"]["steps"] if where == "action" else STEPS
+    (tmp_path / "gate.md").write_text("<!-- marker -->\nbody\n", "utf-8")
+    script = step(steps, "Comment")
+    assert shell(script, OUT=".").returncode == 0
+    assert shell(script, OUT=".", COMMENTS="11\n12\n").returncode == 0
+    listed, written, _, replaced = (tmp_path / "gh.log").read_text("utf-8").splitlines()
+    assert listed.startswith("api --paginate repos/me/mine/issues/7/comments --jq")
+    assert "startswith(env.MARKER)" in listed
+    assert re.fullmatch(
+        r"api --silent repos/me/mine/issues/7/comments --field body=@\S*gate.md", written
+    )
+    assert replaced.startswith("api --silent --method PATCH repos/me/mine/issues/comments/11 ")

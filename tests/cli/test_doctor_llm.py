@@ -1,0 +1,109 @@
+"""``ragbench doctor --llm``: where each setting comes from, and whether the model answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm_server import FaultServer
+
+Ragbench = Callable[..., Any]
+KEY = "sk-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def no_keys_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server() -> Generator[FaultServer]:
+    with FaultServer(key=KEY) as running:
+        yield running
+
+
+def checks(done: Any) -> dict[str, tuple[str, str]]:
+    return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
+
+
+def test_all_is_told_and_the_key_is_not(
+    ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_JUDGE_KEY", KEY)
+    monkeypatch.setenv("RAGBENCH_LLM_SEED", "7")
+    Path("ragbench.yaml").write_text("llm:\n  model: from-file\n  api_key_env: MY_JUDGE_KEY\n")
+    done = ragbench("doctor", "--llm", "--llm-base-url", server.url, "--json")
+    found = checks(done)
+    assert done.code == 0
+    assert found["llm base_url"] == ("ok", f"{server.url} (from option --llm-base-url)")
+    assert found["llm model"] == ("ok", "from-file (from ragbench.yaml: llm.model)")
+    assert found["llm api_key"] == (
+        "ok",
+        "environment variable MY_JUDGE_KEY (from ragbench.yaml: llm.api_key_env)",
+    )
+    assert found["llm seed"] == ("ok", "7 (from RAGBENCH_LLM_SEED)")
+    assert found["llm temperature"] == ("ok", "0.0 (from default)")
+    assert found["llm price"][0] == "absent"
+    assert found["llm answers"][0] == "ok"
+    assert found["llm structure"][0] == "ok"
+    assert "works with json_schema" in found["llm structure"][1]
+    assert KEY not in done.out + done.err
+    assert len(server.calls) == 2
+
+
+def test_a_key_that_is_refused_is_told_without_it(
+    ragbench: Ragbench, server: FaultServer, workplace: Path
+) -> None:
+    wrong = "sk-wrong-987654321"
+    (workplace / "key").write_text(f"{wrong}\n")
+    done = ragbench(
+        "doctor", "--llm-base-url", server.url, "--llm-model", "m", "--llm-api-key-file", "key"
+    )
+    assert done.code == 2
+    assert "failed  llm answers" in done.out
+    assert "401" in done.out
+    assert wrong not in done.out + done.err
+
+
+def test_no_model_no_key_and_no_endpoint_are_told(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ragbench("doctor", "--llm", "--json")
+    assert done.code == 2
+    assert checks(done)["llm settings"][0] == "failed"
+    assert "no model is named" in checks(done)["llm settings"][1]
+    found = checks(ragbench("doctor", "--llm", "--llm-model", "gpt-4o-mini", "--json"))
+    assert found["llm opens"] == (
+        "failed",
+        "the environment variable OPENAI_API_KEY holds no API key",
+    )
+    assert "list price of api.openai.com" in found["llm price"][1]
+    monkeypatch.setenv("RAGBENCH_LLM_BASE_URL", "http://127.0.0.1:9/v1")
+    nobody = checks(ragbench("doctor", "--llm-model", "m", "--json"))
+    assert nobody["llm answers"][0] == "failed"
+    assert "no answer from m at http://127.0.0.1:9/v1" in nobody["llm answers"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("llm: [1]\n", "must hold settings"),
+        ("llm:\n  modell: m\n", "there is no setting 'modell'"),
+        ("llm:\n  model: m\n  temperature: hot\n", "llm.temperature must be a number"),
+        ("- 1\n", "must hold sections"),
+    ],
+)
+def test_a_wrong_configuration_is_told_with_its_place(
+    ragbench: Ragbench, text: str, told: str
+) -> None:
+    Path("ragbench.yaml").write_text(text)
+    found = checks(ragbench("doctor", "--llm", "--json"))
+    state, detail = found["llm settings"]
+    assert state == "failed"
+    assert "ragbench.yaml" in detail
+    assert told in detail

@@ -1,0 +1,79 @@
+"""``ragbench init``: what it writes runs as it is, and nothing is ever overwritten unasked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench_cli.scaffold import FILES
+
+Ragbench = Callable[..., Any]
+
+EVAL = ("eval", "data", "--rag", "my_rag.py:MyRAG", "--out", "reports/ragbench", "-q")
+
+
+def test_it_runs_as_it_is(
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ragbench("init", "project")
+    assert done.code == 0
+    assert done.out.splitlines() == [str(Path("project") / name) for name in FILES]
+    assert "cd project" in done.err
+    monkeypatch.chdir(workplace / "project")
+    done = ragbench(*EVAL)
+    assert done.code == 0, done.err
+    done = ragbench("gate", "reports/ragbench")
+    assert (done.code, done.out.partition("\n")[0]) == (0, "passed: 4 checks passed")
+
+
+def test_its_gate_fails_when_the_rag_is_broken(
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ragbench("init")
+    path = workplace / "my_rag.py"
+    path.write_text(path.read_text("utf-8").replace("(-scores[id_], id_)", "scores[id_]"), "utf-8")
+    assert ragbench(*EVAL, "--top-k", "1").code == 0
+    done = ragbench("gate", "reports/ragbench")
+    assert done.code == 1
+    assert "recall@5" in done.out
+
+
+def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path) -> None:
+    ragbench("init")
+    assert ragbench(*EVAL).code == 0
+    assert ragbench("baseline", "set", "reports/ragbench").code == 0
+    path = workplace / "ragbench.yaml"
+    text = path.read_text("utf-8")
+    assert "recall@5: {min: 0.8, max_drop: 0.05}" in text
+    text = text.replace("recall@5: {min: 0.8}", "recall@5: {min: 0.8, max_drop: 0.05}")
+    path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
+    done = ragbench("gate", "reports/ragbench", "--json")
+    found = json.loads(done.out)
+    assert done.code == 0
+    assert [check["subject"] for check in found["checks"] if check["kind"] == "drop"] == [
+        "recall@5"
+    ]
+
+
+def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace: Path) -> None:
+    (workplace / "ragbench.yaml").write_text("mine", "utf-8")
+    done = ragbench("init")
+    assert done.code == 0
+    assert (workplace / "ragbench.yaml").read_text("utf-8") == "mine"
+    assert "exists, left as it is: ragbench.yaml" in done.err
+    assert "ragbench.yaml" not in done.out.splitlines()
+    done = ragbench("init", "--json")
+    assert json.loads(done.out) == {"folder": ".", "written": [], "left": list(FILES)}
+    assert ragbench("init", "--force").out.splitlines() == list(FILES)
+    assert (workplace / "ragbench.yaml").read_text("utf-8") != "mine"
+
+
+def test_a_place_that_cannot_be_written_is_told(ragbench: Ragbench, workplace: Path) -> None:
+    (workplace / "taken").write_text("", "utf-8")
+    done = ragbench("init", "taken")
+    assert (done.code, done.out) == (2, "")
+    assert "cannot be written" in done.err

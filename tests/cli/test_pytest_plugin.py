@@ -1,0 +1,221 @@
+"""The pytest plugin: a gate's checks as tests, a fixture, and nothing when neither is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench_cli.main import main
+from tests.cli.conftest import CASES, DOCUMENTS, RAGS
+
+pytest_plugins = ["pytester"]
+
+Ragbench = Callable[..., Any]
+Pytest = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def inner(pytester: pytest.Pytester, request: pytest.FixtureRequest, workplace: Path) -> Pytest:
+    """Runs pytest in this process, in a folder with a run called ``run``."""
+    known = request.config.pluginmanager.has_plugin("ragbench")  # ragbench is installed
+    os.chdir(workplace)
+
+    def call(*arguments: str) -> pytest.RunResult:
+        plugin = () if known else ("-p", "ragbench_cli.pytest_plugin")
+        quiet = ("-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:langsmith_plugin")
+        here = ("--rootdir", str(workplace), "-c", str(workplace / "empty.ini"))
+        return pytester.runpytest_inprocess(*plugin, *quiet, *here, *arguments)
+
+    (workplace / "empty.ini").write_text("[pytest]\n", "utf-8")
+    return call
+
+
+@pytest.fixture(scope="module", autouse=True)
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run that finds the leave and nothing else.
+
+    Also for tests that need none: packages written in C are loaded once in a process, and pytester
+    takes what an inner test loads out of it again.
+    """
+    home = tmp_path_factory.mktemp("run")
+    (home / "rags.py").write_text(RAGS, encoding="utf-8")
+    for name, records in (("cases", CASES), ("corpus", DOCUMENTS)):
+        lines = "".join(f"{json.dumps(record)}\n" for record in records)
+        (home / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    arguments = ["eval", str(home), "--rag", f"{home / 'rags.py'}:Plain", "-q"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        assert main([*arguments, "-m", "recall@5,token_f1", "--out", str(home / "run")]) == 0
+        assert main(["gate", str(home / "run"), "--min", "recall@5=0.5"]) == 0
+    return str(home / "run")
+
+
+def demand(**metrics: dict[str, Any]) -> None:
+    names = {"recall": "recall@5", "token_f1": "token_f1"}
+    gate = {"metrics": {names[name]: limits for name, limits in metrics.items()}}
+    Path("ragbench.yaml").write_text(json.dumps({"gate": gate}), "utf-8")
+
+
+def test_each_check_is_a_test_and_so_is_the_verdict(inner: Pytest, run: str) -> None:
+    demand(recall={"min": 0.5}, token_f1={"min": 0.1})
+    result = inner("--ragbench", run, "-v", "empty")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR  # no such folder: as always
+    Path("empty").mkdir()
+    result = inner("--ragbench", run, "-v", "empty")
+    result.assert_outcomes(passed=4)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "ragbench::recall@5 (at least 0.500) PASSED*",
+            "ragbench::token_f1 (at least 0.100) PASSED*",
+            "ragbench::error rate (at most 5.0%) PASSED*",
+            "ragbench::verdict PASSED*",
+        ]
+    )
+
+
+def test_a_failed_check_fails_with_its_reason_alone(inner: Pytest, run: str) -> None:
+    demand(recall={"min": 0.9})
+    Path("empty").mkdir()
+    result = inner("--ragbench", run, "empty")
+    result.assert_outcomes(failed=2, passed=1)
+    assert result.ret == 1
+    text = result.stdout.str()
+    assert "0.500 is below 0.900" in text
+    assert "pytest_checks.py" not in text.partition("short test summary")[0]
+
+
+def test_what_cannot_be_told_is_skipped_and_fails_when_strict(inner: Pytest, run: str) -> None:
+    demand(recall={"max_drop": 0.1})
+    Path("empty").mkdir()
+    result = inner("--ragbench", run, "-rs", "empty")
+    result.assert_outcomes(skipped=2, passed=1)
+    assert result.ret == 0
+    text = " ".join(result.stdout.str().split())
+    assert "comparable: baseline: cannot tell: there is no baseline" in text
+    result = inner("--ragbench", run, "--ragbench-strict", "empty")
+    result.assert_outcomes(failed=2, passed=1)
+
+
+def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench: Ragbench) -> None:
+    assert ragbench("baseline", "set", run).code == 0
+    Path("empty").mkdir()
+    Path("other.yaml").write_text("gate: {metrics: {recall@5: {max_drop: 0.1}}}", "utf-8")
+    options = ("--ragbench-baseline", "ragbench-baseline.json", "--ragbench-config", "other.yaml")
+    result = inner("--ragbench", run, *options, "-v", "empty")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["ragbench::recall@5 (loss up to 0.100) PASSED*"])
+
+
+def test_checks_are_selected_as_other_tests_and_stand_behind_them(inner: Pytest, run: str) -> None:
+    demand(recall={"min": 0.5})
+    Path("test_mine.py").write_text("def test_mine(): pass\n", "utf-8")
+    result = inner("--ragbench", run, "-v", "test_mine.py")
+    result.assert_outcomes(passed=4)
+    lines = [line for line in result.stdout.lines if "PASSED" in line]
+    assert lines[0].startswith("test_mine.py::test_mine")
+    inner("--ragbench", run, "-k", "verdict", "test_mine.py").assert_outcomes(
+        passed=1, deselected=3
+    )
+
+
+def test_a_run_that_cannot_be_judged_is_a_usage_error(inner: Pytest, run: str) -> None:
+    Path("empty").mkdir()
+    result = inner("--ragbench", "nowhere", "empty")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "nowhere cannot be read" in result.stderr.str()
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+    result = inner("--ragbench-strict", "empty")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "the options of ragbench need a run" in result.stderr.str()
+
+
+def test_the_fixture_evaluates_in_a_folder_of_the_test(inner: Pytest) -> None:
+    Path("test_rag.py").write_text(
+        """
+from ragbench import RAGInterface
+from ragbench.records.cases import Case
+
+class Mine(RAGInterface):
+    def retrieve(self, query, top_k=None):
+        return ["Everyone has 27 days of paid leave."]
+
+    def generate(self, query, contexts):
+        return "27 days"
+
+def test_recall(ragbench_eval, tmp_path):
+    report = ragbench_eval(Mine(), "office", metrics="recall@5")
+    figures = {summary.metric.name: summary.score for summary in report.summaries}
+    assert figures == {"recall@5": 0.5}
+    first = ragbench_eval.folder
+    assert (first / "report.json").is_file()
+    assert first.parent == tmp_path
+    case = Case(id="one", query="How many days of leave?", reference="27 days")
+    report = ragbench_eval("rags.py:Plain", [case], metrics=["token_f1"], top_k=1)
+    assert report.summaries[0].score == 1.0
+    assert ragbench_eval.folder != first
+""",
+        "utf-8",
+    )
+    inner("test_rag.py").assert_outcomes(passed=1)
+    assert not Path("reports").exists()
+
+
+def test_the_fixture_is_listed_with_what_it_does(inner: Pytest) -> None:
+    result = inner("--fixtures")
+    result.stdout.fnmatch_lines(["ragbench_eval*", "*evaluates a RAG on a dataset*"])
+
+
+def test_unused_it_imports_nothing_but_pytest() -> None:
+    program = (
+        "import sys, pytest; before = set(sys.modules); import ragbench_cli.pytest_plugin; "
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout.strip() == "['ragbench_cli', 'ragbench_cli.pytest_plugin']"
+
+
+def test_unused_it_changes_nothing(inner: Pytest) -> None:
+    Path("test_mine.py").write_text("def test_mine(): pass\n", "utf-8")
+    result = inner("test_mine.py")
+    result.assert_outcomes(passed=1)
+    assert "ragbench" not in result.stdout.str().partition("collected")[2]
+
+
+def test_the_guide_says_what_happens(
+    inner: Pytest, ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text("utf-8")
+    (commands,), (shown,), (program,) = (
+        re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+        for language in ("sh", "text", "python")
+    )
+    evaluation, judging = (shlex.split(line) for line in commands.splitlines())
+    assert ragbench("init").code == 0
+    assert ragbench(*evaluation[1:], "-q").code == 0
+    (workplace / "test_mine.py").write_text(program, "utf-8")
+    monkeypatch.syspath_prepend(str(workplace))
+    result = inner(*judging[1:], "-v", "test_mine.py")
+    lines = [re.sub(r" +\[ *\d+%\]$", "", line) for line in result.stdout.lines]
+    results = [line for line in lines if line.endswith("PASSED")]
+    assert results == [
+        "test_mine.py::test_the_rag_finds_what_it_needs PASSED",
+        *shown.splitlines(),
+    ]
+    for option in re.findall(r"\| `(--ragbench[\w-]*)", page):
+        assert f"  {option}" in inner("--help").stdout.str()

@@ -1,0 +1,244 @@
+"""An OpenAI-compatible server that fails as real ones do, in seeded proportions, and counts.
+
+Which fault a request meets depends on the seed, on what it asks and on how often that was asked
+before; not on the order in which requests arrive. So a run of many calls at once is repeatable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+FAULTS = (
+    "429", "500", "hang", "cut", "bad_json", "garbage", "wrong_schema", "refusal", "empty_choices",
+    "truncated",
+)  # fmt: skip
+"""What may go wrong. After ``bad_json``, ``wrong_schema``, ``refusal`` and ``truncated`` the client
+has an answer that it must not take for one; the others are no answers at all."""
+
+Payload = dict[str, Any]
+
+
+def instance_of(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None) -> Any:
+    """A value that follows a JSON schema, such as pydantic writes them."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        return instance_of(root["$defs"][name], root)
+    if "enum" in schema:
+        return schema["enum"][0]
+    for key in ("anyOf", "allOf", "oneOf"):
+        if key in schema:
+            return instance_of(schema[key][0], root)
+    kind = schema.get("type")
+    if kind == "object":
+        return {
+            name: instance_of(inner, root) for name, inner in schema.get("properties", {}).items()
+        }
+    if kind == "array":
+        return [instance_of(schema.get("items", {}), root)]
+    simple = {"string": "text", "integer": 1, "number": 1.0, "boolean": True, "null": None}
+    return simple.get(str(kind), "text")
+
+
+def said_by_default(payload: Payload) -> str:
+    """An echo of the last message; with ``response_format`` or a schema in the prompt, JSON."""
+    told: str = payload["messages"][-1]["content"]
+    schema = payload.get("response_format", {}).get("json_schema", {}).get("schema")
+    if schema is None and "JSON schema" in told:
+        schema = json.loads(told[told.index("\n{") + 1 :])
+    return told if schema is None else json.dumps(instance_of(schema))
+
+
+@dataclass(kw_only=True)
+class Call:
+    """One request that the server saw."""
+
+    path: str
+    payload: Payload
+    headers: dict[str, str]
+    fault: str | None
+    """None: answered well."""
+
+
+@dataclass(kw_only=True)
+class FaultServer:
+    """A server in a thread of its own: ``with FaultServer(...) as server: server.url``."""
+
+    faults: Mapping[str, float] = field(default_factory=dict)
+    """The share of requests that meet each fault; together at most 1."""
+    seed: int = 0
+    latency: float = 0.0
+    """Seconds before an answer."""
+    retry_after: str = "0.01"
+    """What a 429 asks for."""
+    formats: frozenset[str] = frozenset({"json_schema", "json_object"})
+    """The types of ``response_format`` that it takes; others get a 400."""
+    key: str | None = None
+    """The API key that it asks for."""
+    say: Callable[[Payload], str] = said_by_default
+    """What the model says to a request."""
+    usage: bool = True
+    """Whether answers tell their tokens."""
+    calls: list[Call] = field(default_factory=list)
+    """Every request, in the order of arrival."""
+    peak: int = 0
+    """The most requests in flight at once."""
+
+    url: str = field(init=False, default="")
+    _in_flight: int = field(init=False, default=0)
+    _asked: Counter[str] = field(init=False, default_factory=Counter)
+
+    def __enter__(self) -> Self:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self._thread.start()
+        ready.wait()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    @property
+    def good(self) -> list[Call]:
+        """The requests that were answered well."""
+        return [call for call in self.calls if call.fault is None]
+
+    def _run(self, ready: threading.Event) -> None:
+        asyncio.run(self._serve(ready))
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        connections: set[asyncio.Task[None]] = set()
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            connections.add(task)
+            try:
+                while await self._request(reader, writer):
+                    pass
+            except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                pass
+            finally:
+                connections.discard(task)
+                writer.close()
+
+        server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=512)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in list(connections):
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request of a connection; whether there may be another."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:])
+            if name
+        }
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        self._in_flight += 1
+        self.peak = max(self.peak, self._in_flight)
+        try:
+            return await self._answer(head[0].split()[1], headers, json.loads(body), writer)
+        finally:
+            self._in_flight -= 1
+
+    async def _answer(
+        self, path: str, headers: dict[str, str], payload: Payload, writer: asyncio.StreamWriter
+    ) -> bool:
+        fault = self._rejected(headers, payload) or self._drawn(payload)
+        self.calls.append(Call(path=path, payload=payload, headers=headers, fault=fault))
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        if fault == "hang":
+            await asyncio.sleep(3600)
+        status, extra, text = self._made(fault, payload)
+        data = text.encode()
+        lines = [f"HTTP/1.1 {status} X", "content-type: application/json", *extra]
+        lines += [f"content-length: {len(data)}", "", ""]
+        if fault == "cut":
+            writer.write("\r\n".join(lines).encode() + data[: len(data) // 2])
+            await writer.drain()
+            return False
+        writer.write("\r\n".join(lines).encode() + data)
+        await writer.drain()
+        return True
+
+    def _rejected(self, headers: dict[str, str], payload: Payload) -> str | None:
+        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            return "401"
+        kind = payload.get("response_format", {}).get("type")
+        if kind is not None and kind not in self.formats:
+            return "400"
+        return "400" if "schema" in payload.get("response_format", {}) else None
+
+    def _drawn(self, payload: Payload) -> str | None:
+        asked = json.dumps(payload, sort_keys=True)
+        self._asked[asked] += 1
+        draw = random.Random(f"{self.seed} {self._asked[asked]} {asked}").random()
+        for fault, share in self.faults.items():
+            draw -= share
+            if draw < 0:
+                return fault
+        return None
+
+    def _made(self, fault: str | None, payload: Payload) -> tuple[int, list[str], str]:
+        """Status, headers and body of an answer."""
+        if fault == "429":
+            return 429, [f"retry-after: {self.retry_after}"], _error("slow down")
+        if fault == "500":
+            return 500, [], _error("the server had an error")
+        if fault == "401":
+            return 401, [], _error(f"Incorrect API key: {self.key}")
+        if fault == "400":
+            return 400, [], _error("response_format is not supported")
+        if fault == "garbage":
+            return 200, [], "<html>bad gateway</html>"
+        if fault == "empty_choices":
+            return 200, [], json.dumps({"choices": [], "model": payload["model"]})
+        message: dict[str, Any] = {"role": "assistant", "content": self._said(fault, payload)}
+        if fault == "refusal":
+            message = {"role": "assistant", "content": None, "refusal": "I will not."}
+        reason = "length" if fault == "truncated" else "stop"
+        body: dict[str, Any] = {
+            "id": "x",
+            "object": "chat.completion",
+            "model": payload["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        }
+        if self.usage:
+            prompt = sum(len(told["content"]) // 4 + 4 for told in payload["messages"])
+            answer = len(message["content"] or "") // 4 + 1
+            body["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer}
+        return 200, [], json.dumps(body)
+
+    def _said(self, fault: str | None, payload: Payload) -> str:
+        if fault == "bad_json":
+            return 'Sure: {"value": '
+        if fault == "wrong_schema":
+            return '{"something": "else"}'
+        return self.say(payload)
+
+
+def _error(message: str) -> str:
+    return json.dumps({"error": {"message": message, "type": "x", "code": None}})

@@ -1,0 +1,124 @@
+"""Endpoints, questions, and transports that need no socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ragbench.llm.answer import Answer, NoAnswerError
+from ragbench.llm.chat import Message
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.price import Price
+from ragbench.llm.schema import schema_of
+from tests.llm_server import Call, FaultServer
+
+PRICE = Price(input=Decimal(1), output=Decimal(2))
+"""A dollar a million tokens of the prompt, two of the answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A structure to ask for."""
+
+    good: bool
+    reason: str
+
+
+VERDICT = schema_of(Verdict)
+
+
+def endpoint(**changes: Any) -> Endpoint:
+    known: dict[str, Any] = {"base_url": "http://judge.test/v1", "model": "m", "price": PRICE}
+    return Endpoint(**(known | changes))
+
+
+def asked(text: str = "Is it good?") -> list[Message]:
+    return [Message(role="user", content=text)]
+
+
+def said(text: str, **changes: Any) -> Answer:
+    """A good answer."""
+    body: dict[str, Any] = {
+        "model": "m-2026",
+        "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+    }
+    return Answer(status=200, headers={}, body=json.dumps(body | changes))
+
+
+def error(status: int, message: str = "no", **headers: str) -> Answer:
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status=status, headers=told, body=f'{{"error": {{"message": "{message}"}}}}')
+
+
+Scripted = Answer | NoAnswerError
+
+
+@dataclass
+class Script:
+    """A transport that answers in turn, or by a function of the payload; then repeats the last."""
+
+    answers: list[Scripted] | Callable[[Mapping[str, Any]], Scripted]
+    latency: float = 1.0
+    sent: list[Mapping[str, Any]] = field(default_factory=list)
+    opened: int = 0
+    in_flight: int = 0
+    peak: int = 0
+
+    async def open(self) -> None:
+        self.opened += 1
+
+    async def close(self) -> None:
+        self.opened -= 1
+
+    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
+        self.sent.append(payload)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        position = len(self.sent) - 1
+        try:
+            await asyncio.sleep(self.latency)
+        finally:
+            self.in_flight -= 1
+        if callable(self.answers):
+            answer = self.answers(payload)
+        else:
+            answer = self.answers[min(position, len(self.answers) - 1)]
+        if isinstance(answer, NoAnswerError):
+            raise answer
+        return answer
+
+    def masked(self, text: str) -> str:
+        return text
+
+
+@dataclass
+class InMemory:
+    """The faults of a `FaultServer` without its sockets: for virtual time."""
+
+    server: FaultServer
+    latency: float = 1.0
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
+        told = dict(payload)
+        fault = self.server._rejected({}, told) or self.server._drawn(told)
+        self.server.calls.append(Call(path=path, payload=told, headers={}, fault=fault))
+        await asyncio.sleep(3600.0 if fault == "hang" else self.latency)
+        if fault == "cut":
+            raise NoAnswerError("lost", "the connection broke")
+        status, lines, text = self.server._made(fault, told)
+        headers = dict(line.split(": ", 1) for line in lines)
+        return Answer(status=status, headers=headers, body=text)
+
+    def masked(self, text: str) -> str:
+        return text

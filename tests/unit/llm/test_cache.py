@@ -1,0 +1,254 @@
+"""Answers are kept: by everything that they depend on, whole, and by several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, LLMCacheError
+from ragbench.llm.cache import CachedReply, ResponseCache
+from ragbench.llm.cache_key import cache_key
+from ragbench.llm.chat import Message
+from ragbench.llm.usage import Usage
+from tests.unit.llm.builders import endpoint
+
+ROOT = Path(__file__).parents[3]
+DAY = 86_400
+
+
+def reply(text: str = "yes") -> CachedReply:
+    return CachedReply(
+        text=text,
+        finish_reason="stop",
+        model="m-2026",
+        usage=Usage(prompt_tokens=3, completion_tokens=1),
+        attempts=2,
+        repaired=False,
+        seconds=0.5,
+    )
+
+
+def put(cache: ResponseCache, name: str, text: str = "yes", model: str = "m") -> None:
+    cache.put(name.encode(), reply(text), judge="j", model=model, purpose="metric")
+
+
+TEXTS = st.text(st.characters(), max_size=20)  # lone surrogates too
+MESSAGES = st.lists(
+    st.builds(Message, role=st.sampled_from(["system", "user", "assistant"]), content=TEXTS),
+    min_size=1,
+    max_size=3,
+)
+QUESTIONS = st.fixed_dictionaries(
+    {
+        "messages": MESSAGES,
+        "schema": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
+        "version": TEXTS,
+        "repeat": st.integers(0, 3),
+        "identity": st.builds(
+            lambda model, temperature: endpoint(model=f"m{model}", temperature=temperature),
+            TEXTS,
+            st.none() | st.floats(0, 2),
+        ).map(lambda judge: judge.identity()),
+    }
+)
+
+
+def key_of(question: dict[str, Any]) -> bytes:
+    return cache_key(question["identity"], question["messages"], **{
+        name: question[name] for name in ("schema", "version", "repeat")
+    })  # fmt: skip
+
+
+@given(QUESTIONS, QUESTIONS)
+def test_keys_are_equal_exactly_when_questions_are(a: dict[str, Any], b: dict[str, Any]) -> None:
+    assert key_of(a) == key_of(dict(reversed(list(a.items()))))
+    assert (key_of(a) == key_of(b)) == (a == b)
+
+
+@given(QUESTIONS, st.sampled_from(["messages", "schema", "version", "repeat"]), QUESTIONS)
+def test_every_part_of_a_question_is_in_its_key(
+    a: dict[str, Any], part: str, b: dict[str, Any]
+) -> None:
+    changed = a | {part: b[part]}
+    assert (key_of(a) == key_of(changed)) == (a[part] == b[part])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "other"},
+        {"base_url": "http://other.test/v1"},
+        {"temperature": 0.9},
+        {"temperature": None},
+        {"seed": 1},
+        {"max_tokens": 10},
+        {"extra": {"top_p": 0.9}},
+        {"api_version": "2024-10-21"},
+    ],
+)
+def test_another_judge_gets_no_answer_of_this_one(change: dict[str, Any]) -> None:
+    messages = [Message(role="user", content="q")]
+    own = cache_key(endpoint().identity(), messages)
+    assert cache_key(endpoint(**change).identity(), messages) != own
+
+
+def test_what_changes_no_answer_changes_no_key() -> None:
+    same = endpoint(base_url="http://judge.test/v1/", price=None)
+    assert same.fingerprint() == endpoint().fingerprint()
+
+
+def test_an_answer_comes_back_as_it_went_in(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "cache.sqlite"
+    with ResponseCache(path) as cache:
+        put(cache, "a", "lone \ud800 and \0 and ä")
+        assert cache.get(b"b") is None
+        assert b"a" in cache
+    with ResponseCache(path) as cache:
+        assert cache.get(b"a") == reply("lone \ud800 and \0 and ä")
+
+
+def test_the_file_holds_json_and_no_pickle(tmp_path: Path) -> None:
+    with ResponseCache(tmp_path / "c") as cache:
+        put(cache, "a")
+    with sqlite3.connect(tmp_path / "c") as db:
+        (body,) = db.execute("SELECT body FROM replies").fetchone()
+    db.close()
+    assert json.loads(body)["text"] == "yes"
+
+
+def test_stats_tell_what_there_is(tmp_path: Path) -> None:
+    with ResponseCache(tmp_path / "c", today=lambda: 1000.0) as cache:
+        empty = cache.stats()
+        assert (empty.entries, empty.bytes, empty.oldest, empty.lines) == (0, 0, None, ())
+        for name, model in (("a", "m"), ("b", "m"), ("c", "n")):
+            put(cache, name, model=model)
+        stats = cache.stats()
+    assert (stats.entries, stats.oldest, stats.newest) == (3, 1000, 1000)
+    assert [(line.model, line.purpose, line.entries) for line in stats.lines] == [
+        ("m", "metric", 2),
+        ("n", "metric", 1),
+    ]
+    assert stats.bytes == sum(line.bytes for line in stats.lines)
+
+
+def test_pruning_takes_what_was_not_used_for_longest(tmp_path: Path) -> None:
+    now = 0.0
+    with ResponseCache(tmp_path / "c", today=lambda: now) as cache:
+        for day, name in enumerate("abcd"):
+            now = day * DAY * 2.0
+            put(cache, name)
+        now = 20.0 * DAY
+        assert cache.get(b"a") is not None  # used today
+        each = cache.stats().bytes // 4
+        assert cache.prune(max_bytes=each * 2 + 10) == 2
+        assert [b"a" in cache, b"b" in cache, b"c" in cache, b"d" in cache] == [
+            True, False, False, True,
+        ]  # fmt: skip
+        assert cache.prune(unused_days=10) == 1
+        assert b"a" in cache
+        put(cache, "e", model="n")
+        assert cache.prune(model="n") == 1
+        assert cache.prune(everything=True) == 1
+        assert cache.stats().entries == 0
+
+
+def test_it_keeps_to_its_size_by_itself(tmp_path: Path) -> None:
+    with ResponseCache(tmp_path / "c", max_bytes=100_000) as cache:
+        for number in range(300):
+            put(cache, f"{number}", "x" * 1000)
+    with ResponseCache(tmp_path / "c") as cache:
+        stats = cache.stats()
+    assert 0 < stats.bytes <= 100_000
+    assert stats.file_bytes < 400_000
+
+
+def test_what_is_no_cache_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 9)
+    with pytest.raises(LLMCacheError, match="is not a cache"):
+        ResponseCache(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "other") as db:
+        db.execute("CREATE TABLE t (a)")
+    db.close()
+    with pytest.raises(LLMCacheError, match="something else wrote it"):
+        ResponseCache(tmp_path / "other")
+    with pytest.raises(LLMCacheError, match="there is no cache"):
+        ResponseCache(tmp_path / "missing", must_exist=True)
+    assert not (tmp_path / "missing").exists()
+    with pytest.raises(LLMCacheError):
+        ResponseCache(tmp_path / "text" / "below")
+    with pytest.raises(ConfigError):
+        ResponseCache(tmp_path / "c", max_bytes=-1)
+
+
+def test_another_version_is_told(tmp_path: Path) -> None:
+    ResponseCache(tmp_path / "c").close()
+    with sqlite3.connect(tmp_path / "c") as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(LLMCacheError, match="cache version 99"):
+        ResponseCache(tmp_path / "c")
+
+
+def test_a_row_changed_by_hand_is_no_answer(tmp_path: Path) -> None:
+    with ResponseCache(tmp_path / "c") as cache:
+        put(cache, "a")
+        for body in ("{", "[]", '{"text": "x"}', '{"usage": {}, "text": "x", "more": 1}'):
+            with sqlite3.connect(tmp_path / "c") as db:
+                db.execute("UPDATE replies SET body = ?", (body,))
+            db.close()
+            assert cache.get(b"a") is None
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from ragbench.llm.cache import CachedReply, ResponseCache
+from ragbench.llm.usage import Usage
+reply = CachedReply(text="t", finish_reason="", model="", usage=Usage(), attempts=1,
+                    repaired=False, seconds=0.0)
+with ResponseCache(Path({path!r})) as cache:
+    for number in range({count}):
+        cache.put(f"{name} {{number}}".encode(), reply, judge="", model="", purpose="")
+        print(number, flush=True)
+"""
+
+
+def writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    program = WRITER.format(root=str(ROOT), path=str(path), name=name, count=count)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+
+def test_processes_share_it_from_its_first_moment(tmp_path: Path) -> None:
+    writers = [writer(tmp_path / "c", name, 60) for name in "abc"]
+    for process in writers:
+        process.communicate()
+    assert [process.returncode for process in writers] == [0, 0, 0]
+    with ResponseCache(tmp_path / "c") as cache:
+        assert cache.stats().entries == 180
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_what_was_stored_survives_the_end_of_the_process(tmp_path: Path) -> None:
+    process = writer(tmp_path / "c", "a", 100_000)
+    assert process.stdout is not None
+    told = -1
+    while told < 20:
+        told = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGKILL)
+    rest = process.stdout.read().split()
+    process.wait()
+    process.stdout.close()
+    whole = [int(number) for number in rest[:-1]]
+    with ResponseCache(tmp_path / "c") as cache:
+        assert all(f"a {number}".encode() in cache for number in [*range(told + 1), *whole])

@@ -1,0 +1,707 @@
+"""The client's states, in virtual time and without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from ragbench.errors import (
+    ConfigError,
+    LLMAccessError,
+    LLMBudgetError,
+    LLMCacheError,
+    LLMDeadlineError,
+    LLMError,
+    LLMRefusedError,
+    LLMReplyError,
+    LLMRequestError,
+    LLMTruncatedError,
+    LLMUnavailableError,
+    LLMUnreachableError,
+)
+from ragbench.llm.answer import Answer, NoAnswerError, Transport
+from ragbench.llm.budget import Budget
+from ragbench.llm.cache import ResponseCache
+from ragbench.llm.client import LLMClient
+from ragbench.llm.dialect import Structured
+from ragbench.llm.limits import CallLimits
+from ragbench.llm.reply import Reply
+from ragbench.llm.retry import RetryPolicy
+from tests.llm_server import FaultServer
+from tests.unit.llm.builders import VERDICT, InMemory, Script, Verdict, asked, endpoint, error, said
+from tests.virtual_time import run
+
+ValueT = TypeVar("ValueT")
+GOOD = '{"good": true, "reason": "r"}'
+CUT = {"choices": [{"message": {"content": "half"}, "finish_reason": "length"}]}
+REFUSED = {"choices": [{"message": {"content": None, "refusal": "I will not"}}]}
+FILTERED = {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}
+
+
+def using(
+    transport: Transport,
+    work: Callable[[LLMClient], Awaitable[ValueT]],
+    **settings: Any,
+) -> ValueT:
+    """Opens a client in a virtual loop and does something with it."""
+    judge = settings.pop("judge", endpoint())
+
+    async def scenario() -> ValueT:
+        async with LLMClient(judge, transport=transport, **settings) as client:
+            return await work(client)
+
+    return run(scenario())
+
+
+def ask(client: LLMClient) -> Awaitable[Reply[str]]:
+    return client.ask(asked(), purpose="p")
+
+
+def judge(client: LLMClient) -> Awaitable[Reply[Verdict]]:
+    return client.ask(asked(), schema=VERDICT, purpose="p")
+
+
+async def elapsed(client: LLMClient) -> float:
+    await ask(client)
+    return asyncio.get_running_loop().time()
+
+
+# --- one answer
+
+
+def test_an_answer_comes_with_all_that_is_known_of_it() -> None:
+    script = Script([said("Yes.")])
+    reply = using(script, ask)
+    assert (reply.value, reply.text, reply.model) == ("Yes.", "Yes.", "m-2026")
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (10, 5)
+    assert reply.cost == Decimal("0.000020")  # 10 x $1/M + 5 x $2/M
+    assert (reply.cached, reply.repaired, reply.attempts, reply.seconds) == (False, False, 1, 1.0)
+    assert script.sent == [
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Is it good?"}],
+            "temperature": 0.0,
+            "max_tokens": 4096,
+        }
+    ]
+    assert script.opened == 0
+
+
+def test_only_the_parameters_that_are_given_are_sent() -> None:
+    script = Script([said("Yes.")])
+    chosen = endpoint(temperature=None, max_tokens=None, seed=7, extra={"top_p": 0.5})
+    using(script, ask, judge=chosen)
+    assert {key: value for key, value in script.sent[0].items() if key != "messages"} == {
+        "model": "m",
+        "seed": 7,
+        "top_p": 0.5,
+    }
+
+
+def test_an_unknown_price_and_untold_tokens_are_not_0() -> None:
+    known = using(Script([said("a")]), ask, judge=endpoint(price=None))
+    assert known.cost is None
+    untold = using(Script([said("a", usage=None)]), ask)
+    assert (untold.cost, untold.usage.reported) == (None, False)
+
+
+def test_text_in_parts_is_put_together() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    answer = said("", choices=[{"message": {"content": parts}, "finish_reason": "stop"}])
+    assert using(Script([answer]), ask).text == "ab"
+
+
+# --- errors that pass
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        error(500),
+        error(503),
+        error(529),
+        error(408),
+        error(429),
+        NoAnswerError("connection", "refused"),
+        NoAnswerError("lost", "the connection broke"),
+        Answer(status=200, headers={}, body="<html>"),
+        Answer(status=200, headers={}, body="[]"),
+        Answer(status=200, headers={}, body='{"error": {"message": "upstream", "code": 502}}'),
+        said("", choices=[]),
+        said("", choices=None),
+        said(""),
+        said("  \n"),
+    ],
+    ids=str,
+)
+def test_what_may_pass_is_tried_again(first: Answer | NoAnswerError) -> None:
+    script = Script([first, said("Yes.")])
+    reply = using(script, ask)
+    assert (reply.text, reply.attempts, len(script.sent)) == ("Yes.", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "seconds"),
+    [("retry_after", "40", 40.0), ("retry_after_ms", "1500", 1.5), ("retry_after", "0", 0.0)],
+)
+def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
+    header: str, value: str, seconds: float
+) -> None:
+    script = Script([error(429, **{header: value}), said("Yes.")])
+    assert using(script, elapsed) == pytest.approx(2.0 + seconds)
+
+
+def test_waits_grow_and_are_the_same_in_every_run() -> None:
+    script = Script([error(500), error(500), error(500), said("Yes.")])
+    limits = CallLimits(retry=RetryPolicy(first_wait=8.0, longest_wait=10.0))
+    first = using(script, elapsed, limits=limits)
+    script.sent.clear()
+    assert using(script, elapsed, limits=limits) == first
+    assert 4.0 + (8 + 10 + 10) / 2 <= first <= 4.0 + 8 + 10 + 10
+
+
+def test_errors_are_not_tried_for_ever() -> None:
+    script = Script([error(500, "boom")])
+    limits = CallLimits(retry=RetryPolicy(retries=2))
+    with pytest.raises(LLMUnavailableError, match="to 3 requests: 500 boom") as caught:
+        using(script, ask, limits=limits)
+    assert (caught.value.attempts, caught.value.status, len(script.sent)) == (3, 500, 3)
+
+
+def test_rate_limits_are_counted_apart_from_errors() -> None:
+    script = Script([*[error(429, retry_after="1")] * 50, said("Yes.")])
+    reply = using(script, ask, limits=CallLimits(retry=RetryPolicy(retries=0)))
+    assert reply.attempts == 51
+
+
+def test_a_rate_limit_that_asks_too_much_is_told() -> None:
+    script = Script([error(429, "come back tomorrow", retry_after="86400")])
+    with pytest.raises(LLMUnavailableError, match=r"asks to wait 86400 s more.*tomorrow"):
+        using(script, ask)
+    assert len(script.sent) == 1
+
+
+def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
+    """One slot; the first call is told to wait an hour; the others go on meanwhile."""
+
+    def answer(payload: Mapping[str, Any]) -> Answer:
+        text = payload["messages"][0]["content"]
+        early = asyncio.get_running_loop().time() < 3000
+        return error(429, retry_after="3600") if text == "0" and early else said(text)
+
+    async def work(client: LLMClient) -> list[float]:
+        async def one(number: int) -> float:
+            await client.ask(asked(str(number)))
+            return asyncio.get_running_loop().time()
+
+        return await asyncio.gather(*(one(number) for number in range(4)))
+
+    patience = CallLimits(concurrency=1, retry=RetryPolicy(rate_limit_wait=4000))
+    times = using(Script(answer), work, limits=patience)
+    assert times[1:] == [2.0, 3.0, 4.0]
+    assert times[0] == pytest.approx(3602.0)
+
+
+def test_a_call_that_hangs_is_ended_and_tried_again() -> None:
+    server = FaultServer(faults={"hang": 0.25})
+
+    async def work(client: LLMClient) -> list[Reply[str]]:
+        return await asyncio.gather(*(client.ask(asked(str(number))) for number in range(40)))
+
+    replies = using(InMemory(server), work, limits=CallLimits(timeout=30))
+    assert [reply.text for reply in replies] == [str(number) for number in range(40)]
+    assert Counter(call.fault for call in server.calls)["hang"] > 5
+
+
+# --- errors that do not pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "told"),
+    [
+        (said("", **CUT), LLMTruncatedError, "raise max_tokens"),
+        (said("", **REFUSED), LLMRefusedError, "I will not"),
+        (said("", **FILTERED), LLMRefusedError, "content filter"),
+        (error(400, "content_filter triggered"), LLMRefusedError, "declines this prompt"),
+        (error(400, "context length exceeded"), LLMRequestError, "context length exceeded"),
+        (error(401, "bad key"), LLMAccessError, "ragbench doctor --llm"),
+        (error(404, "no such model"), LLMAccessError, "404 no such model"),
+        (error(429, "insufficient_quota"), LLMAccessError, "insufficient_quota"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_does_not_pass_is_told_at_once(
+    answer: Answer, kind: type[LLMError], told: str
+) -> None:
+    script = Script([answer])
+    with pytest.raises(kind, match=told) as caught:
+        using(script, ask)
+    assert type(caught.value) is kind or isinstance(caught.value, LLMRequestError)
+    assert (len(script.sent), caught.value.attempts) == (1, 1)
+
+
+def test_after_a_refused_key_no_further_call_is_made() -> None:
+    script = Script([error(401)])
+
+    async def work(client: LLMClient) -> list[BaseException | Reply[str]]:
+        first = await asyncio.gather(ask(client), return_exceptions=True)
+        others = (client.ask(asked(str(number))) for number in range(9))
+        return [*first, *await asyncio.gather(*others, return_exceptions=True)]
+
+    assert {type(each) for each in using(script, work)} == {LLMAccessError}
+    assert len(script.sent) == 1
+
+
+def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
+    def answer(payload: Mapping[str, Any]) -> Answer:
+        text = payload["messages"][0]["content"]
+        return error(403, "firewall") if text == "bad" else said(text)
+
+    async def work(client: LLMClient) -> str:
+        await client.ask(asked("good"))
+        with pytest.raises(LLMRequestError, match="firewall"):
+            await client.ask(asked("bad"))
+        return (await client.ask(asked("also good"))).text
+
+    assert using(Script(answer), work) == "also good"
+
+
+def test_a_dead_endpoint_stops_all_calls() -> None:
+    script = Script([NoAnswerError("connection", "refused")])
+
+    async def work(client: LLMClient) -> list[BaseException | Reply[str]]:
+        calls = (client.ask(asked(str(number))) for number in range(200))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    found = using(script, work)
+    assert {type(each) for each in found} == {LLMUnreachableError}
+    assert "the same command goes on from there" in str(found[-1])
+    assert len(script.sent) < 20
+
+
+def test_a_restart_of_a_living_endpoint_is_waited_for() -> None:
+    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
+        down = 5 < asyncio.get_running_loop().time() < 15
+        return NoAnswerError("connection", "refused") if down else said("Yes.")
+
+    async def work(client: LLMClient) -> int:
+        calls = [client.ask(asked(str(number))) for number in range(200)]
+        return len(await asyncio.gather(*calls))
+
+    assert using(Script(answer), work) == 200
+
+
+def test_an_endpoint_that_dies_is_given_up() -> None:
+    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
+        down = asyncio.get_running_loop().time() > 5
+        return NoAnswerError("connection", "refused") if down else said("Yes.")
+
+    async def work(client: LLMClient) -> Counter[str]:
+        calls = [client.ask(asked(str(number))) for number in range(900)]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        return Counter(type(each).__name__ for each in found)
+
+    found = using(Script(answer), work)
+    assert found["Reply"] >= 50
+    assert found["LLMUnreachableError"] > 700
+    assert sum(found.values()) == 900
+
+
+def test_an_endpoint_that_only_gives_errors_is_given_up() -> None:
+    script = Script([error(500)])
+
+    async def work(client: LLMClient) -> list[BaseException | Reply[str]]:
+        calls = (client.ask(asked(str(number))) for number in range(300))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    kinds = Counter(type(each).__name__ for each in using(script, work))
+    assert kinds["LLMUnavailableError"] <= 60
+    assert kinds["LLMUnreachableError"] >= 240
+
+
+def test_the_deadline_ends_everything() -> None:
+    async def work(client: LLMClient) -> tuple[list[Any], float]:
+        calls = (client.ask(asked(str(number))) for number in range(1000))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        return list(found), asyncio.get_running_loop().time()
+
+    script = Script([said("Yes.")])
+    found, time = using(script, work, limits=CallLimits(deadline=10.5, concurrency=8))
+    kinds = Counter(type(each).__name__ for each in found)
+    assert kinds == {"Reply": 80, "LLMDeadlineError": 920}
+    assert time == 10.5
+    assert isinstance(found[-1], LLMDeadlineError)
+
+
+# --- structure
+
+
+def test_structure_is_asked_for_in_the_strongest_way() -> None:
+    script = Script([said(GOOD)])
+
+    async def work(client: LLMClient) -> Structured | None:
+        assert client.structured is None
+        assert (await judge(client)).value == Verdict(good=True, reason="r")
+        return client.structured
+
+    assert using(script, work) is Structured.JSON_SCHEMA
+    assert script.sent[0]["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize(
+    ("formats", "found"),
+    [
+        ({"json_schema"}, Structured.JSON_SCHEMA),
+        ({"json_object"}, Structured.JSON_OBJECT),
+        (set[str](), Structured.NONE),
+    ],
+)
+def test_what_the_server_takes_is_found_out_once(formats: set[str], found: Structured) -> None:
+    server = FaultServer(formats=frozenset(formats))
+
+    async def work(client: LLMClient) -> Structured | None:
+        for number in range(5):
+            await client.ask(asked(str(number)), schema=VERDICT)
+        return client.structured
+
+    assert using(InMemory(server), work) is found
+    assert len(server.good) == 5
+    rejected = len(server.calls) - 5
+    assert rejected == list(Structured).index(found) - 1  # the first way is the second member
+
+
+def test_calls_at_once_find_out_together() -> None:
+    server = FaultServer(formats=frozenset({"json_object"}))
+
+    async def work(client: LLMClient) -> int:
+        calls = [client.ask(asked(str(number)), schema=VERDICT) for number in range(50)]
+        return len(await asyncio.gather(*calls))
+
+    assert using(InMemory(server), work) == 50
+    assert len(server.good) == 50
+
+
+def test_a_server_error_about_the_format_is_a_rejection_too() -> None:
+    """As llama.cpp's Python server answers."""
+    first = error(500, "literal_error: Input should be 'text' or 'json_object'")
+    script = Script([first, said(GOOD)])
+    assert using(script, judge).attempts == 2
+    assert script.sent[1]["response_format"]["type"] == "json_object"
+    assert set(script.sent[1]["response_format"]["schema"]["properties"]) == {"good", "reason"}
+
+
+def test_a_request_that_is_rejected_in_every_form_is_told_once() -> None:
+    script = Script([error(400, "too long")])
+    with pytest.raises(LLMRequestError, match="too long"):
+        using(script, judge)
+    assert len(script.sent) == 4
+
+
+def test_the_newer_name_of_the_length_limit_is_taken_up() -> None:
+    def answer(payload: Mapping[str, Any]) -> Answer:
+        if "max_tokens" in payload:
+            return error(400, "Unsupported parameter: use 'max_completion_tokens' instead")
+        return said("Yes.")
+
+    async def work(client: LLMClient) -> None:
+        for number in range(3):
+            await client.ask(asked(str(number)))
+
+    script = Script(answer)
+    using(script, work)
+    assert [("max_tokens" in sent) for sent in script.sent] == [True, False, False, False]
+    assert script.sent[-1]["max_completion_tokens"] == 4096
+
+
+@pytest.mark.parametrize("bad", ["Yes, it is.", '{"good": 3}', '{"good": true, "reas'])
+def test_an_answer_in_the_wrong_form_is_mended_once(bad: str) -> None:
+    script = Script([said(bad), said(f"```json\n{GOOD}\n```")])
+    reply = using(script, judge)
+    assert (reply.value, reply.repaired, reply.attempts) == (
+        Verdict(good=True, reason="r"),
+        True,
+        2,
+    )
+    assert reply.usage.prompt_tokens == 20  # of both
+    told = script.sent[1]["messages"]
+    assert [each["role"] for each in told] == ["user", "assistant", "user"]
+    assert told[1]["content"] == bad
+    assert "That is not what was asked for" in told[2]["content"]
+
+
+def test_an_answer_that_stays_wrong_is_told_with_its_words() -> None:
+    script = Script([said("No."), said("Never.")])
+    with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to mend") as caught:
+        using(script, judge)
+    assert (caught.value.reply, caught.value.attempts, len(script.sent)) == ("Never.", 2, 2)
+
+
+# --- the cache
+
+
+def test_an_answer_is_paid_for_once(tmp_path: Path) -> None:
+    script = Script([said(GOOD)])
+    with ResponseCache(tmp_path / "c") as cache:
+        first = using(script, judge, cache=cache)
+        second = using(script, judge, cache=cache)
+        assert (first.cached, second.cached) == (False, True)
+        assert (second.value, second.usage, second.cost) == (first.value, first.usage, first.cost)
+        using(script, judge, cache=cache, judge=endpoint(temperature=0.9))
+        using(script, lambda client: client.ask(asked(), schema=VERDICT, repeat=1), cache=cache)
+        using(script, lambda client: client.ask(asked(), schema=VERDICT, version="2"), cache=cache)
+    assert len(script.sent) == 4
+
+
+@pytest.mark.parametrize(
+    "bad", [said("", **CUT), said("", **REFUSED), error(500), error(400), said("no JSON"), said("")]
+)
+def test_what_is_no_answer_is_never_kept(tmp_path: Path, bad: Answer) -> None:
+    with ResponseCache(tmp_path / "c") as cache:
+        with pytest.raises(LLMError):
+            using(Script([bad]), judge, cache=cache)
+        assert cache.stats().entries == 0
+        assert using(Script([said(GOOD)]), judge, cache=cache).cached is False
+
+
+def test_a_kept_answer_that_no_longer_fits_is_asked_anew(tmp_path: Path) -> None:
+    from ragbench.llm.schema import Schema
+
+    def never(value: object) -> Verdict:
+        raise ValueError("the check has become stricter")
+
+    script = Script([said(GOOD)])
+    with ResponseCache(tmp_path / "c") as cache:
+        using(script, judge, cache=cache)
+        stricter = Schema(definition=VERDICT.definition, check=never)
+        with pytest.raises(LLMReplyError):
+            using(script, lambda client: client.ask(asked(), schema=stricter), cache=cache)
+    assert len(script.sent) == 3
+
+
+def test_equal_questions_at_once_are_one() -> None:
+    script = Script([said("Yes.")])
+
+    async def work(client: LLMClient) -> list[bool]:
+        replies = await asyncio.gather(*(ask(client) for _ in range(10)))
+        assert {reply.text for reply in replies} == {"Yes."}
+        (line,) = client.receipt().lines
+        assert (line.calls, line.cached, line.requests) == (10, 9, 1)
+        return [reply.cached for reply in replies]
+
+    assert sorted(using(script, work)) == [False] + [True] * 9
+    assert len(script.sent) == 1
+
+
+def test_who_waits_for_an_answer_outlives_who_asked_first() -> None:
+    script = Script([said("Yes.")])
+
+    async def work(client: LLMClient) -> str:
+        first = asyncio.create_task(client.ask(asked()))
+        second = asyncio.create_task(client.ask(asked()))
+        await asyncio.sleep(0.5)
+        first.cancel()
+        return (await second).text
+
+    assert using(script, work) == "Yes."
+    assert len(script.sent) == 1
+
+
+def test_a_question_that_nobody_waits_for_is_ended() -> None:
+    script = Script([said("Yes.")], latency=100)
+
+    async def work(client: LLMClient) -> int:
+        asking = asyncio.create_task(client.ask(asked()))
+        await asyncio.sleep(1)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await asyncio.sleep(0)
+        return script.in_flight
+
+    assert using(script, work) == 0
+
+
+def test_when_answers_cannot_be_kept_no_more_are_bought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script([said("Yes.")])
+    with ResponseCache(tmp_path / "c") as cache:
+
+        def full(*_: object, **__: object) -> None:
+            raise LLMCacheError("the disk is full")
+
+        monkeypatch.setattr(cache, "put", full)
+
+        async def work(client: LLMClient) -> None:
+            assert (await client.ask(asked("a"))).text == "Yes."  # paid for: it is given
+            with pytest.raises(LLMCacheError, match="the disk is full"):
+                await client.ask(asked("b"))
+
+        using(script, work, cache=cache)
+    assert len(script.sent) == 1
+
+
+# --- money
+
+
+def test_a_cap_holds_under_full_concurrency() -> None:
+    """Each answer costs all that it may; a cap counted afterwards would be passed by 31 calls."""
+
+    def answer(payload: Mapping[str, Any]) -> Answer:
+        return said("x", usage={"prompt_tokens": 5, "completion_tokens": payload["max_tokens"]})
+
+    spent: list[Decimal] = []
+
+    async def work(client: LLMClient) -> Counter[str]:
+        calls = [client.ask(asked(str(number))) for number in range(300)]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        cost = client.receipt().cost
+        assert cost is not None
+        spent.append(cost)
+        return Counter(type(each).__name__ for each in found)
+
+    cap = Budget(Decimal("0.10"))
+    dear = endpoint(max_tokens=1000)
+    found = using(Script(answer), work, budget=cap, judge=dear)
+    assert spent[0] <= Decimal("0.10")
+    assert found["Reply"] >= 45  # $0.002 each; the last ones do not fit with their worst case
+    assert found["LLMBudgetError"] == 300 - found["Reply"]
+    assert cap.spent == spent[0]
+
+
+@pytest.mark.parametrize("faults", [{"hang": 0.3}, {"cut": 0.3}, {"500": 0.3, "garbage": 0.2}])
+def test_a_cap_holds_when_requests_end_badly(faults: dict[str, float]) -> None:
+    """What may have been billed counts as billed."""
+    server = FaultServer(faults=faults)
+    cap = Budget(Decimal("0.02"))
+
+    async def work(client: LLMClient) -> Decimal:
+        calls = [client.ask(asked(str(number))) for number in range(100)]
+        await asyncio.gather(*calls, return_exceptions=True)
+        receipt = client.receipt()
+        assert receipt.cost is not None
+        assert receipt.unconfirmed is not None
+        return receipt.cost + receipt.unconfirmed
+
+    total = using(InMemory(server), work, budget=cap, judge=endpoint(max_tokens=100))
+    assert total == cap.spent <= cap.limit
+
+
+def test_a_cap_needs_a_price_and_a_longest_answer() -> None:
+    with pytest.raises(ConfigError, match=r"price of m at .* is not known"):
+        LLMClient(endpoint(price=None), budget=Budget(Decimal(1)))
+    with pytest.raises(ConfigError, match="without max_tokens"):
+        LLMClient(endpoint(max_tokens=None), budget=Budget(Decimal(1)))
+
+
+def test_a_spent_budget_is_told() -> None:
+    with pytest.raises(LLMBudgetError, match="a higher cap goes on from there"):
+        using(Script([said("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
+
+
+def test_the_receipt_tells_each_purpose(tmp_path: Path) -> None:
+    script = Script([error(500), said("a"), said("b"), said("", **CUT)])
+
+    async def work(client: LLMClient) -> Any:
+        await client.ask(asked("1"), purpose="faithfulness")
+        await client.ask(asked("1"), purpose="relevancy")
+        await client.ask(asked("2"), purpose="relevancy")
+        with pytest.raises(LLMTruncatedError):
+            await client.ask(asked("3"), purpose="relevancy")
+        return client.receipt()
+
+    with ResponseCache(tmp_path / "c") as cache:
+        receipt = using(script, work, cache=cache)
+    first, second = receipt.lines
+    assert (first.purpose, first.calls, first.cached, first.requests) == ("faithfulness", 1, 0, 2)
+    assert (second.calls, second.cached, second.failed, second.requests) == (3, 1, 1, 2)
+    assert first.cost == Decimal("0.000020")
+    assert receipt.cost == sum(line.cost for line in receipt.lines)
+    assert second.cost == Decimal("0.000040")  # the answer that was cut off was paid for, too
+
+
+# --- loops
+
+
+def test_it_must_be_open() -> None:
+    client = LLMClient(endpoint(), transport=Script([said("a")]))
+    with pytest.raises(RuntimeError, match="async with"):
+        run(_asked(client))
+
+
+def test_it_serves_the_loop_that_opened_it() -> None:
+    """A client that outlives its loop sends requests twice over dead connections."""
+    client = LLMClient(endpoint(), transport=Script([said("a")]))
+    run(_opened(client))
+    with pytest.raises(RuntimeError, match="in the event loop that asks"):
+        run(_asked(client))
+
+
+def test_leaving_it_ends_what_is_in_flight() -> None:
+    script = Script([said("a")], latency=1000)
+
+    async def scenario() -> float:
+        async with LLMClient(endpoint(), transport=script) as client:
+            asking = asyncio.create_task(client.ask(asked()))
+            await asyncio.sleep(1)
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        return asyncio.get_running_loop().time()
+
+    assert run(scenario()) == 1.0
+    assert (script.in_flight, script.opened) == (0, 0)
+
+
+def test_it_is_asked_something() -> None:
+    with pytest.raises(ConfigError, match="at least one message"):
+        using(Script([said("a")]), lambda client: client.ask([]))
+
+
+async def _asked(client: LLMClient) -> Reply[str]:
+    return await client.ask(asked())
+
+
+async def _opened(client: LLMClient) -> None:
+    await client.__aenter__()
+
+
+# --- all faults together
+
+
+def test_with_a_third_of_faults_every_recoverable_call_is_answered(tmp_path: Path) -> None:
+    """200 cases times 4 metrics; the faults that pass are met and passed, the others are told."""
+    shares = dict.fromkeys(
+        ("429", "500", "hang", "cut", "garbage", "empty_choices", "bad_json", "wrong_schema"), 0.035
+    )
+    server = FaultServer(faults=shares | {"refusal": 0.01, "truncated": 0.01}, retry_after="60")
+    judged = InMemory(server)
+
+    async def work(client: LLMClient) -> list[Any]:
+        calls = [
+            client.ask(asked(f"{metric} of {case}"), schema=VERDICT, purpose=metric)
+            for case in range(200)
+            for metric in ("a", "b", "c", "d")
+        ]
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    with ResponseCache(tmp_path / "c") as cache:
+        found = using(judged, work, cache=cache)
+        kinds = Counter(type(each).__name__ for each in found)
+        assert len(found) == 800
+        assert set(kinds) == {"Reply", "LLMRefusedError", "LLMTruncatedError", "LLMReplyError"}
+        assert cache.stats().entries == kinds["Reply"]
+        last = {each.payload["messages"][0]["content"]: each.fault for each in server.calls}
+        ends = Counter(last.values())
+        assert kinds["LLMRefusedError"] == ends["refusal"] > 0
+        assert kinds["LLMTruncatedError"] == ends["truncated"] > 0
+        assert kinds["LLMReplyError"] == ends["bad_json"] + ends["wrong_schema"]
+        before = len(server.calls)
+        again = using(judged, work, cache=cache)
+        assert sum(isinstance(each, Reply) and each.cached for each in again) == kinds["Reply"]
+        repeated = {each.payload["messages"][0]["content"] for each in server.calls[before:]}
+        assert len(repeated) == 800 - kinds["Reply"]
