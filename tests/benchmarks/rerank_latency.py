@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--limit", type=int, default=40)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.command == "free":
         free(options.queries, options.candidates, options.words)
     else:
