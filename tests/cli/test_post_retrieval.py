@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 Ragbench = Callable[..., Any]
 STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
@@ -66,6 +69,33 @@ def test_further_queries_are_asked_of_the_rag(ragbench: Ragbench) -> None:
     assert ragbench("eval", "office", "--out", "run", "--limit", "1", *arguments).code == 0
     case = json.loads(Path("run/report.json").read_text("utf-8"))["cases"][0]
     assert case["retrieved_ids"] == ["leave", "desk"]
+
+
+LLM = "operators:\n  - {action: filter, type: llm}\n"
+
+
+def test_an_operator_that_needs_a_language_model_says_how_to_name_one(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
+    save("stage.yaml", LLM)
+    done = ragbench(*RUN, "--post-retrieval", "stage.yaml")
+    assert done.code == 2
+    assert "no model is named" in done.err
+    assert not Path("run").exists()
+
+
+def test_a_model_of_the_users_own_takes_part(ragbench: Ragbench) -> None:
+    save(
+        "mine.py",
+        "class Model:\n    name = 'mine'\n"
+        "    def complete(self, messages):\n        return '{\"keep\": [2]}'\n",
+    )
+    save("stage.yaml", f"chat: mine.py:Model\n{LLM}")
+    assert ragbench(*RUN, "--limit", "1", "--post-retrieval", "stage.yaml").code == 0
+    case = json.loads(Path("run/report.json").read_text("utf-8"))["cases"][0]
+    assert len(case["retrieved_ids"]) == 1
 
 
 def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:

@@ -72,16 +72,19 @@ def command(
       ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
     """
     from ragbench.evaluation.ablate import ablate
+    from ragbench.postretrieval.build import Resources
     from ragbench.postretrieval.config import load_variants
     from ragbench.reports.ablation_json import ablation_object
     from ragbench.scoring.registry import parse_metrics
     from ragbench.text.token_counter import token_counter
     from ragbench_cli.ablation_table import print_ablation
+    from ragbench_cli.language_model import language_model
 
     chosen = None if metrics is None else parse_metrics(metrics)
     tokens = token_counter(counter)
-    with console.stdout_for_data():
-        found = ablate(run, load_variants(variants), metrics=chosen, counter=tokens)
+    with console.stdout_for_data(), language_model("post_retrieve") as chat:
+        known = load_variants(variants, Resources(chat=chat))
+        found = ablate(run, known, metrics=chosen, counter=tokens)
     if json:
         console.print_json(ablation_object(found))
     else:

@@ -199,6 +199,7 @@ def command(
     from ragbench.reports.write import write_reports
     from ragbench.scoring.matching import Matching
     from ragbench.scoring.registry import default_metrics, parse_metrics
+    from ragbench_cli.language_model import language_model
     from ragbench_cli.naming import dataset_name, default_folder
     from ragbench_cli.progress import progress
     from ragbench_cli.systems import baseline, user_rag
@@ -219,6 +220,7 @@ def command(
         console.stop_on_signal() as stopped,
         console.stdout_for_data(),
         progress(shown=not quiet) as bars,
+        language_model("post_retrieve") as chat,
     ):
         system = (
             user_rag(rag, arguments)
@@ -227,7 +229,7 @@ def command(
         )
         stage = None
         if post_retrieval is not None:
-            resources = Resources(service=chunk_service(system.rag))
+            resources = Resources(service=chunk_service(system.rag), chat=chat)
             stage = load_post_retrieval(post_retrieval, resources)
         identity: tuple[object, ...] = (system.description, selection, top_k)
         if post_retrieval is not None:  # by its name: an edited file finds its retrievals again

@@ -1,0 +1,99 @@
+"""Token counters: the estimate by hand, real tokenizers by their own package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.text.token_counter import APPROXIMATE, TokenCounter, token_counter
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        (" \n\t ", 0),
+        ("You get 27 days.", 5),
+        ("antidisestablishmentarianism", 4),  # pieces of 8 letters
+        ("1234567", 3),  # and of 3 digits
+        ("\u5e74\u4f11\u5047", 3),
+        ("\u043f\u0440\u0438\u0432\u0435\u0442", 2),
+        ("a,b", 3),
+    ],
+)
+def test_the_estimate(text: str, expected: int) -> None:
+    assert APPROXIMATE.count(text) == expected
+
+
+@given(st.text(), st.text())
+def test_the_estimate_of_a_whole_is_at_most_that_of_its_parts(one: str, two: str) -> None:
+    assert APPROXIMATE.count(f"{one} {two}") <= APPROXIMATE.count(one) + APPROXIMATE.count(two)
+
+
+@pytest.fixture
+def word_level(tmp_path: Path) -> Path:
+    tokenizers: Any = pytest.importorskip("tokenizers")
+    known = {"[UNK]": 0, "[CLS]": 1, "leave": 2}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, "[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", 1)]
+    )
+    tokenizer.enable_truncation(2)
+    tokenizer.enable_padding(length=9)
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+def test_a_tokenizer_file_counts_the_text_alone(word_level: Path) -> None:
+    counter = token_counter(f"tokenizers:{word_level}")
+    assert isinstance(counter, TokenCounter)
+    assert counter.count("leave or stay.") == 4  # not cut to 2, not filled to 9, without [CLS]
+    assert counter.count("") == 0
+    assert not counter.approximate
+    assert counter.name.startswith("tokenizers:tokenizer.json:")
+
+
+def test_a_name_of_a_counter_is_its_content(word_level: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / "tokenizer.json"
+    copy.parent.mkdir()
+    copy.write_bytes(word_level.read_bytes())
+    assert (
+        token_counter(f"tokenizers:{copy}").name == token_counter(f"tokenizers:{word_level}").name
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("words", "unknown token counter 'words'. Known: approximate, tiktoken:ENCODING"),
+        ("approximate:3", "unknown token counter"),
+        ("tiktoken:", "unknown token counter"),
+        ("tokenizers:no.json", "no.json: No such file"),
+        ("tokenizers:pyproject.toml", "pyproject.toml is no tokenizer.json"),
+    ],
+)
+def test_what_is_no_counter_is_refused(
+    spec: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+    with pytest.raises(ConfigError, match=message):
+        token_counter(spec)
+
+
+def test_an_unknown_encoding_is_refused_with_those_that_exist() -> None:
+    pytest.importorskip("tiktoken")
+    with pytest.raises(ConfigError, match=r"unknown tiktoken encoding 'x'\. Known: .*cl100k_base"):
+        token_counter("tiktoken:x")
+
+
+def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
+    with pytest.raises(MissingExtraError, match=r"ragbench\[tokens\]"):
+        token_counter("tokenizers:x.json")
