@@ -100,6 +100,22 @@ def test_newly_failing_cases_come_before_newly_fixed_ones(
     assert "\nnewly failing: " not in ragbench("compare", *runs.values(), "--cases", "0").out
 
 
+def test_swapping_two_runs_turns_signs_and_keeps_p_values(
+    ragbench: Ragbench, runs: dict[str, str]
+) -> None:
+    there, back = (
+        {
+            metric["name"]: (found["p_value"], found["p_corrected"], found["difference"])
+            for metric in json.loads(ragbench("compare", *pair, "--json").out)["metrics"]
+            for found in metric["differences"]
+        }
+        for pair in ((runs["five"], runs["two"]), (runs["two"], runs["five"]))
+    )
+    assert any(p < 0.05 for p, _, _ in there.values())
+    for name, (p_value, corrected, difference) in there.items():
+        assert back[name] == (p_value, corrected, pytest.approx(-difference))
+
+
 def test_three_runs_are_tested_pair_by_pair(ragbench: Ragbench, runs: dict[str, str]) -> None:
     found = json.loads(ragbench("compare", *runs.values(), "--json", "-m", "recall@5").out)
     jsonschema.validate(found, SCHEMA)
