@@ -2,8 +2,8 @@
 
 For each moment: a new run, killed by its parent once so many calls are finished, then started
 again. The report must be byte-identical to that of a run that nothing disturbed, and no finished
-call of the RAG may be repeated beyond the half millisecond of its work that a crash may cost, and the call
-that was just being stored.
+call of the RAG may be repeated beyond the half millisecond of its work that a crash may cost, and
+the call that was just being stored.
 
 Run: ``python tests/benchmarks/kill_runs.py [--cases 500] [--kills 20] [--seed 1]``
 """
