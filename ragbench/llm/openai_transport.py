@@ -115,9 +115,9 @@ async def _request(client: openai.AsyncOpenAI, path: str, payload: Mapping[str, 
         return await embeddings.create(
             model=model, input=texts, encoding_format="float", extra_body=rest
         )
-    messages = rest.pop("messages")
     chat = client.chat.completions.with_raw_response
-    return await chat.create(model=model, messages=messages, extra_body=rest)
+    # The messages go past the package's walk over its types, which takes a fifth of a call's time.
+    return await chat.create(model=model, messages=[], extra_body=rest)
 
 
 def _answer(response: Any) -> Answer:

@@ -1,0 +1,87 @@
+"""What calls will take, before any is made."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError
+from ragbench.llm.cache import ResponseCache
+from ragbench.llm.client import LLMClient
+from ragbench.llm.estimate import Estimator
+from ragbench.llm.tokens import most_prompt_tokens
+from ragbench.text.token_counter import APPROXIMATE, token_counter
+from tests.unit.llm.builders import VERDICT, Script, asked, endpoint, said
+from tests.virtual_time import run
+
+
+class Words:
+    """A token a word: numbers that a hand can check."""
+
+    name = "words"
+    approximate = True
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
+def test_calls_tokens_and_a_price_range() -> None:
+    estimator = Estimator(endpoint(), Words())
+    estimator.add(asked("one two three"), answer_tokens=(10, 100), purpose="a")
+    estimator.add(asked("one two"), answer_tokens=(10, 10_000), purpose="b")
+    estimator.add(asked("one two"), answer_tokens=(10, 10_000), purpose="b")  # asked once
+    estimator.guess("b", calls=2, prompt_tokens=50, answer_tokens=(1, 2))
+    found = estimator.estimate()
+    first, second = found.lines
+    assert (first.purpose, first.calls, first.prompt_tokens) == ("a", 1, 3 + 4)
+    assert first.cost == (Decimal("0.000027"), Decimal("0.000207"))  # 7 + 2 x 10, 7 + 2 x 100
+    assert (second.calls, second.guessed, second.prompt_tokens) == (3, 2, 6 + 100)
+    assert second.answer_tokens == (12, 4096 + 4)  # no answer is longer than max_tokens
+    assert (found.calls, found.cached, found.prompt_tokens) == (4, 0, 113)
+    assert found.cost == (Decimal("0.000157"), Decimal("0.008513"))
+    assert (found.counter, found.approximate, found.price_origin) == ("words", True, "settings")
+
+
+def test_what_is_kept_costs_nothing(tmp_path: Path) -> None:
+    async def ask(cache: ResponseCache) -> None:
+        script = Script([said('{"good": true, "reason": "r"}')])
+        async with LLMClient(endpoint(), cache=cache, transport=script) as client:
+            await client.ask(asked(), schema=VERDICT, purpose="a", version="1")
+
+    with ResponseCache(tmp_path / "c") as cache:
+        run(ask(cache))
+        estimator = Estimator(endpoint(price=None), Words(), cache)
+        add = estimator.add
+        assert add(asked(), answer_tokens=(1, 1), schema=VERDICT, purpose="a", version="1")
+        only_kept = estimator.estimate()
+        assert not add(asked(), answer_tokens=(1, 1), schema=VERDICT, purpose="a", version="2")
+        assert not add(asked(), answer_tokens=(1, 1), purpose="a", version="1")
+    assert only_kept.cost == (Decimal(0), Decimal(0))  # nothing to pay, whatever the price is
+    found = estimator.estimate()
+    assert (found.calls, found.cached) == (3, 1)
+    assert found.cost is None  # not known is not 0
+    assert found.price_origin is None
+
+
+def test_an_answers_length_is_a_range() -> None:
+    with pytest.raises(ConfigError):
+        Estimator(endpoint(), Words()).add(asked(), answer_tokens=(5, 1))
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_no_prompt_has_more_tokens_than_its_bound(texts: list[str]) -> None:
+    """What a cap on cost rests on, against the vocabularies at hand."""
+    payload = {"model": "m", "messages": [{"role": "user", "content": text} for text in texts]}
+    bound = most_prompt_tokens(payload)
+    assert bound >= sum(len(text.encode("utf-8", "replace")) for text in texts)
+    assert bound >= sum(APPROXIMATE.count(text) + 4 for text in texts)
+
+
+def test_a_counter_of_ours_serves() -> None:
+    estimator = Estimator(endpoint(), token_counter("approximate"))
+    estimator.add(asked("How many tokens are there?"), answer_tokens=(1, 1))
+    assert estimator.estimate().approximate

@@ -1,0 +1,328 @@
+"""The client over HTTP, through the openai package, against a server that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from ragbench.errors import (
+    ConfigError,
+    LLMAccessError,
+    LLMRefusedError,
+    LLMTruncatedError,
+    LLMUnreachableError,
+)
+from ragbench.llm.api_key import ApiKey
+from ragbench.llm.blocking import BlockingChat
+from ragbench.llm.cache import ResponseCache
+from ragbench.llm.chat import ChatModel
+from ragbench.llm.client import LLMClient
+from ragbench.llm.clock import Clock
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.limits import CallLimits
+from ragbench.llm.reply import Reply
+from tests.llm_server import FaultServer
+from tests.unit.llm.builders import VERDICT, asked
+
+ROOT = Path(__file__).parents[3]
+ValueT = TypeVar("ValueT")
+
+
+class FastClock(Clock):
+    """A thousand seconds a second for what the client waits for, and as they are for requests."""
+
+    def now(self) -> float:
+        return super().now() * 1000
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / 1000)
+
+
+class HastyClock(FastClock):
+    """Time limits are short, too; for servers that hang."""
+
+    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        return super().limit(None if seconds is None else seconds / 1000)
+
+
+def using(
+    server: FaultServer, work: Callable[[LLMClient], Awaitable[ValueT]], **settings: Any
+) -> ValueT:
+    judge = Endpoint(base_url=server.url, model="m", **settings.pop("judge", {}))
+    settings.setdefault("clock", FastClock())
+
+    async def scenario() -> ValueT:
+        async with LLMClient(judge, **settings) as client:
+            return await work(client)
+
+    return asyncio.run(scenario())
+
+
+def asking(count: int) -> Callable[[LLMClient], Awaitable[list[Any]]]:
+    async def work(client: LLMClient) -> list[Any]:
+        calls = (client.ask(asked(f"case {number}"), schema=VERDICT) for number in range(count))
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    return work
+
+
+def kinds_of(found: list[Any]) -> Counter[str]:
+    return Counter(type(each).__name__ for each in found)
+
+
+def test_the_faults_of_a_real_wire(tmp_path: Path) -> None:
+    """Retry-After of a minute, errors, cut connections, pages in place of JSON."""
+    shares = dict.fromkeys(("429", "500", "cut", "garbage", "empty_choices", "bad_json"), 0.05)
+    fatal = {"refusal": 0.04, "truncated": 0.04}
+    with FaultServer(faults=shares | fatal, retry_after="60") as server:
+        with ResponseCache(tmp_path / "c") as cache:
+            found = using(server, asking(60), cache=cache)
+            assert cache.stats().entries == kinds_of(found)["Reply"]
+        last = {each.payload["messages"][0]["content"]: each.fault for each in server.calls}
+    ends = Counter(last.values())
+    kinds = kinds_of(found)
+    assert kinds["LLMRefusedError"] == ends["refusal"]
+    assert kinds["LLMTruncatedError"] == ends["truncated"]
+    assert kinds["Reply"] == ends[None] > 45
+    assert {fault for each in server.calls if (fault := each.fault)} == {
+        *shares, *fatal,
+    }  # fmt: skip
+
+
+def test_a_server_that_hangs() -> None:
+    with FaultServer(faults={"hang": 1.0}) as server:
+        found = using(server, asking(1), clock=HastyClock(), limits=CallLimits(timeout=50))
+    assert kinds_of(found) == {"LLMUnavailableError": 1}
+    assert "no answer within 50 s" in str(found[0])
+
+
+def test_each_request_goes_out_once() -> None:
+    """The package's own retries, and a client used over several loops, send more."""
+    with FaultServer() as server:
+        for _ in range(3):
+            using(server, asking(20))
+        assert len(server.calls) == 60
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("refusal", LLMRefusedError), ("truncated", LLMTruncatedError)]
+)
+def test_no_answers_are_told_apart(fault: str, kind: type[Exception]) -> None:
+    with FaultServer(faults={fault: 1.0}) as server, pytest.raises(kind):
+        using(server, lambda client: client.ask(asked()))
+
+
+def test_nobody_listens() -> None:
+    with FaultServer() as server:
+        gone = server.url
+
+    async def scenario() -> list[Any]:
+        async with LLMClient(Endpoint(base_url=gone, model="m"), clock=FastClock()) as client:
+            return await asking(30)(client)
+
+    found = asyncio.run(scenario())
+    assert kinds_of(found) == {"LLMUnreachableError": 30}
+    assert isinstance(found[0], LLMUnreachableError)
+
+
+def test_azures_dated_interface() -> None:
+    with FaultServer() as server:
+        url = server.url.removesuffix("/v1")
+        endpoint = Endpoint(
+            base_url=url,
+            model="judge",
+            api_version="2024-10-21",
+            key=ApiKey(variable="K"),
+        )
+
+        async def scenario() -> Reply[str]:
+            from ragbench.llm.openai_transport import OpenAITransport
+
+            transport = OpenAITransport(endpoint, timeout=30, environ={"K": "azure-key"})
+            async with LLMClient(endpoint, transport=transport) as client:
+                return await client.ask(asked("hello"))
+
+        assert asyncio.run(scenario()).text == "hello"
+        (call,) = server.calls
+    assert call.path == "/openai/deployments/judge/chat/completions?api-version=2024-10-21"
+    assert call.headers["api-key"] == "azure-key"
+
+
+# --- keys
+
+
+def test_the_key_is_sent_and_nothing_else_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-0123456789-secret"
+    monkeypatch.setenv("JUDGE_KEY", secret)
+    with FaultServer(key=secret) as server:
+        judge = {"key": ApiKey(variable="JUDGE_KEY")}
+
+        async def work(client: LLMClient) -> str:
+            await client.ask(asked("hello"))
+            return repr((client, vars(client)["_transport"], client.endpoint, client.receipt()))
+
+        assert secret not in using(server, work, judge=judge)
+
+
+def test_a_server_that_echoes_the_key_is_masked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The server says its key back in its error, as proxies do."""
+    secret = "sk-0123456789-secret"
+    (tmp_path / "key").write_text(f"{secret}\n")
+    with FaultServer(faults={"401": 1.0}, key=secret) as server:
+        judge = {"key": ApiKey(file=str(tmp_path / "key"))}
+        with pytest.raises(LLMAccessError) as caught:
+            using(server, lambda client: client.ask(asked()), judge=judge)
+    assert "Incorrect API key: ***" in str(caught.value)
+    assert secret not in str(caught.value)
+
+
+def test_a_key_that_is_missing_is_told_before_anything_is_sent() -> None:
+    with FaultServer() as server:
+        judge = {"key": ApiKey(variable="RAGBENCH_TEST_NO_SUCH_KEY")}
+        with pytest.raises(ConfigError, match="RAGBENCH_TEST_NO_SUCH_KEY holds no API key"):
+            using(server, lambda client: client.ask(asked()), judge=judge)
+        assert server.calls == []
+
+
+RUN = """
+import asyncio, logging, sys
+from pathlib import Path
+sys.path[:0] = [{root!r}]
+logging.basicConfig(level=logging.DEBUG)
+from ragbench.llm.chat import Message
+from ragbench.llm.open_client import open_client
+from ragbench.llm.settings import resolve
+import os
+
+async def main():
+    settings = resolve({{}}, os.environ)
+    async with open_client(settings) as client:
+        async def one(number):
+            reply = await client.ask([Message(role="user", content=f"case {{number}}")])
+            print("done", number, reply.cached, flush=True)
+        await asyncio.gather(*(one(number) for number in range({count})))
+        print(client.receipt(), settings, client)
+
+asyncio.run(main())
+"""
+
+
+def run_of(server: FaultServer, folder: Path, count: int, **more: str) -> subprocess.Popen[str]:
+    environ = {
+        **os.environ,
+        "RAGBENCH_LLM_BASE_URL": server.url,
+        "RAGBENCH_LLM_MODEL": "m",
+        "RAGBENCH_LLM_CACHE": str(folder / "cache.sqlite"),
+        "RAGBENCH_LLM_CONCURRENCY": "4",
+        **more,
+    }
+    program = RUN.format(root=str(ROOT), count=count)
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environ,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_nothing_that_is_written_holds_the_key(tmp_path: Path) -> None:
+    """With every library's log at its most talkative."""
+    secret = "sk-0123456789-secret"
+    with FaultServer(key=secret, faults={"500": 0.3}) as server:
+        process = run_of(server, tmp_path, 5, RAGBENCH_LLM_API_KEY=secret)
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "DEBUG" in err
+    assert out.count("done") == 5
+    assert secret not in out + err
+    for path in tmp_path.rglob("*"):
+        assert secret.encode() not in path.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_killed_at_any_moment_it_repeats_no_finished_call(tmp_path: Path) -> None:
+    count = 60
+    with FaultServer(latency=0.01) as server:
+        process = run_of(server, tmp_path, count)
+        assert process.stdout is not None
+        for _ in range(20):
+            assert process.stdout.readline().startswith("done")
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        with ResponseCache(tmp_path / "cache.sqlite") as cache:
+            kept = cache.stats().entries
+        assert 20 <= kept < count
+        before = len(server.calls)
+        assert before - kept <= 4  # in flight when it was killed
+        again = run_of(server, tmp_path, count)
+        out, err = again.communicate()
+        assert again.returncode == 0, err
+        assert out.count("done") == count
+        assert len(server.calls) - before == count - kept
+
+
+# --- the plain seam
+
+
+def test_threads_share_one_client_in_one_loop() -> None:
+    with FaultServer(latency=0.01) as server:
+        endpoint = Endpoint(base_url=server.url, model="m")
+        with BlockingChat(lambda: LLMClient(endpoint), purpose="rerank") as chat:
+            assert isinstance(chat, ChatModel)
+            assert chat.name == "m"
+            answers: dict[int, str] = {}
+
+            def ask(number: int) -> None:
+                answers[number] = chat.complete(asked(f"case {number}"))
+
+            threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            (line,) = chat.receipt().lines
+        assert answers == {number: f"case {number}" for number in range(12)}
+        assert (line.purpose, line.calls) == ("rerank", 12)
+        assert server.peak > 1
+        assert len(server.calls) == 12
+        with pytest.raises(RuntimeError, match="open it"):
+            chat.complete(asked())
+
+
+def test_a_plain_chat_raises_what_the_client_raises() -> None:
+    with FaultServer(faults={"refusal": 1.0}) as server:
+        endpoint = Endpoint(base_url=server.url, model="m")
+        with BlockingChat(lambda: LLMClient(endpoint)) as chat, pytest.raises(LLMRefusedError):
+            chat.complete(asked())
+    missing = Endpoint(base_url="http://127.0.0.1:9", model="m", key=ApiKey(variable="RAGBENCH_NO"))
+    with pytest.raises(ConfigError), BlockingChat(lambda: LLMClient(missing)):
+        pass
+    assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
+
+
+def test_the_server_says_what_it_is_told_to() -> None:
+    """The fault server itself: proportions, repeatability."""
+    shares = {"500": 0.3, "refusal": 0.2}
+    prompts = [{"messages": [{"content": f"{number}"}]} for number in range(2000)]
+    drawn = Counter(FaultServer(faults=shares, seed=1)._drawn(prompt) for prompt in prompts)
+    assert abs(drawn["500"] - 600) < 100
+    assert abs(drawn["refusal"] - 400) < 90
+    again = Counter(FaultServer(faults=shares, seed=1)._drawn(each) for each in reversed(prompts))
+    assert again == drawn
+    assert json.dumps(prompts[0])

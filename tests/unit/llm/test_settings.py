@@ -1,0 +1,180 @@
+"""Where settings come from, and what is refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError
+from ragbench.llm.api_key import ApiKey
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.price import Price
+from ragbench.llm.price_table import price_for
+from ragbench.llm.settings import LLMSettings, resolve
+from ragbench.llm.usage import Usage
+from tests.unit.llm.builders import endpoint
+
+KEY = "sk-0123456789-secret"
+
+
+def origins(settings: LLMSettings) -> dict[str, tuple[str, str]]:
+    return {each.name: (each.value, each.origin) for each in settings.settings}
+
+
+def test_options_go_before_the_file_before_the_environment() -> None:
+    environ = {
+        "RAGBENCH_LLM_MODEL": "from-environment",
+        "RAGBENCH_LLM_SEED": "1",
+        "RAGBENCH_LLM_TIMEOUT": "7.5",
+    }
+    section = {"model": "from-file", "seed": 2}
+    settings = resolve({"model": "from-option"}, environ, section=section, file="ragbench.yaml")
+    assert (settings.endpoint.model, settings.endpoint.seed) == ("from-option", 2)
+    assert settings.limits.timeout == 7.5
+    told = origins(settings)
+    assert told["model"] == ("from-option", "option --llm-model")
+    assert told["seed"] == ("2", "ragbench.yaml: llm.seed")
+    assert told["timeout"] == ("7.5", "RAGBENCH_LLM_TIMEOUT")
+    assert told["cache"] == ("reports/llm-cache.sqlite", "default")
+
+
+def test_everything_can_be_said_in_the_environment() -> None:
+    environ = {
+        "RAGBENCH_LLM_MODEL": "m",
+        "RAGBENCH_LLM_BASE_URL": "http://localhost:8000/v1/",
+        "RAGBENCH_LLM_TEMPERATURE": "none",
+        "RAGBENCH_LLM_MAX_TOKENS": "99",
+        "RAGBENCH_LLM_EXTRA": '{"top_p": 0.5}',
+        "RAGBENCH_LLM_STRUCTURED": "json_object",
+        "RAGBENCH_LLM_PRICE_INPUT": "0.10",
+        "RAGBENCH_LLM_PRICE_OUTPUT": "0",
+        "RAGBENCH_LLM_RETRIES": "1",
+        "RAGBENCH_LLM_DEADLINE": "60",
+        "RAGBENCH_LLM_CACHE": "off",
+        "RAGBENCH_LLM_CACHE_MAX_MB": "5",
+    }
+    settings = resolve({}, environ)
+    judge = settings.endpoint
+    assert judge.base_url == "http://localhost:8000/v1"
+    assert judge.is_local
+    assert judge.parameters == {"max_tokens": 99, "top_p": 0.5}
+    assert judge.structured == "json_object"
+    assert judge.price == Price(
+        input=Decimal("0.10"), output=Decimal(0), origin="RAGBENCH_LLM_PRICE_INPUT"
+    )
+    assert (settings.limits.retry.retries, settings.limits.deadline) == (1, 60.0)
+    assert (settings.cache, settings.cache_bytes) == (None, 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("environ", "variable"),
+    [
+        ({"OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
+        ({}, "OPENAI_API_KEY"),  # OpenAI's own address needs one; its absence is told later
+        ({"RAGBENCH_LLM_API_KEY": KEY, "OPENAI_API_KEY": KEY}, "RAGBENCH_LLM_API_KEY"),
+        ({"OPENAI_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, "OPENAI_API_KEY"),
+        # A key must not travel to a host that it is not for.
+        ({"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "OPENAI_API_KEY": KEY}, None),
+        (
+            {"RAGBENCH_LLM_BASE_URL": "http://a.test/v1", "RAGBENCH_LLM_API_KEY": KEY},
+            "RAGBENCH_LLM_API_KEY",
+        ),
+        ({"RAGBENCH_LLM_API_KEY_ENV": "MINE", "RAGBENCH_LLM_API_KEY": KEY}, "MINE"),
+    ],
+)
+def test_which_key_is_used(environ: dict[str, str], variable: str | None) -> None:
+    settings = resolve({"model": "m"}, environ)
+    assert settings.endpoint.key == ApiKey(variable=variable)
+    assert KEY not in repr(settings)
+
+
+def test_a_nearer_place_of_the_key_replaces_a_farther_one() -> None:
+    settings = resolve(
+        {"model": "m", "api_key_file": "key"}, {}, section={"api_key_env": "OTHER"}, file="f"
+    )
+    assert settings.endpoint.key == ApiKey(file="key")
+    with pytest.raises(ConfigError, match="give one of them"):
+        resolve({"model": "m", "api_key_file": "key", "api_key_env": "OTHER"}, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "no model is named"),
+        ({"model": "m", "modle": 1}, "there is no setting 'modle'. Known: base_url, model"),
+        ({"model": "m", "seed": 1.5}, "option --llm-seed must be a whole number"),
+        ({"model": "m", "seed": True}, "must be a whole number"),
+        ({"model": "m", "temperature": 3}, "temperature must lie in 0 to 2"),
+        ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
+        ({"model": "m", "timeout": 0}, "must be above 0 seconds"),
+        ({"model": "m", "extra": "{"}, "is no JSON"),
+        ({"model": "m", "extra": "[]"}, "must be an object"),
+        ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
+        ({"model": "m", "extra": {"stream": True}}, "cannot stand among the extra fields"),
+        ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
+        ({"model": "m", "price_input": 1}, "both price_input and price_output"),
+        ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),
+        ({"model": "m", "base_url": f"http://u:{KEY}@a.test/v1"}, "neither a user"),
+        ({"model": "m", "base_url": f"http://a.test/v1?api_key={KEY}"}, "nor anything after"),
+        ({"model": "m", "concurrency": 0}, "at least 1"),
+        ({"model": " "}, "must be a text"),
+    ],
+)
+def test_what_is_wrong_is_told_without_credentials(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(options, {})
+    assert told in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("", "is empty"), ("two words", "is no API key"), ("a\nb", "is no API key"), ("ä", "ASCII")],
+)
+def test_a_file_that_holds_no_key_is_told(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "key").write_text(content, "utf-8")
+    with pytest.raises(ConfigError, match=told):
+        ApiKey(file=str(tmp_path / "key")).read({})
+    with pytest.raises(ConfigError, match="No such file"):
+        ApiKey(file=str(tmp_path / "none")).read({})
+
+
+# --- prices
+
+
+def test_the_table_knows_models_at_their_makers_address() -> None:
+    openai = "https://api.openai.com/v1"
+    known = price_for(Endpoint(base_url=openai, model="gpt-4o-mini-2024-07-18"))
+    assert known is not None
+    assert (known.input, known.output) == (Decimal("0.15"), Decimal("0.60"))
+    assert "api.openai.com, 20" in known.origin
+    own = price_for(Endpoint(base_url=openai, model="gpt-4o-2024-05-13"))
+    assert own is not None
+    assert own.input == 5  # named by itself: it costs more than its model
+    assert price_for(Endpoint(base_url=openai, model="gpt-99")) is None
+    assert price_for(Endpoint(base_url="https://gateway.test/v1", model="gpt-4o-mini")) is None
+
+
+def test_a_call_costs_what_its_tokens_cost() -> None:
+    price = Price(input=Decimal(2), output=Decimal(8), cached_input=Decimal("0.5"))
+    usage = Usage(prompt_tokens=1000, cached_prompt_tokens=400, completion_tokens=100)
+    assert price.of(usage) == Decimal("0.0022")  # 600 x 2 + 400 x 0.5 + 100 x 8, a million
+    assert price.at_most(prompt_tokens=1000, completion_tokens=100) == Decimal("0.0028")
+
+
+def test_a_price_is_no_negative_number() -> None:
+    with pytest.raises(ConfigError):
+        Price(input=Decimal(-1), output=Decimal(1))
+
+
+def test_an_endpoint_shows_no_more_than_it_holds() -> None:
+    assert "key=ApiKey(variable=None, file=None)" in repr(endpoint())
+    assert endpoint().identity() == {
+        "base_url": "http://judge.test/v1",
+        "model": "m",
+        "parameters": {"temperature": 0.0, "max_tokens": 4096},
+        "structured": "auto",
+    }
