@@ -77,7 +77,7 @@ class Extractive:
         their own relevance, and one is cut into sentences only when its turn comes.
         """
         # No token reaches over white space, and most pieces stand in many texts.
-        cut = [frozenset(text.lower().split()) for text in texts]
+        cut = [text.lower().split() for text in texts]
         words = _Words.of(question, cut)
         queue: list[tuple[float, int, int, Span | None]] = [
             (-relevance, place, -1, None)
@@ -149,7 +149,7 @@ class _Words:
     weights: dict[str, float]
 
     @classmethod
-    def of(cls, question: str, cut: Sequence[frozenset[str]]) -> _Words:
+    def of(cls, question: str, cut: Sequence[list[str]]) -> _Words:
         wanted = frozenset(tokenise(question))
         pieces = frozenset[str]().union(*cut)
         held_by = {
