@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-from ragbench.errors import DataError
 from ragbench_cli.options import option
 
 if TYPE_CHECKING:
@@ -81,6 +80,7 @@ def llm_settings(
 
 def _section(path: Path) -> Mapping[str, object]:
     from ragbench.data.yaml_file import read_yaml
+    from ragbench.errors import DataError
 
     file = read_yaml(path)
     if not isinstance(cast("object", file.value), dict):

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option
 
@@ -89,6 +88,8 @@ def prune(
     from ragbench.llm.cache import ResponseCache
 
     if max_mb is None and unused_days is None and model is None and not everything:
+        from ragbench.errors import ConfigError
+
         raise ConfigError("say what to remove: --max-mb, --unused-days, --model or --all")
     with ResponseCache(_path(cache), must_exist=True) as opened:
         removed = opened.prune(
@@ -109,6 +110,8 @@ def _path(given: Path | None) -> Path:
         return given
     named = os.environ.get("RAGBENCH_LLM_CACHE", DEFAULT_CACHE)
     if named == "off":
+        from ragbench.errors import ConfigError
+
         raise ConfigError("RAGBENCH_LLM_CACHE is off: name a file with --cache")
     return Path(named).expanduser()
 
