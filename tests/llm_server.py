@@ -215,7 +215,9 @@ class FaultServer:
         if fault == "garbage":
             return 200, [], "<html>bad gateway</html>"
         if fault == "empty_choices":
-            return 200, [], json.dumps({"choices": [], "model": payload["model"]})
+            return 200, [], json.dumps({"choices": [], "data": [], "model": payload["model"]})
+        if "input" in payload:
+            return 200, [], json.dumps(self._embedded(payload["input"]))
         message: dict[str, Any] = {"role": "assistant", "content": self._said(fault, payload)}
         if fault == "refusal":
             message = {"role": "assistant", "content": None, "refusal": "I will not."}
@@ -231,6 +233,18 @@ class FaultServer:
             answer = len(message["content"] or "") // 4 + 1
             body["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer}
         return 200, [], json.dumps(body)
+
+    def _embedded(self, texts: list[str]) -> Payload:
+        """Vectors that are equal for equal texts; told in reverse, as the interface allows."""
+        data = [
+            {"index": index, "embedding": [float(len(text)), float(sum(text.encode()) % 97)]}
+            for index, text in enumerate(texts)
+        ]
+        tokens = sum(len(text) // 4 + 1 for text in texts)
+        told: Payload = {"object": "list", "data": data[::-1]}
+        if self.usage:
+            told["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return told
 
     def _said(self, fault: str | None, payload: Payload) -> str:
         if fault == "bad_json":

@@ -13,20 +13,15 @@ from ragbench.llm.answer import Transport
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import CachedReply, ResponseCache
 from ragbench.llm.cache_key import cache_key
-from ragbench.llm.call import Caller
 from ragbench.llm.chat import Message
-from ragbench.llm.circuit import Circuit
 from ragbench.llm.clock import Clock
-from ragbench.llm.concurrency import Concurrency
+from ragbench.llm.connection import Connection
 from ragbench.llm.conversation import Conversation, Settled
 from ragbench.llm.dialect import Dialect, Structured
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.ledger import Ledger, Receipt
+from ragbench.llm.ledger import Receipt
 from ragbench.llm.limits import CallLimits
-from ragbench.llm.openai_transport import OpenAITransport
-from ragbench.llm.price_table import price_for
 from ragbench.llm.reply import Reply
-from ragbench.llm.request import Sender
 from ragbench.llm.schema import Schema, read_structure
 
 __all__ = ["LLMClient"]
@@ -66,25 +61,14 @@ class LLMClient:
         Raises:
             ConfigError: a cost is capped that nobody can know beforehand.
         """
-        self.endpoint = endpoint
-        self.limits = CallLimits() if limits is None else limits
-        self.price = price_for(endpoint)
-        """What its tokens cost; None when that is not known."""
-        if budget is not None:
-            _check_cap(endpoint, known=self.price is not None)
-        self._cache = cache
-        self._budget = budget
-        self._clock = Clock() if clock is None else clock
-        self._transport: Transport = (
-            OpenAITransport(endpoint, timeout=self.limits.timeout)
-            if transport is None
-            else transport
+        self._connection = Connection(
+            endpoint, limits=limits, budget=budget, transport=transport, clock=clock
         )
-        self._ledger = Ledger(self.price)
+        self.endpoint = endpoint
+        self.price = self._connection.price
+        """What its tokens cost; None when that is not known."""
+        self._cache = cache
         self._dialect = Dialect(endpoint.structured)
-        self._concurrency = Concurrency(self.limits.concurrency, self._clock)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._conversation: Conversation | None = None
         self._judge = endpoint.fingerprint()
         self._asking: dict[bytes, _Asking] = {}
         self._unwritable: LLMCacheError | None = None
@@ -100,32 +84,7 @@ class LLMClient:
             ConfigError: the key cannot be read.
             MissingExtraError: the package that carries requests is not installed.
         """
-        if self._conversation is not None:
-            raise RuntimeError("the client is open already")
-        await self._transport.open()
-        self._loop = asyncio.get_running_loop()
-        limits, clock = self.limits, self._clock
-        where = f"{self.endpoint.model} at {self.endpoint.base_url}"
-        circuit = Circuit(clock, where=where)
-        sender = Sender(
-            self._transport,
-            clock=clock,
-            concurrency=self._concurrency,
-            circuit=circuit,
-            ledger=self._ledger,
-            timeout=limits.timeout,
-            price=self.price,
-            budget=self._budget,
-        )
-        caller = Caller(
-            sender,
-            clock=clock,
-            circuit=circuit,
-            policy=limits.retry,
-            where=where,
-            deadline=None if limits.deadline is None else clock.now() + limits.deadline,
-        )
-        self._conversation = Conversation(self.endpoint, self._dialect, caller)
+        await self._connection.open()
         return self
 
     async def __aexit__(
@@ -135,12 +94,12 @@ class LLMClient:
         traceback: TracebackType | None,
     ) -> None:
         """Ends questions in flight and closes all connections."""
-        self._conversation = None
+        self._connection.stop()
         tasks = [asking.task for asking in self._asking.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._transport.close()
+        await self._connection.close()
 
     @property
     def structured(self) -> Structured | None:
@@ -150,11 +109,11 @@ class LLMClient:
     @property
     def peak(self) -> int:
         """The most requests that were in flight at once."""
-        return self._concurrency.peak
+        return self._connection.concurrency.peak
 
     def receipt(self) -> Receipt:
         """What was spent through this client so far."""
-        return self._ledger.receipt()
+        return self._connection.ledger.receipt()
 
     def key(
         self,
@@ -220,26 +179,31 @@ class LLMClient:
         """
         if not messages:
             raise ConfigError("a model was asked nothing: there must be at least one message")
-        if self._conversation is None or self._loop is not asyncio.get_running_loop():
-            raise RuntimeError("open the client with 'async with' in the event loop that asks")
+        caller = self._connection.caller
         key = self.key(messages, schema=schema, version=version, repeat=repeat)
         kept = self._kept(key, schema)
         if kept is not None:
-            self._ledger.call(purpose, self.endpoint.model, cached=True)
+            self._connection.ledger.call(purpose, self.endpoint.model, cached=True)
             return kept
         if self._unwritable is not None:
             raise LLMCacheError(str(self._unwritable))
-        return await self._shared(key, messages, schema, purpose)
+        conversation = Conversation(self.endpoint, self._dialect, caller)
+        return await self._shared(key, conversation, messages, schema, purpose)
 
     async def _shared(
-        self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
+        self,
+        key: bytes,
+        conversation: Conversation,
+        messages: Sequence[Message],
+        schema: Schema[Any] | None,
+        purpose: str,
     ) -> Reply[Any]:
         """Equal questions in flight are one: who comes first pays, all get the answer."""
         asking = self._asking.get(key)
         is_first = asking is None
         if asking is None:
-            asking = _Asking(asyncio.create_task(self._asked(key, messages, schema, purpose)))
-            self._asking[key] = asking
+            work = self._asked(key, conversation, messages, schema, purpose)
+            asking = self._asking[key] = _Asking(asyncio.create_task(work))
             asking.task.add_done_callback(lambda _: self._asking.pop(key, None))
         failed = True
         asking.waiting += 1
@@ -253,20 +217,25 @@ class LLMClient:
         finally:
             asking.waiting -= 1
             cached = not is_first and not failed
-            self._ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
+            ledger = self._connection.ledger
+            ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
         return reply if is_first else replace(reply, cached=True)
 
     async def _asked(
-        self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
+        self,
+        key: bytes,
+        conversation: Conversation,
+        messages: Sequence[Message],
+        schema: Schema[Any] | None,
+        purpose: str,
     ) -> Reply[Any]:
-        conversation = self._conversation
-        assert conversation is not None  # asked by `ask` while it was open
-        started = self._clock.now()
+        clock = self._connection.clock
+        started = clock.now()
         spread = int.from_bytes(key[:4], "big") / 2**32
         settled: Settled[Any] = await conversation.ask(
             messages, schema, purpose=purpose, spread=spread
         )
-        seconds = self._clock.now() - started
+        seconds = clock.now() - started
         said = settled.completion
         kept = CachedReply(
             text=said.text,
@@ -319,15 +288,3 @@ class _Asking:
 
     task: asyncio.Task[Reply[Any]]
     waiting: int = 0
-
-
-def _check_cap(endpoint: Endpoint, *, known: bool) -> None:
-    """A cap holds only where the most that a call can cost is known beforehand."""
-    if not known:
-        raise ConfigError(
-            f"the cost cannot be capped: the price of {endpoint.model} at {endpoint.base_url} is "
-            "not known. Give price_input and price_output, per million tokens (0 where it costs "
-            "nothing)"
-        )
-    if endpoint.max_tokens is None:
-        raise ConfigError("the cost cannot be capped without max_tokens: no answer has a limit")

@@ -47,9 +47,7 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation, your RAG, your language model.
-
-    The RAG with --rag, the language model with --llm.
+    """Check the installation; with --rag and --llm, a RAG and a model too.
 
     Exit code 2 when something that ragbench needs, or that was asked for, does not work. An extra
     that is not installed is no failure.

@@ -171,7 +171,7 @@ def test_the_key_is_sent_and_nothing_else_holds_it(monkeypatch: pytest.MonkeyPat
 
         async def work(client: LLMClient) -> str:
             await client.ask(asked("hello"))
-            return repr((client, vars(client)["_transport"], client.endpoint, client.receipt()))
+            return repr((client, vars(vars(client)["_connection"]), client.receipt()))
 
         assert secret not in using(server, work, judge=judge)
 

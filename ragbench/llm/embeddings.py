@@ -1,0 +1,211 @@
+"""Texts to vectors, through an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Self, cast
+
+from ragbench.errors import ConfigError, LLMError
+from ragbench.llm.answer import Transport
+from ragbench.llm.budget import Budget
+from ragbench.llm.cache import CachedReply, ResponseCache
+from ragbench.llm.cache_key import cache_key
+from ragbench.llm.call import Tries
+from ragbench.llm.chat import Message
+from ragbench.llm.clock import Clock
+from ragbench.llm.completion import EmptyAnswerError, usage_of
+from ragbench.llm.connection import Connection
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.ledger import Receipt
+from ragbench.llm.limits import CallLimits
+from ragbench.llm.request import Purpose
+from ragbench.llm.usage import Usage
+
+__all__ = ["EmbeddingClient", "Embeddings"]
+
+_BATCH = 64
+_VERSION = "embedding"
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Embeddings:
+    """The vectors of some texts."""
+
+    vectors: tuple[Vector, ...]
+    """One a text, in order; all of one length, as the endpoint gives them."""
+    usage: Usage
+    """Tokens of the requests that were made now."""
+    cost: Decimal | None
+    """What they cost; None when the price or the tokens are not known."""
+    cached: int
+    """How many texts were not sent: known from before, or given more than once."""
+
+
+class EmbeddingClient:
+    """Embeds texts; opened and closed inside the event loop that asks, like `LLMClient`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        limits: CallLimits | None = None,
+        cache: ResponseCache | None = None,
+        budget: Budget | None = None,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Opens nothing yet; the arguments are those of `LLMClient`.
+
+        Args:
+            endpoint: who is asked; only its extra fields are sent beside the texts, such as
+                ``{"dimensions": 256}``.
+            limits: time, patience and requests in flight.
+            cache: where vectors are kept, each under its text; the caller closes it.
+            budget: caps the cost.
+            transport: carries requests.
+            clock: the time.
+
+        Raises:
+            ConfigError: a cost is capped that nobody can know beforehand.
+        """
+        self.endpoint = endpoint
+        self._connection = Connection(
+            endpoint, limits=limits, budget=budget, transport=transport, clock=clock
+        )
+        self._cache = cache
+        # What chat models are told besides is nothing to embeddings.
+        self._identity = {
+            "base_url": endpoint.base_url,
+            "model": endpoint.model,
+            "extra": dict(endpoint.extra),
+            "api_version": endpoint.api_version,
+        }
+
+    async def __aenter__(self) -> Self:
+        """See `LLMClient.__aenter__`."""
+        await self._connection.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes all connections."""
+        await self._connection.close()
+
+    def receipt(self) -> Receipt:
+        """What was spent through this client so far; a request is a call."""
+        return self._connection.ledger.receipt()
+
+    async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
+        """Gives the vectors of texts, or takes those that are known.
+
+        Args:
+            texts: not empty texts; as many as you like.
+            purpose: what they are for; see `LLMClient.ask`.
+
+        Raises:
+            ConfigError: a text is empty: endpoints refuse that.
+            LLMError: there is no answer; vectors that came before are kept.
+        """
+        if not all(text.strip() for text in texts):
+            raise ConfigError("an empty text cannot be embedded")
+        keys = {text: self._key(text) for text in texts}
+        found = {text: vector for text, key in keys.items() if (vector := self._kept(key))}
+        missing = [text for text in keys if text not in found]
+        batches = [missing[start : start + _BATCH] for start in range(0, len(missing), _BATCH)]
+        usage, told = Usage(), 0
+        asked = [asyncio.create_task(self._batch(batch, keys, purpose)) for batch in batches]
+        try:
+            for batch, task in zip(batches, asked, strict=True):
+                vectors, used = await task
+                found.update(zip(batch, vectors, strict=True))
+                usage, told = usage + used, told + 1
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        price = self._connection.price
+        return Embeddings(
+            vectors=tuple(found[text] for text in texts),
+            usage=usage,
+            cost=None if price is None or not usage.reported else price.of(usage),
+            cached=len(texts) - len(missing),
+        )
+
+    async def _batch(
+        self, texts: list[str], keys: Mapping[str, bytes], purpose: str
+    ) -> tuple[list[Vector], Usage]:
+        endpoint, ledger = self.endpoint, self._connection.ledger
+        asked = Purpose(path="/embeddings", name=purpose, model=endpoint.model, max_tokens=0)
+        payload = {"model": endpoint.model, "input": texts, **endpoint.extra}
+        spread = int.from_bytes(keys[texts[0]][:4], "big") / 2**32
+
+        def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
+            return _vectors(body, len(texts)), usage_of(body)
+
+        try:
+            caller = self._connection.caller
+            vectors, usage = await caller.call(asked, payload, read, spread=spread, tries=Tries())
+        except LLMError:
+            ledger.call(purpose, endpoint.model, failed=True)
+            raise
+        ledger.call(purpose, endpoint.model)
+        for text, vector in zip(texts, vectors, strict=True):
+            self._keep(keys[text], vector, purpose)
+        return vectors, usage
+
+    def _key(self, text: str) -> bytes:
+        return cache_key(self._identity, [Message(role="user", content=text)], version=_VERSION)
+
+    def _kept(self, key: bytes) -> Vector | None:
+        kept = None if self._cache is None else self._cache.get(key)
+        try:
+            return None if kept is None else tuple(map(float, json.loads(kept.text)))
+        except (TypeError, ValueError):
+            return None
+
+    def _keep(self, key: bytes, vector: Vector, purpose: str) -> None:
+        if self._cache is None:
+            return
+        kept = CachedReply(
+            text=json.dumps(vector),
+            finish_reason="",
+            model=self.endpoint.model,
+            usage=Usage(reported=False),
+            attempts=1,
+            repaired=False,
+            seconds=0.0,
+        )
+        judge = self.endpoint.fingerprint()
+        self._cache.put(key, kept, judge=judge, model=self.endpoint.model, purpose=purpose)
+
+
+def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
+    """The vectors of an answer, in the order of the texts.
+
+    Raises:
+        EmptyAnswerError: there is not one for each text, or they are not of one length.
+    """
+    data = body.get("data")
+    entries = [
+        cast("dict[str, Any]", entry)
+        for entry in (cast("list[Any]", data) if isinstance(data, list) else [])
+        if isinstance(entry, dict)
+    ]
+    try:
+        entries.sort(key=lambda entry: int(entry.get("index", 0)))
+        vectors = [tuple(float(value) for value in entry["embedding"]) for entry in entries]
+    except (KeyError, TypeError, ValueError):
+        vectors = []
+    if len(vectors) != count or len({len(vector) for vector in vectors}) != 1 or not vectors[0]:
+        raise EmptyAnswerError(f"an answer without one vector for each of {count} texts")
+    return vectors
