@@ -47,7 +47,7 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation; with --rag and --llm, a RAG and a model too.
+    """Check the installation, and on request a RAG and a model.
 
     Exit code 2 when something that ragbench needs, or that was asked for, does not work. An extra
     that is not installed is no failure.
