@@ -68,7 +68,7 @@ contracts: $(VENV)/dev.stamp ## import-linter: who may import whom
 .PHONY: types
 types: $(VENV)/dev.stamp ## mypy and pyright, both strict
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 .PHONY: models
 models: $(VENV)/models.stamp ## fetch the real models (73 MB) for the tests and benchmarks that need them
