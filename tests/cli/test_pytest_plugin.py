@@ -190,9 +190,15 @@ def test_unused_it_imports_nothing_but_pytest() -> None:
     assert done.stdout.strip() == "['ragbench_cli', 'ragbench_cli.pytest_plugin']"
 
 
-def test_unused_it_changes_nothing(inner: Pytest) -> None:
-    Path("test_mine.py").write_text("def test_mine(): pass\n", "utf-8")
-    result = inner("test_mine.py")
+def test_unused_it_changes_nothing(
+    pytester: pytest.Pytester, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own: a plugin that is imported already makes pytest warn of it."""
+    known = request.config.pluginmanager.has_plugin("ragbench")  # ragbench is installed
+    plugin = () if known else ("-p", "ragbench_cli.pytest_plugin")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    pytester.makepyfile(test_mine="def test_mine(): pass\n")
+    result = pytester.runpytest_subprocess(*plugin, "-p", "no:langsmith_plugin", "test_mine.py")
     result.assert_outcomes(passed=1)
     assert "ragbench" not in result.stdout.str().partition("collected")[2]
 
