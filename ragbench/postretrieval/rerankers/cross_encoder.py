@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.errors import ConfigError
+from ragbench.models.onnx_files import find_onnx_files, is_hub_name
+from ragbench.models.onnx_pairs import PairClassifier, load_pair_classifier
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.reranker import NotedScores
-from ragbench.postretrieval.rerankers.onnx_files import find_onnx_files, is_hub_name
-from ragbench.postretrieval.rerankers.onnx_pairs import PairClassifier, load_pair_classifier
 from ragbench.postretrieval.rerankers.sentence_windows import best_windows, query_weights
 from ragbench.records.corpus import Chunk
 
