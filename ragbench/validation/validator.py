@@ -38,7 +38,7 @@ class Validator(Protocol):
                 double are allowed and warned of.
 
         Returns:
-            The verdict, with an empty ``query_id``. Every piece of evidence is a slice of its chunk.
+            The verdict, with an empty ``query_id``. Each piece of evidence is a slice of its chunk.
 
         Raises:
             RagbenchError: a model is missing or gives no answer.
