@@ -77,8 +77,8 @@ class Validation:
     """Where it stands; empty unless the answer is present or a part of it may be."""
     retrieval_quality: RetrievalQuality
     message: str
-    """The verdict in a sentence; "No relevant information found in retrieved data." when no chunk is
-    relevant."""
+    """The verdict in a sentence: "No relevant information found in retrieved data." when no chunk
+    is relevant."""
     validator: str
     """Who says so."""
     reasons: tuple[str, ...] = ()
@@ -88,4 +88,4 @@ class Validation:
     conflicts: tuple[Conflict, ...] = ()
     """Evidence that contradicts other evidence."""
     details: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Counts by name, such as ``fabricated_quotes`` or ``escalated``, as the validator documents."""
+    """Counts by name, such as ``fabricated_quotes`` or ``escalated``."""
