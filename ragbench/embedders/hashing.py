@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["HashingEmbedder"]
+__all__ = ["HashingEmbedder", "from_name"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,3 +68,10 @@ class HashingEmbedder:
 @lru_cache(maxsize=1 << 16)
 def _hash(token: str) -> int:
     return int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> HashingEmbedder:
+    """See `ragbench.embedders.registry.EMBEDDERS`; the model is the dimension."""
+    if model and not model.isdecimal():
+        raise ConfigError(f"hashing: the dimension is a whole number, not '{model}'")
+    return HashingEmbedder(**({"dimension": int(model)} if model else {}), **settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["OnnxEmbedder"]
+__all__ = ["OnnxEmbedder", "from_name"]
 
 VERSION = 1
 """Changes whenever the same model gives other vectors."""
@@ -113,3 +113,10 @@ def _digest(path: Path) -> str:
         while block := file.read(1 << 20):
             whole.update(block)
     return whole.hexdigest()
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> OnnxEmbedder:
+    """See `ragbench.embedders.registry.EMBEDDERS`; the model is a folder or ``owner/name``."""
+    if not model:
+        raise ConfigError("the embedder onnx needs a model: onnx:FOLDER or onnx:owner/name")
+    return OnnxEmbedder(model=model, **settings)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
 from ragbench.llm.blocking_embeddings import BlockingEmbeddings
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.embeddings import EmbeddingClient
-from ragbench.llm.settings import LLMSettings
+from ragbench.llm.settings import LLMSettings, resolve
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     from ragbench.llm.answer import Transport
     from ragbench.llm.budget import Budget
 
-__all__ = ["OpenAIEmbedder"]
+__all__ = ["OpenAIEmbedder", "from_name"]
 
 _PROBE = "dimension"
+_PREFIXES = ("query_prefix", "passage_prefix")
+_CHAT_ONLY = frozenset(
+    {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
+)
+"""Said of the chat model that the environment names."""
 
 
 class OpenAIEmbedder:
@@ -119,3 +125,24 @@ async def _opened(
         )
         async with client:
             yield client
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
+    """See `ragbench.embedders.registry.EMBEDDERS`; the model is the endpoint's name of it.
+
+    Settings that are not prefixes are those of `ragbench.llm.settings.resolve`, such as
+    ``base_url`` and ``api_key_env``; what is not given comes from the environment. The settings
+    of a chat model that mean nothing here are left out.
+    """
+    if not model:
+        raise ConfigError("the embedder openai needs a model: openai:MODEL")
+    prefixes = {name: settings[name] for name in _PREFIXES if name in settings}
+    rest = {name: value for name, value in settings.items() if name not in _PREFIXES}
+    resolved = resolve(
+        {"model": model}, _environment(), section=rest, file=f"embedder openai:{model}"
+    )
+    return OpenAIEmbedder(resolved, **prefixes)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}

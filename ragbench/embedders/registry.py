@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ragbench.embedders.base import Embedder
 from ragbench.errors import ConfigError
 from ragbench.registry import Registry
-
-if TYPE_CHECKING:
-    from ragbench.llm.settings import LLMSettings
 
 __all__ = ["DEFAULT_EMBEDDER", "EMBEDDERS", "open_embedder"]
 

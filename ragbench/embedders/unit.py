@@ -17,4 +17,6 @@ def unit_rows(rows: ArrayLike) -> NDArray[np.float32]:
 
     vectors = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    unit: NDArray[np.float32] = np.zeros_like(vectors)
+    np.divide(vectors, lengths, out=unit, where=lengths > 0)
+    return unit

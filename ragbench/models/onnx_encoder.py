@@ -124,12 +124,15 @@ class TextEncoder:
         found: NDArray[np.float32] = self._session.run(None, feed)[0][0]
         if found.ndim == 1:
             return found
-        return found[0] if self._pooling == "cls" else found.mean(axis=0)
+        pooled: NDArray[np.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)
+        return pooled
 
     def _check_inputs(self, model: Path) -> None:
         unknown = set(self._inputs) - _INPUTS
         if unknown:
-            raise ConfigError(f"'{model}' is no text encoder: it wants {', '.join(sorted(unknown))}")
+            raise ConfigError(
+                f"'{model}' is no text encoder: it wants {', '.join(sorted(unknown))}"
+            )
 
     def _checked_dimension(self, model: Path) -> int:
         row = self._vector("a")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from ragbench.errors import ConfigError
 
@@ -74,16 +74,20 @@ class RetrievalSettings:
             variable = next((name for name in names if name and name in environ), None)
             if variable is not None:
                 found[field.name] = _read(field.name, variable, environ[variable])
-        return cls(**cast("dict[str, int]", found))
+        return cls(**cast("dict[str, Any]", found))
 
 
 def _read(name: str, variable: str, text: str) -> object:
-    kind = type(getattr(RetrievalSettings(), name))
+    default: object = getattr(RetrievalSettings(), name)
+    wanted = "dense, sparse or hybrid"
     try:
-        value: object = kind(text.strip())
-        RetrievalSettings(**cast("dict[str, int]", {name: value}))
+        value: object = text.strip()
+        if isinstance(default, float):
+            wanted, value = "a number", float(text)
+        elif isinstance(default, int):
+            wanted, value = "a whole number", int(text)
+        RetrievalSettings(**{name: cast("Any", value)})
     except (ValueError, ConfigError) as error:
-        wanted = {int: "a whole number", float: "a number"}.get(kind, "dense, sparse or hybrid")
         detail = str(error) if isinstance(error, ConfigError) else f"expected {wanted}"
         raise ConfigError(f"{variable}={text!r}: {detail}") from error
     return value

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ragbench.embedders.base import Embedder
 from ragbench.embedders.calibration import Calibration
+from ragbench.embedders.readable import readable_text
 from ragbench.records.corpus import Chunk
 from ragbench.retrieval.strategies.base import Search
 from ragbench.stores.base import VectorStore
@@ -33,7 +34,7 @@ class DenseStrategy:
         found: list[list[Chunk]] = [[] for _ in queries]
         if not asked:
             return found
-        vectors = self.embedder.embed_queries([queries[at] for at in asked])
+        vectors = self.embedder.embed_queries([readable_text(queries[at]) for at in asked])
         rankings = self.store.search(vectors, k=search.k, filters=search.filters)
         for at, chunks in zip(asked, rankings, strict=True):
             scored = [replace(chunk, score=self._score(chunk)) for chunk in chunks]

@@ -34,8 +34,6 @@ class HybridStrategy:
         wider = replace(search, k=max(search.k, self.candidates))
         legs = [leg.retrieve(queries, wider) for leg in (self.dense, self.sparse)]
         return [
-            reciprocal_rank_fusion(
-                rankings, weights=self.weights, rrf_k=self.rrf_k, top_k=search.k
-            )
+            reciprocal_rank_fusion(rankings, weights=self.weights, rrf_k=self.rrf_k, top_k=search.k)
             for rankings in zip(*legs, strict=True)
         ]
