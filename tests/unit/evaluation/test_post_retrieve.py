@@ -11,7 +11,8 @@ import pytest
 
 from ragbench import GenerationResult, RAGInterface, RetrievalResult
 from ragbench.errors import ConfigError
-from ragbench.evaluation.post_retrieve import handed_over, post_retrieved, steps_of
+from ragbench.evaluation.post_retrieve import handed_over
+from ragbench.postretrieval.on_result import post_retrieved, steps_of
 from ragbench.evaluation.rag_service import chunk_service
 from ragbench.evaluation.report import open_traces
 from ragbench.interface.adapt import as_rag
