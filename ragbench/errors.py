@@ -4,6 +4,7 @@ RagbenchError
 ├── InputError                what the user gave cannot be used (exit code 2)
 │   ├── DataError             a data file has problems; holds all of them
 │   ├── ConfigError           an option, a name or a configuration value is wrong
+│   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.interface.partial)
@@ -60,6 +61,7 @@ __all__ = [
     "RunLockedError",
     "RunMismatchError",
     "StageTimeoutError",
+    "StoreError",
 ]
 
 
@@ -111,6 +113,10 @@ class DataError(InputError):
 
 class ConfigError(InputError):
     """An option, a name or a configuration value is wrong."""
+
+
+class StoreError(InputError):
+    """A vector store, or a collection of it, cannot be used as asked."""
 
 
 class MissingExtraError(InputError):

@@ -7,7 +7,6 @@ from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.generation.abstention import abstention
-from ragbench.generation.question import Question, parse_question
 from ragbench.generation.support import (
     SupportedSentence,
     TermWeight,
@@ -16,6 +15,7 @@ from ragbench.generation.support import (
     rank_sentences,
 )
 from ragbench.interface.results import GenerationResult
+from ragbench.text.question import Question, parse_question
 from ragbench.text.sentences import SENTENCES_VERSION
 from ragbench.text.tokens import TOKENISER_VERSION, normalise
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from ragbench.generation.question import Question, holds_number
+from ragbench.text.question import Question, holds_number
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 

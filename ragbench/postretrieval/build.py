@@ -11,10 +11,10 @@ from ragbench.errors import ConfigError
 from ragbench.llm.chat import ChatModel
 from ragbench.postretrieval.catalogue import OPERATORS, types_by_action
 from ragbench.postretrieval.contract import Operator
-from ragbench.postretrieval.from_settings import from_settings
 from ragbench.postretrieval.registry import RERANKERS, build_reranker
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.postretrieval.service import ChunkNeighbours, ChunkSearch
+from ragbench.settings.from_settings import from_settings
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 __all__ = ["Resources", "build_operator"]

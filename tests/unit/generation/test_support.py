@@ -3,12 +3,12 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.generation.question import parse_question
 from ragbench.generation.support import (
     abstention_confidence,
     answer_confidence,
     rank_sentences,
 )
+from ragbench.text.question import parse_question
 
 
 def one(_: str) -> float:

@@ -1,6 +1,6 @@
 import pytest
 
-from ragbench.generation.question import holds_number, parse_question
+from ragbench.text.question import holds_number, parse_question
 
 
 def test_function_words_are_left_out() -> None:

@@ -7,7 +7,8 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from ragbench.errors import ConfigError
@@ -39,27 +40,42 @@ def from_settings(
             has no setting and no default, it is made from None.
 
     Raises:
-        ConfigError: a setting does not exist, is missing, or has a value that does not fit.
+        ConfigError: settings do not exist, are missing, or have values that do not fit; a line
+            each.
     """
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         return _called(target, settings, where)
     makers = made or {}
     hints = typing.get_type_hints(target)
     fields = {field.name: field for field in dataclasses.fields(target) if _is_setting(field)}
-    unknown = [key for key in settings if key not in fields]
-    if unknown:
-        raise ConfigError(
-            f"{where}: unknown setting '{unknown[0]}'. Known: {', '.join(sorted(fields))}"
-        )
+    problems = [
+        f"{where}: unknown setting '{key}'.{_near(key, fields)} Known: {', '.join(sorted(fields))}"
+        for key in settings
+        if key not in fields
+    ]
     values: dict[str, Any] = {}
     for name, field in fields.items():
-        if name in settings:
-            values[name] = _value(settings[name], hints[name], f"{where}: {name}", makers)
-        elif not _has_default(field):
-            if hints[name] not in makers:
+        try:
+            if name in settings:
+                value = _value(settings[name], hints[name], f"{where}: {name}", makers)
+            elif _has_default(field):
+                continue
+            elif hints[name] in makers:
+                value = makers[hints[name]](None)
+            else:
                 raise ConfigError(f"{where}: the setting '{name}' is missing")
-            values[name] = makers[hints[name]](None)
+        except ConfigError as error:
+            problems.append(str(error))
+        else:
+            values[name] = value
+    if problems:
+        raise ConfigError("\n".join(problems))
     return target(**values)
+
+
+def _near(key: str, known: Iterable[str]) -> str:
+    close = get_close_matches(key, known, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 def _called(target: Any, settings: Mapping[str, object], where: str) -> Any:
