@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ragbench.postretrieval.filter.dedup_near import DedupNear
 from ragbench.postretrieval.filter.shared_shingles import may_resemble, shingle_words
-from tests.unit.postretrieval.operators.builders import apply, chunk, ids
+from ragbench.records.corpus import Chunk
+from tests.unit.postretrieval.operators.builders import apply, ids
 
 WORDS = st.lists(
     st.one_of(st.sampled_from(["a", "b", "c", "A", "é", "no.", "on"]), st.text(max_size=3)),
@@ -43,7 +44,7 @@ def test_what_is_left_out_resembles_one_that_stays(
             kept.append(at)
     done = apply(
         DedupNear(similarity=similarity, shingle=size),
-        *(chunk(str(at), text) for at, text in enumerate(texts)),
+        *(Chunk(id=str(at), text=text) for at, text in enumerate(texts)),
     )
     assert ids(done) == [str(at) for at in kept]
 
