@@ -82,6 +82,11 @@ class PairClassifier:
         return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
 
     def _row(self, encoding: Any) -> NDArray[np.float32]:
+        row: NDArray[np.float32] = self._session.run(None, self._feed(encoding))[0][0]
+        return row
+
+    def _feed(self, encoding: Any) -> dict[str, NDArray[np.int64]]:
+        """The model's inputs for one pair."""
         import numpy as np
 
         known = {
@@ -89,9 +94,7 @@ class PairClassifier:
             "attention_mask": encoding.attention_mask,
             "token_type_ids": encoding.type_ids,
         }
-        feed = {name: np.array([known[name]], dtype=np.int64) for name in self._inputs}
-        row: NDArray[np.float32] = self._session.run(None, feed)[0][0]
-        return row
+        return {name: np.array([known[name]], dtype=np.int64) for name in self._inputs}
 
     def _check_kind(self, model: Path) -> None:
         unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
