@@ -4,6 +4,7 @@ RagbenchError
 ├── InputError                what the user gave cannot be used (exit code 2)
 │   ├── DataError             a data file has problems; holds all of them
 │   ├── ConfigError           an option, a name or a configuration value is wrong
+│   │   └── NoModelError      no model is named, and one is asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.interface.partial)
@@ -54,6 +55,7 @@ __all__ = [
     "LLMUnavailableError",
     "LLMUnreachableError",
     "MissingExtraError",
+    "NoModelError",
     "Problem",
     "RagbenchError",
     "RunError",
@@ -111,6 +113,10 @@ class DataError(InputError):
 
 class ConfigError(InputError):
     """An option, a name or a configuration value is wrong."""
+
+
+class NoModelError(ConfigError):
+    """No language model, or none for embeddings, is named, and one is asked."""
 
 
 class MissingExtraError(InputError):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.postretrieval.rerankers.cross_encoder import CrossEncoderReranker
 from ragbench.models.onnx_files import find_onnx_files
+from ragbench.postretrieval.rerankers.cross_encoder import CrossEncoderReranker
 from ragbench.postretrieval.rerankers.sentence_windows import best_windows, query_weights
 from ragbench.text.sentences import split_sentences
 from tests.unit.postretrieval.rerankers.builders import chunk, order, query
