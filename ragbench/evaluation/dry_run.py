@@ -70,6 +70,16 @@ class DryRun:
 
     def __enter__(self) -> DryRun:
         """Opens the cache, where there is one."""
+        self._thread.start()
+        try:
+            self._thread.run(self._open())
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        """In the thread that reads the cache: SQLite wants it so."""
         chat, embeddings = self._chat, self._embeddings
         for assumption in (FEW, MANY):
             asks = embeds = None
@@ -78,13 +88,16 @@ class DryRun:
             if embeddings is not None:
                 embeds = _Embeddings(embeddings.endpoint, self._cache(embeddings))
             self._panels.append(_Panel(chat=asks, embeddings=embeds))
-        self._thread.start()
-        return self
+
+    async def _close(self) -> None:
+        self._stack.close()
 
     def __exit__(self, *_: object) -> None:
         """Closes it."""
-        self._thread.stop()
-        self._stack.close()
+        try:
+            self._thread.run(self._close())
+        finally:
+            self._thread.stop()
 
     def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None:
         """Counts cells that would be judged."""
