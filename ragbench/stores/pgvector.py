@@ -122,6 +122,8 @@ class PgvectorDatabase(EngineDatabase[Any]):
                 "digest text NOT NULL, labels text[] NOT NULL, numbers jsonb NOT NULL, "
                 f"embedding vector({info.dimension}) NOT NULL{sparse})"
             )
+            # Every search reads all vectors: they stay in the rows, where long texts may leave.
+            connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
             connection.execute(f"CREATE INDEX ON {table} USING gin (labels)")
             if self._hnsw:
                 self._index(connection, table, info.dimension)
@@ -259,13 +261,14 @@ class Pgvector:
         """See `Engine`."""
         where = _where(filters)
         asked = (
-            f"SELECT -(embedding <#> %s), body FROM {self._table}{where.sql} "
-            "ORDER BY embedding <#> %s LIMIT %s"
+            f"SELECT embedding <#> %s AS distance, body FROM {self._table}{where.sql} "
+            "ORDER BY distance LIMIT %s"
         )
         found: list[list[Hit]] = []
         for row in rows:
-            values = (row, *where.values, row, limit)
-            found.append(self._connection.execute(asked, values, binary=True).fetchall())
+            values = (row, *where.values, limit)
+            hits = self._connection.execute(asked, values, binary=True).fetchall()
+            found.append([(-distance, body) for distance, body in hits])
         return found
 
     def nearest_sparse(
@@ -274,13 +277,13 @@ class Pgvector:
         """See `HybridEngine`."""
         where = _where(filters)
         asked = (
-            f"SELECT -(sparse <#> %s), body FROM {self._table}{where.sql} "
-            "ORDER BY sparse <#> %s LIMIT %s"
+            f"SELECT sparse <#> %s AS distance, body FROM {self._table}{where.sql} "
+            "ORDER BY distance LIMIT %s"
         )
         found: list[list[Hit]] = []
         for query in map(_sparse, queries):
-            values = (query, *where.values, query, limit)
-            found.append(self._connection.execute(asked, values).fetchall())
+            hits = self._connection.execute(asked, (query, *where.values, limit)).fetchall()
+            found.append([(-distance, body) for distance, body in hits])
         return found
 
     def fused(
@@ -306,7 +309,7 @@ class Pgvector:
         for row, query in zip(rows, map(_sparse, queries), strict=True):
             legs: list[Any] = []
             for vector in (row, query):
-                legs += [vector, *where.values, vector, candidates]
+                legs += [vector, *where.values, candidates]
             shares = [float(weights[0]), rrf_k, float(weights[1]), rrf_k]
             found.append(self._connection.execute(asked, [*legs, *shares]).fetchall())
         return found
@@ -319,7 +322,7 @@ def _leg(name: str, column: str, table: str, where: Condition, *, above: str = "
     return (
         f"{name} AS (SELECT id, row_number() OVER (ORDER BY score DESC, id) AS rank FROM ("
         f"SELECT id, round((-({column} <#> %s))::numeric, 6) AS score FROM {table}{where.sql} "
-        f"ORDER BY {column} <#> %s, id LIMIT %s) AS found {above})"
+        f"ORDER BY score DESC, id LIMIT %s) AS found {above})"
     )
 
 
