@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
 from ragbench.extras import require
+from ragbench.settings.from_settings import from_settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,4 +76,5 @@ def from_name(model: str, settings: Mapping[str, Any]) -> MultilingualEmbedder:
     """See `ragbench.embedders.registry.EMBEDDERS`; there is only one model."""
     if model:
         raise ConfigError(f"the embedder multilingual takes no model, found '{model}'")
-    return MultilingualEmbedder(**settings)
+    made = from_settings(MultilingualEmbedder, settings, where="embedder multilingual")
+    return cast("MultilingualEmbedder", made)

@@ -11,6 +11,9 @@ from ragbench.text.token_counter import APPROXIMATE, TokenCounter
 
 __all__ = ["ChunkSize", "packed"]
 
+_FEW = 8
+"""What takes no more than one part in so many of a chunk does not stand alone."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkSize:
@@ -58,12 +61,16 @@ def packed(
     taken: list[tuple[Span, int]] = []
     for span in spans:
         cost = size.counter.count(text[span.start : span.end])
-        if cost > size.tokens:
-            _flush(found, taken)
+        held = sum(each for _, each in taken)
+        # A few words, such as a heading, are no chunk: they go with what follows them.
+        lonely = bool(taken) and held * _FEW <= size.tokens < held + cost
+        if cost > size.tokens or lonely:
+            if not lonely:
+                _flush(found, taken)
+            found.extend(cut(Span(taken[0][0].start, span.end) if lonely else span))
             taken.clear()
-            found.extend(cut(span))
             continue
-        if taken and sum(each for _, each in taken) + cost > size.tokens:
+        if taken and held + cost > size.tokens:
             _flush(found, taken)
             taken = _repeated(taken, min(size.overlap, size.tokens - cost))
         taken.append((span, cost))
