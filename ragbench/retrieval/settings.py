@@ -83,9 +83,11 @@ def _read(name: str, variable: str, text: str) -> object:
     try:
         value: object = text.strip()
         if isinstance(default, float):
-            wanted, value = "a number", float(text)
+            wanted = "a number"
+            value = float(text)
         elif isinstance(default, int):
-            wanted, value = "a whole number", int(text)
+            wanted = "a whole number"
+            value = int(text)
         RetrievalSettings(**{name: cast("Any", value)})
     except (ValueError, ConfigError) as error:
         detail = str(error) if isinstance(error, ConfigError) else f"expected {wanted}"
