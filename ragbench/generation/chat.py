@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from typing import Any
@@ -47,7 +47,7 @@ class ChatGenerator:
             gives only one.
     """
 
-    chat: ChatModel
+    chat: ChatModel = field(metadata={"given": True})
     """The language model."""
     candidates: int = 1
     """How many answers are drawn, 1 to 50. More than 1 needs a model that draws: one with a

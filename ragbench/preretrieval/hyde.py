@@ -34,7 +34,7 @@ class HyDE:
         ConfigError: ``count`` or ``weight`` is out of its range.
     """
 
-    chat: ChatModel
+    chat: ChatModel = field(metadata={"given": True})
     """The language model."""
     count: int = 1
     """How many passages are asked for, 1 to 8."""

@@ -31,7 +31,7 @@ class MultiQuery:
         ConfigError: ``count`` or ``weight`` is out of its range.
     """
 
-    chat: ChatModel
+    chat: ChatModel = field(metadata={"given": True})
     """The language model."""
     count: int = 3
     """How many other wordings are asked for, 1 to 20. A model that writes more is cut, one that

@@ -26,7 +26,7 @@ class Rewrite:
     Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models".
     """
 
-    chat: ChatModel
+    chat: ChatModel = field(metadata={"given": True})
     """The language model."""
     keep_original: bool = False
     """Whether the query as it was is searched for too, with the same weight."""
