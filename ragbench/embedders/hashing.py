@@ -47,6 +47,11 @@ class HashingEmbedder:
             "tokeniser": TOKENISER_VERSION,
         }
 
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.base.Embedder`."""
+        return 1.0
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.base.Embedder`."""
         return self.embed_passages(texts)

@@ -76,6 +76,11 @@ class OnnxEmbedder:
         """See `ragbench.embedders.base.Embedder`."""
         return self._encoder.dimension
 
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.base.Embedder`."""
+        return 1.0
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.base.Embedder`."""
         return unit_rows(self._encoder.encode(texts, prefix=self.query_prefix))

@@ -56,10 +56,14 @@ class Collection:
         return HybridStrategy(
             dense=self._dense,
             sparse=self._sparse,
-            weights=(self.settings.dense_weight, self.settings.sparse_weight),
+            weights=(self._dense_weight(), self.settings.sparse_weight),
             rrf_k=self.settings.rrf_k,
             candidates=self.settings.candidates,
         )
+
+    def _dense_weight(self) -> float:
+        weight = self.settings.dense_weight
+        return self._embedder.hybrid_weight if weight is None else weight
 
     def check_complete(self) -> None:
         """Refuses a collection whose indexing did not come to its end.

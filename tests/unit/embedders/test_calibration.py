@@ -25,6 +25,7 @@ class Known:
     """Cosines that are known: belonging pairs 0.9, others 0.7, give or take a little."""
 
     dimension = 400
+    hybrid_weight = 1.0
 
     def __init__(self, own: float = 1.0) -> None:
         self.identity = {"embedder": "known"}

@@ -32,6 +32,7 @@ class CountingEmbedder:
 
     identity = property(lambda self: self._inner.identity)
     dimension = property(lambda self: self._inner.dimension)
+    hybrid_weight = 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._inner.embed_queries(texts)
