@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ragbench.embedders.hashing import HashingEmbedder
 
 Ragbench = Callable[..., Any]
 STORE = ("--store", "memory:store")
@@ -195,58 +197,31 @@ def test_the_specification_s_settings_come_from_the_environment(
     assert "RETRIEVAL_STRATEGY='everything'" in indexed("search", *STORE, "x").err
 
 
-SLOW = """
-import os, sys, time
-from ragbench.embedders.hashing import HashingEmbedder
-from ragbench_cli.main import main
-
-
-def slow(self, texts, embed=HashingEmbedder.embed_passages):
-    if len(texts) > 100:
-        print("batch", flush=True)
-        time.sleep(0.3)
-    return embed(self, texts)
-
-
-HashingEmbedder.embed_passages = slow
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
-    ragbench: Ragbench, workplace: Path
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus = workplace / "many.jsonl"
-    corpus.write_text(
-        "".join(json.dumps({"id": f"d{at}", "text": f"text {at}"}) + "\n" for at in range(2000)),
+    (workplace / "many.jsonl").write_text(
+        "".join(json.dumps({"id": f"d{at}", "text": f"text {at}"}) + "\n" for at in range(500)),
         "utf-8",
     )
-    (workplace / "slow.py").write_text(SLOW, "utf-8")
     command = ["index", "many.jsonl", *STORE, *HASHING, "-q"]
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")])}
-    process = subprocess.Popen(
-        [sys.executable, "slow.py", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-    assert process.stdout is not None
-    for _ in range(3):
-        process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "the same command continues" in told
+    embed = HashingEmbedder.embed_passages
+    calls = itertools.count()
+
+    def interrupted(self: HashingEmbedder, texts: Sequence[str]) -> Any:
+        if next(calls) == 4:  # after two for the sample and two batches
+            os.kill(os.getpid(), signal.SIGINT)
+        return embed(self, texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HashingEmbedder, "embed_passages", interrupted)
+        stopped = ragbench(*command)
+    assert stopped.code == 130
+    assert "the same command continues" in stopped.err
     refused = ragbench("search", *STORE, "text 7")
     assert refused.code == 2
     assert "is not complete" in refused.err
-    partly = ragbench("search", *STORE, "text 7", "--allow-incomplete", "--json")
-    assert partly.code == 0
-    done = ragbench(*command, "--json")
-    assert done.code == 0
-    result = json.loads(done.out)
-    assert result["continued"] and result["chunks"] == 2000
-    assert result["unchanged"] >= 128
+    assert ragbench("search", *STORE, "text 7", "--allow-incomplete", "--json").code == 0
+    result = json.loads(ragbench(*command, "--json").out)
+    assert (result["continued"], result["chunks"], result["unchanged"]) == (True, 500, 2 * 128)
     assert ragbench("search", *STORE, "text 7").code == 0
