@@ -18,6 +18,7 @@ __all__ = [
     "LLMKeyFileOption",
     "LLMKeyVariableOption",
     "LLMModelOption",
+    "llm_section",
     "llm_settings",
 ]
 
@@ -67,7 +68,7 @@ def llm_settings(
     """
     from ragbench.llm.settings import resolve
 
-    path = config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None)
+    path = config or _default()
     options = {
         "model": model,
         "base_url": base_url,
@@ -76,6 +77,20 @@ def llm_settings(
     }
     section: Mapping[str, object] = {} if path is None else _section(path)
     return resolve(options, os.environ, section=section, file=str(path or ""))
+
+
+def llm_section() -> Mapping[str, object]:
+    """The section ``llm`` of ragbench.yaml; empty where there is none.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    path = _default()
+    return {} if path is None else _section(path)
+
+
+def _default() -> Path | None:
+    return _DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None
 
 
 def _section(path: Path) -> Mapping[str, object]:

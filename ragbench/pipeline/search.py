@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.interface.results import RetrievalResult
@@ -98,7 +98,14 @@ class Searching:
         embedding = self.retriever.query_embedding(question)
         if embedding is not None:
             metadata["query_embedding"] = embedding
-        return RetrievalResult.from_chunks(chunks, metadata=metadata)
+        return RetrievalResult.from_chunks([*map(_with_document, chunks)], metadata=metadata)
+
+
+def _with_document(chunk: Chunk) -> Chunk:
+    """A passage names its document, by which an evaluation can compare it with the gold."""
+    if chunk.document_id is None or chunk.document_id == chunk.id:
+        return chunk
+    return replace(chunk, metadata={"document_id": chunk.document_id, **chunk.metadata})
 
 
 def _told(asked: PreRetrieved) -> Mapping[str, Any]:
