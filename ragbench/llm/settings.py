@@ -25,7 +25,7 @@ from ragbench.llm.setting_values import (
     whole,
 )
 
-__all__ = ["DEFAULT_CACHE", "OPENAI_URL", "LLMSettings", "Setting", "resolve"]
+__all__ = ["DEFAULT_CACHE", "OPENAI_URL", "SETTING_NAMES", "LLMSettings", "Setting", "resolve"]
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
@@ -54,6 +54,8 @@ _READERS: dict[str, Any] = {
     "cache_max_mb": whole,
 }
 """Every setting, and what reads its value."""
+SETTING_NAMES = tuple(_READERS)
+"""Every setting."""
 _MAY_BE_UNSENT = frozenset({"temperature", "seed", "max_tokens", "deadline"})
 
 

@@ -77,6 +77,7 @@ def load_pipeline(
         reading.finish()
         raise DataError(reading.problems)
     top.refuse_others(SECTIONS)
+    name = top.text("name") or path.stem
     models = Models(reading=reading, environ=environ or {}, defaults=llm or {})
     models.check()
     service = LateSearch()
@@ -91,7 +92,7 @@ def load_pipeline(
     reading.finish()
     return Pipeline(
         path=path,
-        name=top.text("name") or path.stem,
+        name=name,
         indexing=indexing,
         retrieval=retrieval,
         generation=generation,
