@@ -21,8 +21,10 @@ from ragbench_cli.commands import (
     export,
     flaky,
     gate,
+    index,
     init,
     report,
+    search,
     show,
 )
 from ragbench_cli.exit_codes import ExitCode
@@ -46,6 +48,8 @@ for _name, _command in (
     ("flaky", flaky.command),
     ("export", export.command),
     ("ablate", ablate.command),
+    ("index", index.command),
+    ("search", search.command),
     ("init", init.command),
     ("doctor", doctor.command),
 ):
