@@ -215,6 +215,42 @@ def test_operators_leave_their_snapshots_in_the_run(place: Path) -> None:
     assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
 
 
+FLAKY = """
+import json, os
+
+class Model:
+    name = "flaky"
+
+    def complete(self, messages):
+        if os.path.exists("mended"):
+            return '{"query": "leave"}'
+        return "I would rather not."
+
+
+from ragbench.preretrieval.rewrite import Rewrite
+
+
+def rewriting():
+    return Rewrite(chat=Model())
+"""
+
+
+def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
+    (place / "own.py").write_text(FLAKY, "utf-8")
+    text = f"{CORPUS}pre_retrieval: [own.py:rewriting]"
+    report, _ = run(text)
+    (group,) = report.failures
+    assert (group.stage, group.type, group.count) == ("rewrite", "LLMReplyError", 5)
+    assert report.stages[0].measured == 5
+    Path("mended").touch()
+    assert run(text)[1] == []
+    with load_pipeline("rag.yaml").open() as opened:
+        again = evaluate(
+            read_cases("data"), opened.rag, out=Path("run"), rag_name="x", retry_failed=True
+        )
+    assert again.failures == ()
+
+
 STORE = """
 indexing: {corpus: data/corpus.jsonl, embedder: 'hashing:32', store: 'memory:index'}
 retrieval: {type: hybrid, top_k: 3}
