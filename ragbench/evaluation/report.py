@@ -16,6 +16,7 @@ from ragbench.errors import RunMismatchError
 from ragbench.evaluation.judge_tally import JudgeTally
 from ragbench.evaluation.traces import StoredTraces, TracedCase
 from ragbench.postretrieval.on_result import POST_RETRIEVE, steps_of
+from ragbench.preretrieval.on_result import pre_retrieval_failures
 from ragbench.records.cells import Cell, Failure, Outcome, Status
 from ragbench.records.reports import CaseRow, FailureGroup, Latency, Report, StageCount
 from ragbench.runs.folder import RunFolder
@@ -102,11 +103,12 @@ def _stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
 
 
 def _made_up_for(trace: Trace) -> list[Failure]:
-    """Failures of operators that were passed over."""
-    between = trace.post_retrieval
+    """Failures before retrieval and of operators that were passed over."""
+    first, between = trace.retrieval.value, trace.post_retrieval
+    found = [] if first is None else [*pre_retrieval_failures(first)]
     if between is None or between.value is None:
-        return []
-    return [failure for step in steps_of(between.value) for failure in step.failures]
+        return found
+    return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]
 
 
 def _row(case: TracedCase) -> CaseRow:
