@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ragbench.llm.blocking import BlockingChat
     from ragbench.llm.chat import Message
+    from ragbench.llm.settings import LLMSettings
 
 __all__ = ["LanguageModel", "language_model"]
 
@@ -21,6 +22,8 @@ class LanguageModel:
     purpose: str
     """What its calls are booked under."""
     _stack: ExitStack
+    _settings: Callable[[], LLMSettings] | None = None
+    """Gives its settings; those of the environment and ragbench.yaml when there is none."""
     _chat: BlockingChat | None = field(default=None, init=False)
 
     @property
@@ -46,7 +49,7 @@ class LanguageModel:
             from ragbench.llm.open_client import open_client
             from ragbench_cli.llm_options import llm_settings
 
-            settings = llm_settings()
+            settings = (self._settings or llm_settings)()
             chat = BlockingChat(lambda: open_client(settings), purpose=self.purpose)
             self._chat = self._stack.enter_context(chat)
         return self._chat

@@ -24,6 +24,7 @@ from ragbench_cli.commands import (
     init,
     report,
     show,
+    validate,
 )
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 for _name, _command in (
     ("eval", evaluate.command),
+    ("validate", validate.command),
     ("report", report.command),
     ("gate", gate.command),
     ("compare", compare.command),

@@ -17,6 +17,7 @@ from ragbench.evaluation.run import (
     retrieve_key,
 )
 from ragbench.evaluation.scores import Column, Turn, cell_keys
+from ragbench.evaluation.validate_stage import VALIDATE, decode_validation, validate_key
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.metrics import Metric
 from ragbench.runs.codec import decode_failure, decode_generation, decode_retrieval
@@ -29,7 +30,12 @@ from ragbench.scoring.matching import Matching
 __all__ = ["StoredTraces", "TracedCase"]
 
 
-_ABSENT = {"retrieve": NO_RETRIEVAL, POST_RETRIEVE: NO_RETRIEVAL, "generate": NO_GENERATION}
+_ABSENT = {
+    "retrieve": NO_RETRIEVAL,
+    POST_RETRIEVE: NO_RETRIEVAL,
+    VALIDATE: NO_RETRIEVAL,
+    "generate": NO_GENERATION,
+}
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
@@ -68,6 +74,8 @@ class StoredTraces:
         matching = Matching(self.manifest.settings["matching"])
         for stored in window:
             first, between, second = self._stored(stored, known)
+            given = between if POST_RETRIEVE in self._identities else first
+            verdict = self._verdict(stored, given, known)
             turn = Turn(
                 stored,
                 Trace(
@@ -76,6 +84,9 @@ class StoredTraces:
                     generation=self._outcome("generate", second, _generation),
                     post_retrieval=self._outcome(POST_RETRIEVE, between, self._retrieval)
                     if POST_RETRIEVE in self._identities
+                    else None,
+                    validation=self._outcome(VALIDATE, verdict, _verdict)
+                    if VALIDATE in self._identities
                     else None,
                 ),
                 context_digest(
@@ -127,6 +138,21 @@ class StoredTraces:
         key = generate_key(identities["generate"], query, texts)
         return first, between, known["generate"].get((number, key))
 
+    def _verdict(
+        self,
+        stored: StoredCase,
+        given: StoredOutcome | None,
+        known: Mapping[str, Mapping[tuple[int, bytes], StoredOutcome]],
+    ) -> StoredOutcome | None:
+        """What validation said of what generation was given; None where there is nothing yet."""
+        if VALIDATE not in self._identities or given is None:
+            return None
+        if given.status is Status.FAILED:
+            return given._replace(seconds=None)
+        identity = self._identities[VALIDATE]
+        key = validate_key(identity, given.digest, stored.case.query)
+        return known[VALIDATE].get((stored.number, key))
+
     def _handed_over(self, stored: StoredOutcome) -> bytes:
         """Digests of the texts that generation was given."""
         if stored.status is Status.FAILED:
@@ -149,6 +175,10 @@ class StoredTraces:
             failure = decode_failure(stored.body)
             return Outcome(status=stored.status, failure=failure, seconds=stored.seconds)
         return Outcome(status=stored.status, value=decode(stored), seconds=stored.seconds)
+
+
+def _verdict(stored: StoredOutcome) -> Any:
+    return decode_validation(stored.body)
 
 
 def _generation(stored: StoredOutcome) -> Any:

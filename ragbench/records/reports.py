@@ -9,6 +9,8 @@ from typing import Any
 from ragbench.records.cells import Cell, Failure, Status
 from ragbench.records.metrics import Metric
 from ragbench.records.summaries import Summary
+from ragbench.records.validation import Validation
+from ragbench.records.validation_tables import ValidationTable
 
 __all__ = ["CaseRow", "FailureGroup", "Latency", "Report", "StageCount"]
 
@@ -36,6 +38,8 @@ class CaseRow:
     """What failed, a failure a stage or metric."""
     cells: tuple[Cell, ...]
     """A cell a metric, in the report's order."""
+    validation: Validation | None = None
+    """The verdict on what generation was given; None without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,5 +95,7 @@ class Report:
     """Differs from run to run: kept out of every file that must not."""
     notes: tuple[str, ...]
     """What a reader must know to read the numbers right."""
+    validation: ValidationTable | None = None
+    """What the verdicts on retrievals come to; None for a run without them."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order; read from the run anew at each call, so that memory stays flat."""

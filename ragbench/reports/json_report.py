@@ -8,6 +8,7 @@ import orjson
 
 from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
+from ragbench.records.validation_tables import ValidationTable
 from ragbench.reports.rows import case_object, metric_object, shown_columns
 
 __all__ = ["SCHEMA_VERSION", "JsonReport"]
@@ -39,7 +40,7 @@ class JsonReport:
 
 
 def _head(report: Report) -> dict[str, Any]:
-    return {
+    found = {
         "schema_version": SCHEMA_VERSION,
         "manifest": report.manifest,
         "summaries": [
@@ -50,6 +51,29 @@ def _head(report: Report) -> dict[str, Any]:
         "stages": report.stages,
         "failures": report.failures,
         "notes": report.notes,
+    }
+    if report.validation is not None:
+        found["validation"] = _validation(report.validation)
+    return found
+
+
+def _validation(table: ValidationTable) -> dict[str, Any]:
+    return {
+        "validator": table.validator,
+        "verdicts": table.verdicts,
+        "quality": dict(table.quality),
+        "answer_present": table.answer_present,
+        "matrix": [
+            {
+                "answer_present": cell.answer_present,
+                "answered": cell.answered,
+                "meaning": cell.meaning,
+                "cases": cell.rate.count,
+                "rate": cell.rate,
+            }
+            for cell in table.matrix
+        ],
+        "unmatched": table.unmatched,
     }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
 from ragbench.text.tokens import normalise
 
-__all__ = ["FUNCTION_WORDS", "guess_language"]
+__all__ = ["FUNCTION_WORDS", "guess_language", "tell_language"]
 
 FUNCTION_WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -78,6 +79,39 @@ def guess_language(text: str) -> str:
     }
     # max() takes the first of equals: English.
     return max(counts, key=counts.__getitem__)
+
+
+def tell_language(text: str, *, least: int = 2) -> str | None:
+    """The language of a text, where its script or its words really tell.
+
+    Args:
+        text: anything; a few hundred letters are enough.
+        least: how many function words of the language the text must hold, and how many more than
+            of any other language that is told by words.
+
+    Returns:
+        An ISO 639-1 code; None when nothing tells, as for a list of names or numbers.
+    """
+    for language, script in _SCRIPTS:
+        if len(script.findall(text)) * 5 > len(text):
+            return language
+    counts: Counter[str] = Counter()
+    for word in _WORD.findall(normalise(text)):
+        counts.update(_languages().get(word, ()))
+    best = counts.most_common(2)
+    if not best or best[0][1] < least:
+        return None
+    lead = best[0][1] - (best[1][1] if len(best) > 1 else 0)
+    return best[0][0] if lead >= min(least, 2) else None
+
+
+@lru_cache(maxsize=1)
+def _languages() -> dict[str, tuple[str, ...]]:
+    """The languages that a word is a function word of."""
+    words = {word for known in _known().values() for word in known}
+    return {
+        word: tuple(name for name, known in _known().items() if word in known) for word in words
+    }
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +13,11 @@ from ragbench_cli import console
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation, invocation_of
 from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
 
 if TYPE_CHECKING:
     from ragbench.records.reports import Report
+    from ragbench.validation.validator import Validator
 
 __all__ = ["command"]
 
@@ -82,6 +86,16 @@ def command(
             metavar="FILE",
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        option(
+            "--validate",
+            help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
+            "Adds the answer/abstain matrix to the report. See docs/validate.md.",
+            metavar="NAME",
+        ),
+    ] = None,
+    calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
         option(
@@ -221,6 +235,7 @@ def command(
         console.stdout_for_data(),
         progress(shown=not quiet) as bars,
         language_model("post_retrieve") as chat,
+        _validator(validate, calibration) as judge,
     ):
         system = (
             user_rag(rag, arguments)
@@ -241,6 +256,7 @@ def command(
                 system.rag,
                 out=folder,
                 post_retrieval=stage,
+                validator=judge,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
@@ -266,6 +282,20 @@ def command(
     if _nothing_succeeded(report):
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
+
+
+@contextmanager
+def _validator(name: str | None, calibration: Path | None) -> Generator[Validator | None]:
+    """The validator of a name; None without one."""
+    from ragbench.errors import ConfigError
+
+    if name is None:
+        if calibration is not None:
+            raise ConfigError("--calibration is for a validator: name one with --validate")
+        yield None
+        return
+    with validator_maker(ValidatorChoice(name=name, calibration=calibration)) as (make, _):
+        yield make()
 
 
 def _show(report: Report, folder: Path, *, as_json: bool) -> None:
