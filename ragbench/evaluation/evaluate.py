@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, InterfaceError, InterruptedRunError, Problem
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, post_retrieve_stage
+from ragbench.evaluation.post_retrieve import post_retrieve_stage
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
@@ -19,6 +19,7 @@ from ragbench.evaluation.stage import InLoop, Limits, Settle
 from ragbench.evaluation.validate_stage import VALIDATE, validate_stage
 from ragbench.interface.adapters.parts import Adapted
 from ragbench.interface.identity import describe_rag
+from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric

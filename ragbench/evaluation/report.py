@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from ragbench.errors import RunMismatchError
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, steps_of
 from ragbench.evaluation.traces import StoredTraces, TracedCase
 from ragbench.evaluation.validate_stage import VALIDATE
 from ragbench.evaluation.validation_tally import ValidationTally
+from ragbench.postretrieval.on_result import POST_RETRIEVE, steps_of
 from ragbench.records.cells import Cell, Failure, Outcome, Status
 from ragbench.records.reports import CaseRow, FailureGroup, Latency, Report, StageCount
 from ragbench.runs.folder import RunFolder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, handed_over, post_retrieve_key
+from ragbench.evaluation.post_retrieve import handed_over, post_retrieve_key
 from ragbench.evaluation.run import (
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -18,6 +18,7 @@ from ragbench.evaluation.run import (
 )
 from ragbench.evaluation.scores import Column, Turn, cell_keys
 from ragbench.evaluation.validate_stage import VALIDATE, decode_validation, validate_key
+from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.metrics import Metric
 from ragbench.runs.codec import decode_failure, decode_generation, decode_retrieval

@@ -21,8 +21,8 @@ from ragbench.text.tokens import TOKENISER_VERSION, normalise
 
 __all__ = ["DEFAULT_THRESHOLD", "ExtractiveGenerator"]
 
-_VERSION = "1"
-DEFAULT_THRESHOLD = 0.24
+_VERSION = "2"
+DEFAULT_THRESHOLD = 0.26
 """Support below which no answer is given: where most of the decisions to answer or not are right on
 the questions and weights that the confidence is fitted on (`ragbench.generation.support`)."""
 

@@ -16,8 +16,8 @@ def described(value: object) -> Any:
     """A value as JSON knows it.
 
     Credentials are masked. Records become mappings of their type and their public fields. Of
-    anything else (a model, a service) its type and its name, where it has one, are all that can
-    be known.
+    anything else (a model, a service) its type, and its name and its identity where it has them,
+    are all that can be known.
     """
     if value is None or isinstance(value, (bool, int, float)):
         return value
@@ -30,11 +30,18 @@ def described(value: object) -> Any:
         return {str(key): _setting(str(key), item) for key, item in items}
     if isinstance(value, (list, tuple)):
         return [described(item) for item in cast("list[Any]", value)]
+    return _told(value)
+
+
+def _told(value: object) -> dict[str, Any]:
     kind = type(value)
     told: dict[str, Any] = {"type": f"{kind.__module__}.{kind.__qualname__}"}
     name = getattr(value, "name", None)
     if isinstance(name, str):
         told["name"] = name
+    identity = getattr(value, "identity", None)
+    if isinstance(identity, Mapping):
+        told["identity"] = described(cast("Mapping[Any, Any]", identity))
     if is_dataclass(value):
         for field in fields(value):
             if field.metadata.get("setting", True) and not field.name.startswith("_"):

@@ -32,8 +32,9 @@ def from_settings(
 
     Args:
         target: a dataclass whose fields are its settings, without those that its ``__init__`` does
-            not take and those marked by ``metadata={"setting": False}``. Anything else that can
-            be called is called with the settings as they are.
+            not take and those marked by ``metadata={"setting": False}``. A field marked by
+            ``metadata={"given": True}`` is made by ``made`` and is no setting. Anything else that
+            can be called is called with the settings as they are.
         settings: by field name.
         where: what is configured, for messages.
         made: for some types of fields, what makes such a value from a setting. Where such a field
@@ -48,15 +49,16 @@ def from_settings(
     makers = made or {}
     hints = typing.get_type_hints(target)
     fields = {field.name: field for field in dataclasses.fields(target) if _is_setting(field)}
+    known = sorted(name for name, field in fields.items() if not field.metadata.get("given"))
     problems = [
-        f"{where}: unknown setting '{key}'.{_near(key, fields)} Known: {', '.join(sorted(fields))}"
+        f"{where}: unknown setting '{key}'.{_near(key, known)} Known: {', '.join(known)}"
         for key in settings
-        if key not in fields
+        if key not in known
     ]
     values: dict[str, Any] = {}
     for name, field in fields.items():
         try:
-            if name in settings:
+            if name in settings and name in known:
                 value = _value(settings[name], hints[name], f"{where}: {name}", makers)
             elif _has_default(field):
                 continue
@@ -69,8 +71,22 @@ def from_settings(
         else:
             values[name] = value
     if problems:
+        problems += _out_of_range(target, values, fields)
         raise ConfigError("\n".join(problems))
     return target(**values)
+
+
+def _out_of_range(
+    target: Any, values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field[Any]]
+) -> list[str]:
+    """What the dataclass itself says of the values that are right so far."""
+    if any(name not in values and not _has_default(field) for name, field in fields.items()):
+        return []
+    try:
+        target(**values)
+    except ConfigError as error:
+        return [str(error)]
+    return []
 
 
 def _near(key: str, known: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ Every implementation agrees on the following, and one contract suite holds them 
   decimals (float32 carries no more). A vector of zeros has similarity 0 to everything.
 - Results are ordered by score, then by id (code points); which of several equally good chunks make
   the cut follows from that order, too, and not from the engine.
-- An id is any text that is not empty, at most `MAX_ID` bytes of UTF-8 long.
+- An id is any text without NUL characters that is not empty, at most `MAX_ID` bytes of UTF-8 long.
 - A chunk comes back as it was given: id, text, document id, offsets and metadata, which may be
   any JSON. Its ``score`` is not stored.
 - Filters mean what `ragbench.records.filters.matches` says, and the store executes them.
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_ID",
+    "MAX_SPARSE_INDEX",
     "CollectionInfo",
     "Database",
     "HybridStore",
@@ -39,8 +40,11 @@ __all__ = [
     "Vectors",
 ]
 
-MAX_ID = 8192
-"""The longest id, in bytes of UTF-8."""
+MAX_ID = 2048
+"""The longest id, in bytes of UTF-8; what PostgreSQL can keep in an index."""
+
+MAX_SPARSE_INDEX = 10**9
+"""Dimensions of sparse vectors end before this; what pgvector can keep."""
 
 Vectors: TypeAlias = "NDArray[np.floating[Any]]"
 """Rows of floats, shape (number of texts, dimension)."""
@@ -66,7 +70,7 @@ class SparseVector:
     """Weights of a few of very many dimensions, such as the tokens of a text."""
 
     indices: tuple[int, ...]
-    """Dimensions, each once, in [0, 2**32)."""
+    """Dimensions, each once, in [0, `MAX_SPARSE_INDEX`)."""
     values: tuple[float, ...]
     """One weight each."""
 

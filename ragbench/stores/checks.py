@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.errors import ConfigError, StoreError
 from ragbench.records.corpus import Chunk
-from ragbench.stores.base import SparseVector, Vectors
+from ragbench.stores.base import MAX_SPARSE_INDEX, SparseVector, Vectors
 from ragbench.stores.record import StoredChunk, check_id, encode
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def check_sparse(vectors: Sequence[SparseVector]) -> None:
             raise StoreError(f"sparse vector {row}: indices and values differ in number")
         if len(set(vector.indices)) < len(vector.indices):
             raise StoreError(f"sparse vector {row}: an index is there twice")
-        if any(not 0 <= index < 1 << 32 for index in vector.indices):
-            raise StoreError(f"sparse vector {row}: an index is outside [0, 2**32)")
+        if any(not 0 <= index < MAX_SPARSE_INDEX for index in vector.indices):
+            raise StoreError(f"sparse vector {row}: an index is outside [0, {MAX_SPARSE_INDEX})")
         if any(not abs(value) < float("inf") for value in vector.values):
             raise StoreError(f"sparse vector {row} holds NaN or infinity")

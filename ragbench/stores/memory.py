@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["MemoryDatabase", "MemoryStore", "open_memory"]
 
 _FIRST_ROWS = 256
+_ROUGH = 1e-5
+"""More than float32 can be wrong by for vectors of unit length."""
 
 
 def open_memory(address: str) -> MemoryDatabase:
@@ -217,10 +219,10 @@ class MemoryStore:
                 return [[] for _ in queries]
             rows = None if simple is True else np.flatnonzero(self._index().mask(simple))
             stored = self._vectors[: len(self._chunks)]
-            scores = queries @ (stored if rows is None else stored[rows]).T
+            rough = queries @ (stored if rows is None else stored[rows]).T
 
             def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
-                return [self._best(scores[query], rows, limit) for query in asked]
+                return [self._best(queries[at], rough[at], rows, limit) for at in asked]
 
             return top_k(fetch, len(queries), k)
 
@@ -258,18 +260,28 @@ class MemoryStore:
         return self._filters
 
     def _best(
-        self, scores: NDArray[np.float32], rows: NDArray[np.intp] | None, limit: int
+        self,
+        query: NDArray[np.float32],
+        rough: NDArray[np.float32],
+        rows: NDArray[np.intp] | None,
+        limit: int,
     ) -> list[Chunk]:
         import numpy as np
 
-        if limit < len(scores):
-            best = np.argpartition(scores, len(scores) - limit)[len(scores) - limit :]
-        else:
-            best = np.arange(len(scores))
+        # How float32 rounds depends on what else is multiplied along: what comes into question is
+        # scored again, each row by itself, so that a batch changes nothing and equals tie.
+        best = np.arange(len(rough))
+        if limit < len(rough):
+            least = np.partition(rough, len(rough) - limit)[len(rough) - limit]
+            best = np.flatnonzero(rough >= least - _ROUGH)
         places = best if rows is None else rows[best]
+        exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
+        if limit < len(exact):
+            first = np.argsort(-exact, kind="stable")[:limit]
+            places, exact = places[first], exact[first]
         return [
             decode(self._chunks[place].body, similarity(score))
-            for place, score in zip(places.tolist(), scores[best].tolist(), strict=True)
+            for place, score in zip(places.tolist(), exact.tolist(), strict=True)
         ]
 
     def _grow(self, size: int) -> None:

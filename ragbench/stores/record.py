@@ -5,7 +5,9 @@ characters, Qdrant turns long integers into floats, ids have types and lengths. 
 the whole chunk as one text, which comes back unchanged, and beside it only two things for filters:
 
 - labels, one a value: a digest of the field's name and the value, equal exactly when
-  `ragbench.records.filters` calls the values equal. Equality is then membership, everywhere;
+  `ragbench.records.filters` calls the values equal. Equality is then membership, everywhere.
+  Which numbers there are is said by labels, too, for engines where denying a comparison with what
+  is missing is not true;
 - numbers, one a field: its number, or its date in milliseconds, under a name made of the field's.
 """
 
@@ -41,7 +43,7 @@ class StoredChunk:
     digest: str
     """Of `body`, 32 hexadecimal digits."""
     labels: tuple[str, ...]
-    """One for each value that a field can be equal to, sorted."""
+    """One for each value that a field can be equal to, and the keys of `numbers`; sorted."""
     numbers: Mapping[str, float]
     """What fields can be ordered by."""
 
@@ -66,7 +68,7 @@ def encode(chunk: Chunk) -> StoredChunk:
         id=chunk.id,
         body=body,
         digest=_digest(body),
-        labels=tuple(sorted(labels)),
+        labels=tuple(sorted(labels | numbers.keys())),
         numbers=numbers,
     )
 
@@ -100,15 +102,23 @@ def check_id(value: object) -> None:
     """Refuses what is no id.
 
     Raises:
-        StoreError: it is no text, empty, or too long.
+        StoreError: it is no text, empty or too long, or holds what not every store keeps.
     """
     if not isinstance(value, str):
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
         raise StoreError("a chunk's id is empty")
-    # Each character takes at least one byte and at most four.
-    if 4 * len(value) > MAX_ID and len(value.encode("utf-8", "surrogatepass")) > MAX_ID:
+    if value.isascii():
+        size = len(value)
+    else:
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise StoreError(f"the chunk's id {_short(value)!r} is no valid Unicode") from error
+    if size > MAX_ID:
         raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
+    if "\x00" in value:
+        raise StoreError(f"the chunk's id {_short(value)!r} holds a NUL character")
 
 
 @lru_cache(maxsize=65536)

@@ -2,6 +2,13 @@
 
 ====================================  ==========================================================
 ``memory:`` ``memory:FOLDER``         NumPy; without a folder gone when the process ends
+``qdrant:FOLDER``                     Qdrant's engine inside of the process
+``qdrant+http://HOST:6333``           a Qdrant server
+``chroma:FOLDER``                     Chroma inside of the process
+``chroma+http://HOST:8000``           a Chroma server
+``milvus:PATH.db``                    Milvus Lite inside of the process
+``milvus+http://HOST:19530``          a Milvus server
+``postgresql://HOST/DATABASE``        PostgreSQL with pgvector
 ====================================  ==========================================================
 
 Other packages add engines through the entry-point group ``ragbench.stores``: a name, which
@@ -24,7 +31,12 @@ __all__ = ["STORES", "create_store", "open_database", "open_store"]
 STORES = Registry(
     kind="stores",
     builtin={
+        "chroma": "ragbench.stores.chroma:open_chroma",
         "memory": "ragbench.stores.memory:open_memory",
+        "milvus": "ragbench.stores.milvus:open_milvus",
+        "postgres": "ragbench.stores.pgvector:open_pgvector",
+        "postgresql": "ragbench.stores.pgvector:open_pgvector",
+        "qdrant": "ragbench.stores.qdrant:open_qdrant",
     },
 )
 

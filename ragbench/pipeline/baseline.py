@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Self, TypedDict
 
-import orjson
 from typing_extensions import Unpack
 
-from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.errors import ConfigError
 from ragbench.generation.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
 from ragbench.interface.base import RAGInterface
 from ragbench.interface.config import RAGConfig
 from ragbench.interface.results import GenerationResult, RetrievalResult
+from ragbench.pipeline.corpus import chunks_digest, whole_documents
 from ragbench.records.corpus import Chunk, Document
 from ragbench.retrieval.bm25 import Bm25Index
 
@@ -77,8 +75,7 @@ class BaselineRAG(RAGInterface):
             DataError: several documents have the same id.
         """
         super().__init__(RAGConfig(top_k=_checked_top_k(top_k)))
-        self._chunks = [_to_chunk(document) for document in documents]
-        _check_unique(self._chunks)
+        self._chunks = whole_documents(documents)
         self._index = Bm25Index(self._chunks, k1=k1, b=b, title_weight=title_weight)
         self._generator = ExtractiveGenerator(
             threshold=threshold, max_candidates=max_candidates, weight=self._index.idf
@@ -103,19 +100,7 @@ class BaselineRAG(RAGInterface):
     @cached_property
     def corpus_digest(self) -> str:
         """SHA-256 over the documents in their order: ids, texts, titles and metadata."""
-        digest = hashlib.sha256()
-        for chunk in self._chunks:
-            fields = [chunk.id, chunk.text, dict(chunk.metadata)]
-            digest.update(
-                orjson.dumps(
-                    fields,
-                    default=repr,
-                    option=orjson.OPT_SORT_KEYS
-                    | orjson.OPT_APPEND_NEWLINE
-                    | orjson.OPT_NON_STR_KEYS,
-                )
-            )
-        return digest.hexdigest()
+        return chunks_digest(self._chunks)
 
     def stage_identity(self, stage: str) -> object:
         """The corpus and the settings that a stage's results depend on.
@@ -191,31 +176,6 @@ class BaselineRAG(RAGInterface):
     def _search(self, queries: Sequence[str], top_k: int | None) -> list[list[Chunk]]:
         k = self.config.top_k if top_k is None else _checked_top_k(top_k)
         return self._index.batch_search(queries, k)
-
-
-def _to_chunk(document: Document) -> Chunk:
-    metadata: dict[str, Any] = dict(document.metadata)
-    if document.title is not None:
-        metadata["title"] = document.title
-    return Chunk(
-        id=document.id,
-        text=document.text,
-        document_id=document.id,
-        start=0,
-        end=len(document.text),
-        metadata=metadata,
-    )
-
-
-def _check_unique(chunks: Sequence[Chunk]) -> None:
-    counts = Counter(chunk.id for chunk in chunks)
-    problems = [
-        Problem(message=f"{count} documents have the id '{id_}'; give each its own", field="id")
-        for id_, count in counts.items()
-        if count > 1
-    ]
-    if problems:
-        raise DataError(problems)
 
 
 def _checked_top_k(top_k: int) -> int:
