@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -92,17 +91,19 @@ def tell_language(text: str, *, least: int = 2) -> str | None:
     Returns:
         An ISO 639-1 code; None when nothing tells, as for a list of names or numbers.
     """
-    for language, script in _SCRIPTS:
-        if len(script.findall(text)) * 5 > len(text):
-            return language
-    counts: Counter[str] = Counter()
+    if not text.isascii():
+        for language, script in _SCRIPTS:
+            if len(script.findall(text)) * 5 > len(text):
+                return language
+    counts = dict.fromkeys(FUNCTION_WORDS, 0)
+    known = _languages()
     for word in _WORD.findall(normalise(text)):
-        counts.update(_languages().get(word, ()))
-    best = counts.most_common(2)
-    if not best or best[0][1] < least:
+        for language in known.get(word, ()):
+            counts[language] += 1
+    second, first = sorted(counts.values())[-2:]
+    if first < least or first - second < min(least, 2):
         return None
-    lead = best[0][1] - (best[1][1] if len(best) > 1 else 0)
-    return best[0][0] if lead >= min(least, 2) else None
+    return max(counts, key=counts.__getitem__)
 
 
 @lru_cache(maxsize=1)

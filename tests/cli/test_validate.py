@@ -154,7 +154,7 @@ def test_no_chunks(verdicts: Verdicts) -> None:
 
 
 def test_malformed_chunks_are_left_out_and_told(verdicts: Verdicts) -> None:
-    chunks = [17, None, ["x"], chunk("bad", {"no": "text"}), chunk("leave", LEAVE)]
+    chunks: list[Any] = [17, None, ["x"], chunk("bad", {"no": "text"}), chunk("leave", LEAVE)]
     (verdict,) = verdicts(asked(chunks=chunks))
     assert list(verdict["relevance"]) == ["leave"]
     assert verdict["answer_present"] is True
