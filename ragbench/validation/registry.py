@@ -18,7 +18,9 @@ _PACKAGE = "ragbench.validation"
 VALIDATORS = Registry(
     kind="validators",
     builtin={
+        "cascade": f"{_PACKAGE}.cascade:CascadeValidator",
         "lexical": f"{_PACKAGE}.lexical:LexicalValidator",
+        "llm": f"{_PACKAGE}.llm:LlmValidator",
     },
 )
 """Other packages add theirs through the entry-point group ``ragbench.validators``."""
