@@ -26,6 +26,7 @@ from ragbench_cli.commands import (
     report,
     search,
     show,
+    validate,
 )
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 for _name, _command in (
     ("eval", evaluate.command),
+    ("validate", validate.command),
     ("report", report.command),
     ("gate", gate.command),
     ("compare", compare.command),

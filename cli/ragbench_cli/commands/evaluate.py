@@ -20,10 +20,13 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
 
 if TYPE_CHECKING:
     from ragbench.evaluation.dry_run import DryRun
+    from ragbench.llm.chat import ChatModel
     from ragbench.records.reports import Report
+    from ragbench.validation.validator import Validator
     from ragbench_cli.models_in_use import ModelsInUse
 
 __all__ = ["command"]
@@ -102,6 +105,16 @@ def command(
             metavar="FILE",
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        option(
+            "--validate",
+            help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
+            "Adds the answer/abstain matrix to the report. See docs/validate.md.",
+            metavar="NAME",
+        ),
+    ] = None,
+    calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
         option(
@@ -298,10 +311,13 @@ def command(
             arguments=arguments,
             documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
         ) as system,
+        _validator(validate, calibration, models.chat("validate")) as judge,
     ):
         stage = system.post_retrieval
         if post_retrieval is not None:
-            resources = Resources(service=chunk_service(system.rag), chat=models.operators())
+            resources = Resources(
+                service=chunk_service(system.rag), chat=models.chat("post_retrieve")
+            )
             stage = load_post_retrieval(post_retrieval, resources)
         # Files by their names: an edited file finds its retrievals again.
         described: object = system.description if pipeline is None else str(pipeline)
@@ -315,6 +331,7 @@ def command(
                 system.rag,
                 out=folder,
                 post_retrieval=stage,
+                validator=judge,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
@@ -359,6 +376,22 @@ def _check_together(
     for name, value in {"--rag": rag, **others}.items():
         if value is not None and name != "--corpus":
             raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
+
+
+@contextmanager
+def _validator(
+    name: str | None, calibration: Path | None, chat: ChatModel
+) -> Generator[Validator | None]:
+    """The validator of a name; None without one."""
+    from ragbench.errors import ConfigError
+
+    if name is None:
+        if calibration is not None:
+            raise ConfigError("--calibration is for a validator: name one with --validate")
+        yield None
+        return
+    with validator_maker(ValidatorChoice(name=name, calibration=calibration), chat) as (make, _):
+        yield make()
 
 
 def _show(report: Report, folder: Path, *, as_json: bool) -> None:

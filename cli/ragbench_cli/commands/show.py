@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List metrics, formats, exports and stages of a pipeline.",
+    help="List metrics, formats, dumps, exports and stages of a pipeline.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -188,6 +188,27 @@ def formats(json: JsonOption = False) -> None:
         reads = " and ".join(known.reads)
         typer.echo(entry(known.name, f"{known.summary} {reads.capitalize()}.{extra}", width=10))
         typer.echo(entry("", f"for example {known.example}", width=10))
+
+
+@app.command("dumps")
+def dumps(json: JsonOption = False) -> None:
+    """List the forms of retrieval dumps that ragbench validate reads.
+
+    \b
+    Example:
+      ragbench show dumps
+    """
+    from ragbench.data.dumps.forms import FORMS, JOINED_FORMS
+    from ragbench_cli.columns import entry
+
+    known = [(form.name, form.summary, form.example) for form in FORMS]
+    known += [(name, summary, example) for name, (summary, example) in JOINED_FORMS.items()]
+    if json:
+        console.print_json([{"name": n, "summary": s, "example": e} for n, s, e in known])
+        return
+    for name, summary, example in known:
+        typer.echo(entry(name, summary, width=14))
+        typer.echo(entry("", f"such as {example}", width=14))
 
 
 @app.command("exports")
