@@ -22,6 +22,7 @@ from ragbench_cli.commands import (
     flaky,
     gate,
     init,
+    judge_card,
     report,
     show,
 )
@@ -46,10 +47,11 @@ for _name, _command in (
     ("flaky", flaky.command),
     ("export", export.command),
     ("ablate", ablate.command),
+    ("judge-card", judge_card.command),
     ("init", init.command),
     ("doctor", doctor.command),
 ):
-    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
+    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper().replace('-', '_')}"}
     app.command(_name, context_settings=_settings)(_command)
 for _name, _group in (("baseline", baseline.app), ("cache", cache.app), ("show", show.app)):
     app.add_typer(
