@@ -5,6 +5,7 @@ RagbenchError
 │   ├── DataError             a data file has problems; holds all of them
 │   ├── ConfigError           an option, a name or a configuration value is wrong
 │   │   └── NoModelError      no model is named, and one is asked
+│   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.interface.partial)
@@ -62,6 +63,7 @@ __all__ = [
     "RunLockedError",
     "RunMismatchError",
     "StageTimeoutError",
+    "StoreError",
 ]
 
 
@@ -113,6 +115,10 @@ class DataError(InputError):
 
 class ConfigError(InputError):
     """An option, a name or a configuration value is wrong."""
+
+
+class StoreError(InputError):
+    """A vector store, or a collection of it, cannot be used as asked."""
 
 
 class NoModelError(ConfigError):

@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, InterfaceError, InterruptedRunError, Problem
 from ragbench.evaluation.judge_info import judge_info, judge_key
 from ragbench.evaluation.judging import JudgeRun, Judging
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, post_retrieve_stage
+from ragbench.evaluation.post_retrieve import post_retrieve_stage
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
@@ -21,6 +21,7 @@ from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import InLoop, Limits, Settle
 from ragbench.interface.adapters.parts import Adapted
 from ragbench.interface.identity import describe_rag
+from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric

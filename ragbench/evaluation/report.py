@@ -14,8 +14,8 @@ import orjson
 
 from ragbench.errors import RunMismatchError
 from ragbench.evaluation.judge_tally import JudgeTally
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, steps_of
 from ragbench.evaluation.traces import StoredTraces, TracedCase
+from ragbench.postretrieval.on_result import POST_RETRIEVE, steps_of
 from ragbench.records.cells import Cell, Failure, Outcome, Status
 from ragbench.records.reports import CaseRow, FailureGroup, Latency, Report, StageCount
 from ragbench.runs.folder import RunFolder

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ragbench.evaluation.judge_info import judge_key
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, handed_over, post_retrieve_key
+from ragbench.evaluation.post_retrieve import handed_over, post_retrieve_key
 from ragbench.evaluation.run import (
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -18,6 +18,7 @@ from ragbench.evaluation.run import (
     retrieve_key,
 )
 from ragbench.evaluation.scored_turn import Column, Turn, cell_keys
+from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.judgements import Judgement
 from ragbench.records.metrics import Metric

@@ -78,6 +78,11 @@ class BlockingChat:
         """The model's name."""
         return self._opened().endpoint.model
 
+    @property
+    def temperature(self) -> float | None:
+        """See `ragbench.llm.chat.SamplingChat.temperature`."""
+        return self._opened().endpoint.temperature
+
     def complete(self, messages: Sequence[Message]) -> str:
         """See `ragbench.llm.chat.ChatModel.complete`."""
         return self.ask(messages).text

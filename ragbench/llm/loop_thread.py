@@ -21,6 +21,11 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._thread is not None
+
     def start(self) -> None:
         """Starts the loop."""
         if self._thread is not None:

