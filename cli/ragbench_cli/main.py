@@ -23,6 +23,7 @@ from ragbench_cli.commands import (
     gate,
     index,
     init,
+    judge_card,
     report,
     search,
     show,
@@ -52,10 +53,11 @@ for _name, _command in (
     ("ablate", ablate.command),
     ("index", index.command),
     ("search", search.command),
+    ("judge-card", judge_card.command),
     ("init", init.command),
     ("doctor", doctor.command),
 ):
-    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
+    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper().replace('-', '_')}"}
     app.command(_name, context_settings=_settings)(_command)
 for _name, _group in (("baseline", baseline.app), ("cache", cache.app), ("show", show.app)):
     app.add_typer(

@@ -351,9 +351,9 @@ def command(
                 stopped=stopped,
                 advance=bars,
             )
-        if models.dry_run is not None:
-            _show_estimate(models.dry_run, as_json=json)
-            return
+    if models.dry_run is not None:
+        _show_estimate(models.dry_run, as_json=json)
+        return
     write_reports(report, folder)
     _show(report, folder, as_json=json)
     if not quiet:
