@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from ragbench.errors import ConfigError
-from ragbench.extras import require
+from ragbench.models.onnx_text_model import OnnxTextModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,6 @@ __all__ = ["Pooling", "TextEncoder", "stated_pooling"]
 
 Pooling: TypeAlias = Literal["mean", "cls"]
 """How the vectors of a text's tokens become one: their mean, or that of the first one."""
-_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _MODES: dict[str, Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
@@ -50,25 +49,9 @@ class TextEncoder:
             ConfigError: a file cannot be read, or the model is of another kind.
             MissingExtraError: onnxruntime or tokenizers is not installed.
         """
-        runtime = require("onnxruntime", extra="onnx")
-        tokenizers = require("tokenizers", extra="onnx")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self._session: Any = runtime.InferenceSession(
-                str(model), options, providers=["CPUExecutionProvider"]
-            )
-            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(tokenizer))
-        except Exception as error:  # both packages raise types of their own
-            raise ConfigError(f"the model in '{model.parent}' cannot be loaded: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._model = OnnxTextModel(model, tokenizer, kind="text encoder")
         self._pooling = pooling
         self._max_length = max_length
-        self._inputs = [given.name for given in self._session.get_inputs()]
-        self._check_inputs(model)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-encoder")
         self.dimension = self._checked_dimension(model)
 
@@ -96,10 +79,8 @@ class TextEncoder:
 
     def _pieces(self, text: str, prefix: str) -> list[tuple[str, int]]:
         """The text in pieces that fit, with the tokens of each, at least 1."""
-        fixed = len(self._tokenizer.encode(prefix).ids)
-        offsets: list[tuple[int, int]] = self._tokenizer.encode(
-            text, add_special_tokens=False
-        ).offsets
+        fixed = len(self._model.encode(prefix).ids)
+        offsets = self._model.offsets(text)
         room = self._max_length - fixed
         if len(offsets) <= room:
             return [(text, max(1, len(offsets)))]
@@ -111,28 +92,12 @@ class TextEncoder:
         ]
 
     def _vector(self, text: str) -> NDArray[np.float32]:
-        import numpy as np
-
-        encoding = self._tokenizer.encode(text)
-        known = {
-            # A piece may have a token more than it had within its text.
-            "input_ids": encoding.ids[: self._max_length],
-            "attention_mask": encoding.attention_mask[: self._max_length],
-            "token_type_ids": encoding.type_ids[: self._max_length],
-        }
-        feed = {name: np.array([known[name]], dtype=np.int64) for name in self._inputs}
-        found: NDArray[np.float32] = self._session.run(None, feed)[0][0]
+        # A piece may have a token more than it had within its text.
+        found = self._model.run(self._model.encode(text), max_length=self._max_length)
         if found.ndim == 1:
             return found
         pooled: NDArray[np.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)
         return pooled
-
-    def _check_inputs(self, model: Path) -> None:
-        unknown = set(self._inputs) - _INPUTS
-        if unknown:
-            raise ConfigError(
-                f"'{model}' is no text encoder: it wants {', '.join(sorted(unknown))}"
-            )
 
     def _checked_dimension(self, model: Path) -> int:
         row = self._vector("a")

@@ -44,7 +44,7 @@ class PairReader(PairClassifier):
             ConfigError: besides its reasons, the outputs are missing.
         """
         super().__init__(model, tokenizer, threads)
-        outputs = [given.name for given in self._session.get_outputs()]
+        outputs = self._model.outputs
         if not {"start", "end"} <= set(outputs):
             raise ConfigError(
                 f"'{model}' is no reader: it has no outputs 'start' and 'end'. Use it as "
@@ -54,7 +54,7 @@ class PairReader(PairClassifier):
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
         """One reading a pair, in order; pairs are not cut."""
-        encoded = [self._tokenizer.encode(first, second) for first, second in pairs]
+        encoded = [self._model.encode(first, second) for first, second in pairs]
         order = sorted(range(len(pairs)), key=lambda at: -len(encoded[at].ids))
         found = self._pool.map(self._reading, [encoded[at] for at in order])
         by_place = dict(zip(order, found, strict=True))
@@ -63,10 +63,10 @@ class PairReader(PairClassifier):
     def _reading(self, encoding: Any) -> PairReading:
         import numpy as np
 
-        outputs: Any = self._session.run(None, self._feed(encoding))
-        row = outputs[0][0]
+        outputs = self._model.run_all(encoding)
+        row = outputs[0]
         logit = float(row[0]) if len(row) == 1 else float(row[1] - row[0])
-        starts, ends = (outputs[place][0] for place in self._places)
+        starts, ends = (outputs[place] for place in self._places)
         nothing = float(starts[0] + ends[0])
         inside = [
             at
