@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ragbench.errors import ConfigError
 from ragbench.models.onnx_files import find_onnx_files, is_hub_name
@@ -27,6 +27,8 @@ class CrossEncoderReranker:
     and the best piece counts (Dai and Callan 2019). Reading only what shares most with the query
     (``passages`` other than ``"whole"``) takes a fraction of the time.
     """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("extra onnx",)
 
     model: str
     """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.postretrieval.query import Query
@@ -39,6 +39,8 @@ class PersonalisedPageRankReranker:
     what is not among the candidates are left out. Without any edge the order is that of the seeds,
     and a note says so.
     """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("links in the metadata, or embeddings",)
 
     damping: float = 0.3
     """The share of steps that follow an edge, in [0, 1); low values stay near the seeds. Whole
