@@ -16,6 +16,7 @@ from ragbench.postretrieval.rerankers.stored_embeddings import (
     FIELD,
     chunk_directions,
     query_direction,
+    similarities,
 )
 from ragbench.records.corpus import Chunk
 
@@ -128,7 +129,7 @@ class PersonalisedPageRankReranker:
         count = min(self.neighbours, len(rows) - 1)
         if count < 1:
             return []
-        similarity = rows @ rows.T
+        similarity = similarities(rows)
         lowest = min(float(similarity.min()), 0.999)
         np.fill_diagonal(similarity, -np.inf)
         nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
