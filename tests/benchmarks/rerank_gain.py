@@ -9,8 +9,8 @@ model.onnx and tokenizer.json each (`make models` brings them). --cache keeps em
 cross-encoder's logits. --whole measures the cross-encoder over whole chunks, too, on N questions.
 
 Printed are gains in relevance@5, the mean grade of the first five chunks, and in nDCG@5. The
-ceiling is the best order of the same candidates. Rows with a star have weights learned on four
-fifths of the questions and are measured on the fifth, five times.
+ceiling is the best order of the same candidates. Rows with a star have weights or settings chosen
+on four fifths of the questions and are measured on the fifth, five times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.benchmarks.kept_logits import kept_logits
 from tests.benchmarks.rerank_data import Embedder, corpus_file, load, retrieve
-from tests.benchmarks.rerank_learning import learned
+from tests.benchmarks.rerank_learning import chosen, learned
 from tests.benchmarks.rerank_quality import Pool, Quality, Table
 
 LINEAR: dict[str, object] = {"name": "linear", "rerankers": ["semantic"], "given_weight": 1.0}
@@ -47,6 +47,22 @@ def rows(corpus: str) -> dict[str, list[object]]:
         "linear, feedback words": [LINEAR, by_words],
         "linear, feedback emb.": [LINEAR, BY_EMBEDDINGS],
     }
+
+
+def chains(corpus: str) -> dict[str, list[object]]:
+    """What a user may try without a model: fusion, then feedback with several settings."""
+    by_words = {"name": "feedback", "by": "words", "corpus": corpus}
+    found: dict[str, list[object]] = {
+        "words": [by_words],
+        "linear, words": [LINEAR, by_words],
+        "linear, words, emb.": [LINEAR, by_words, BY_EMBEDDINGS],
+        "linear, emb., words": [LINEAR, BY_EMBEDDINGS, by_words],
+        "linear, ppr": [LINEAR, "ppr"],
+    }
+    for examples, share in ((3, 0.4), (3, 0.6), (5, 0.4), (5, 0.5), (10, 0.4)):
+        settings = {**BY_EMBEDDINGS, "examples": examples, "query_weight": share}
+        found[f"linear, emb. {examples}, {share}"] = [LINEAR, settings]
+    return found
 
 
 LEARNED = (
@@ -95,8 +111,11 @@ def measure(pool: Pool, corpus: str, model: str | None, whole: int) -> None:
     for name, settings in rows(corpus).items():
         tables[name] = pool.scores(settings)
         show(name, pool.quality(tables[name]), base)
-    chosen = {name: tables[name] for name in ("given", *LEARNED)}
-    show_learned("learned, no model *", pool, chosen, base)
+    parts = {name: tables[name] for name in ("given", *LEARNED)}
+    show_learned("learned, no model *", pool, parts, base)
+    settings_tables = {name: pool.scores(chain) for name, chain in chains(corpus).items()}
+    quality, names = chosen(pool, settings_tables)
+    show("chosen settings *", quality, base, f"  ({', '.join(dict.fromkeys(names))})")
     if model is None:
         return
     reader = {**CROSS_ENCODER, "model": model}
@@ -106,9 +125,9 @@ def measure(pool: Pool, corpus: str, model: str | None, whole: int) -> None:
         "linear, ce, feedback": [fusion(reader), BY_EMBEDDINGS],
     }
     for name, settings in with_model.items():
-        tables[name] = chosen[name] = pool.scores(settings)
+        tables[name] = parts[name] = pool.scores(settings)
         show(name, pool.quality(tables[name]), base)
-    show_learned("learned with ce *", pool, chosen, base)
+    show_learned("learned with ce *", pool, parts, base)
     if whole:
         few = pool.first(whole)
         for name, one in (

@@ -67,16 +67,16 @@ class Pool:
     def given(self) -> Table:
         return [{chunk.id: chunk.score or 0.0 for chunk in chunks} for chunks in self.found]
 
-    def quality(self, table: Table) -> Quality:
-        """Of the order of scores; of equals, the one that retrieval put first."""
-        orders = [
-            sorted(scores, key=scores.__getitem__, reverse=True)
-            for scores in (
-                {chunk.id: scores[chunk.id] for chunk in chunks}
-                for scores, chunks in zip(table, self.found, strict=True)
-            )
+    def orders(self, table: Table) -> list[Order]:
+        """The candidates by falling score; of equals, the one that retrieval put first."""
+        return [
+            sorted([chunk.id for chunk in chunks], key=scores.__getitem__, reverse=True)
+            for scores, chunks in zip(table, self.found, strict=True)
         ]
-        return mean(self.questions, orders)
+
+    def quality(self, table: Table) -> Quality:
+        """Of these orders."""
+        return mean(self.questions, self.orders(table))
 
     @staticmethod
     def _scores(

@@ -39,7 +39,7 @@ class CrossEncoderReranker:
     passages: Literal["whole", "sentences", "words"] = "whole"
     """What is read of each chunk. ``"sentences"``: the run of whole sentences that shares most with
     the query. ``"words"``: the same, and of a sentence that is too long only its best stretch."""
-    words: int = 40
+    words: int = 24
     """But for ``"whole"``: how many words a run may have, at least 1."""
     windows: int = 1
     """But for ``"whole"``: how many runs of a chunk are read, at least 1; the best one counts."""
