@@ -4,6 +4,8 @@ RagbenchError
 ├── InputError                what the user gave cannot be used (exit code 2)
 │   ├── DataError             a data file has problems; holds all of them
 │   ├── ConfigError           an option, a name or a configuration value is wrong
+│   │   └── NoModelError      no model is named, and one is asked
+│   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
 │   ├── PartialBatchError     some queries of a batch failed (ragbench.interface.partial)
@@ -54,12 +56,14 @@ __all__ = [
     "LLMUnavailableError",
     "LLMUnreachableError",
     "MissingExtraError",
+    "NoModelError",
     "Problem",
     "RagbenchError",
     "RunError",
     "RunLockedError",
     "RunMismatchError",
     "StageTimeoutError",
+    "StoreError",
 ]
 
 
@@ -111,6 +115,14 @@ class DataError(InputError):
 
 class ConfigError(InputError):
     """An option, a name or a configuration value is wrong."""
+
+
+class StoreError(InputError):
+    """A vector store, or a collection of it, cannot be used as asked."""
+
+
+class NoModelError(ConfigError):
+    """No language model, or none for embeddings, is named, and one is asked."""
 
 
 class MissingExtraError(InputError):

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import collections.abc
 import dataclasses
 import inspect
 import re
-import textwrap
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from ragbench.llm.chat import ChatModel
-from ragbench.postretrieval.from_settings import setting_fields
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.postretrieval.service import ChunkNeighbours, ChunkSearch
 from ragbench.registry import Registry
+from ragbench.settings.field_docs import field_docs
+from ragbench.settings.from_settings import setting_fields
 from ragbench.text.token_counter import TokenCounter
 
 __all__ = ["Listed", "ListedSetting", "listed"]
@@ -83,7 +81,7 @@ def _listed(name: str, target: Any) -> Listed:
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         return Listed(name=name, summary=text, needs=needs, settings=_of_call(target))
     hints = typing.get_type_hints(target)
-    docs = _field_docs(target)
+    docs = field_docs(target)
     settings: list[ListedSetting] = []
     for field in setting_fields(target).values():
         hint = hints[field.name]
@@ -167,24 +165,6 @@ def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value):
         return {name: _plain(getattr(value, name)) for name in setting_fields(value)}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-def _field_docs(target: type) -> dict[str, str]:
-    """What stands below each field in the source; nothing where there is no source."""
-    try:
-        source = textwrap.dedent(inspect.getsource(target))
-    except (OSError, TypeError):
-        return {}
-    body = cast("ast.ClassDef", ast.parse(source).body[0]).body
-    return {
-        field.target.id: below.value.value
-        for field, below in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(below, ast.Expr)
-        and isinstance(below.value, ast.Constant)
-        and isinstance(below.value.value, str)
-    }
 
 
 def _plain_text(text: str) -> str:

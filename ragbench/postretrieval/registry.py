@@ -7,9 +7,9 @@ from typing import cast
 
 from ragbench.errors import ConfigError
 from ragbench.llm.chat import ChatModel
-from ragbench.postretrieval.from_settings import from_settings
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.registry import Registry
+from ragbench.settings.from_settings import from_settings
 
 __all__ = ["RERANKERS", "build_reranker"]
 

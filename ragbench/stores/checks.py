@@ -1,0 +1,179 @@
+"""What every store checks before it asks its engine, so that all give the same errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ragbench.errors import ConfigError, StoreError
+from ragbench.records.corpus import Chunk
+from ragbench.stores.base import MAX_SPARSE_INDEX, SparseVector, Vectors
+from ragbench.stores.record import StoredChunk, check_id, encode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "check_dimension",
+    "check_identity",
+    "check_ids",
+    "check_k",
+    "check_name",
+    "check_sparse",
+    "prepared",
+    "unit_rows",
+]
+
+_MAX_NAME = 200
+_TINY, _HUGE = 1e-30, 1e30
+
+
+def check_name(name: object) -> None:
+    """Refuses a name that no store could keep.
+
+    Raises:
+        StoreError: it is empty or longer than 200 characters, or holds control characters.
+    """
+    if not isinstance(name, str) or not name or name.isspace():
+        raise StoreError(f"a collection needs a name, found {name!r}")
+    if len(name) > _MAX_NAME or not name.isprintable():
+        raise StoreError(
+            f"the collection's name {name[:60]!r} is no name: give at most {_MAX_NAME} "
+            "printable characters"
+        )
+
+
+def check_dimension(dimension: object) -> None:
+    """Refuses a length that no vector has.
+
+    Raises:
+        StoreError: it is no whole number of at least 1.
+    """
+    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+        raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
+
+
+def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A copy of a collection's identity, as JSON gives it back.
+
+    Raises:
+        StoreError: it is not JSON.
+    """
+    try:
+        text = json.dumps(dict(identity or {}), allow_nan=False)
+        return cast("dict[str, Any]", json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the identity of a collection is JSON: {error}") from error
+
+
+def check_k(k: object) -> None:
+    """Refuses a number of results that asks for none.
+
+    Raises:
+        ConfigError: it is no whole number of at least 1.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
+
+
+def check_ids(ids: Sequence[str]) -> list[str]:
+    """The ids, each once.
+
+    Raises:
+        StoreError: one of them is no id.
+    """
+    if isinstance(ids, str):
+        raise StoreError(f"expected a list of ids, found the text {ids!r}")
+    for value in ids:
+        check_id(value)
+    return list(dict.fromkeys(ids))
+
+
+def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+    """The vectors as float32 at unit length; rows of zeros stay zeros.
+
+    Args:
+        vectors: rows of numbers; an array, or lists.
+        dimension: the length that they must have.
+        what: what a row is called in messages.
+
+    Raises:
+        StoreError: they are not rows of this length, or not finite.
+    """
+    import numpy as np
+
+    try:
+        rows = np.asarray(vectors)
+        if rows.dtype != np.float32:
+            rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"expected one row of numbers a {what}: {error}") from error
+    if rows.ndim == 1 and rows.size == 0:
+        rows = rows.reshape(0, dimension)
+    if rows.ndim != 2:
+        raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")
+    if rows.shape[1] != dimension:
+        raise StoreError(
+            f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
+            "indexed with another embedder?"
+        )
+    square = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="same_kind")
+    if square.size and square.min() > _TINY and square.max() < _HUGE:
+        unit: NDArray[np.float32] = (rows / np.sqrt(square)[:, None]).astype(np.float32)
+        return unit
+    return _unit_rows_of_any_size(rows.astype(np.float64), what)
+
+
+def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.float32]:
+    import numpy as np
+
+    # Divided by the greatest first: the square of a very long or short row would not be finite.
+    size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    if not np.isfinite(size).all():
+        row = int(np.flatnonzero(~np.isfinite(size[:, 0]))[0])
+        raise StoreError(f"{what} {row} holds NaN or infinity")
+    scaled = rows / np.where(size == 0, 1.0, size)
+    length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+    return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)
+
+
+def prepared(
+    chunks: Sequence[Chunk], vectors: Vectors, dimension: int
+) -> tuple[list[StoredChunk], NDArray[np.float32], list[int]]:
+    """Chunks and vectors, ready to be written: checked, each id once, the last of them.
+
+    Returns:
+        The chunks; their vectors at unit length; which of the given chunks they are.
+
+    Raises:
+        StoreError: numbers differ, or something cannot be stored.
+    """
+    rows = unit_rows(vectors, dimension)
+    if len(rows) != len(chunks):
+        raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")
+    last = {chunk.id: position for position, chunk in enumerate(chunks)}
+    kept = list(last.values())
+    records = [encode(chunk) for chunk in chunks]
+    if len(kept) < len(records):
+        return [records[position] for position in kept], rows[kept], kept
+    return records, rows, kept
+
+
+def check_sparse(vectors: Sequence[SparseVector]) -> None:
+    """Refuses what is no sparse vector.
+
+    Raises:
+        StoreError: indices and values differ in number, an index is used twice or out of range,
+            or a value is not finite.
+    """
+    for row, vector in enumerate(vectors):
+        if len(vector.indices) != len(vector.values):
+            raise StoreError(f"sparse vector {row}: indices and values differ in number")
+        if len(set(vector.indices)) < len(vector.indices):
+            raise StoreError(f"sparse vector {row}: an index is there twice")
+        if any(not 0 <= index < MAX_SPARSE_INDEX for index in vector.indices):
+            raise StoreError(f"sparse vector {row}: an index is outside [0, {MAX_SPARSE_INDEX})")
+        if any(not abs(value) < float("inf") for value in vector.values):
+            raise StoreError(f"sparse vector {row} holds NaN or infinity")

@@ -1,0 +1,234 @@
+"""What differs from engine to engine, and what does not.
+
+An `Engine` speaks its own language and checks nothing. `EngineStore` makes it a
+`ragbench.stores.base.VectorStore`: it checks, encodes, orders, and gives the engine's failures as
+`ragbench.errors.StoreError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+from ragbench.errors import RagbenchError, StoreError
+from ragbench.interface.masking import mask_urls
+from ragbench.records.corpus import Chunk
+from ragbench.records.filters import Filter, folded
+from ragbench.stores.base import CollectionInfo, SparseVector, Vectors
+from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
+from ragbench.stores.ranking import similarity, top_k
+from ragbench.stores.record import StoredChunk, decode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Engine", "EngineStore", "Hit", "engine_failures"]
+
+Hit: TypeAlias = tuple[float, str]
+"""What an engine found: the inner product, or whatever else it ranks by, and a chunk's body."""
+
+_UNREACHABLE = re.compile(
+    r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
+    re.IGNORECASE,
+)
+
+
+class Engine(Protocol):
+    """One collection in the words of its engine. Vectors have unit length, or are zeros."""
+
+    address: str
+    """The database's, without a password."""
+    failures: tuple[type[Exception], ...]
+    """What the engine raises."""
+
+    @property
+    def most(self) -> int | None:
+        """The most hits that it gives for one query; None where there is no limit."""
+        ...
+
+    def read_info(self) -> CollectionInfo:
+        """What is kept with the collection."""
+        ...
+
+    def write_info(self, info: CollectionInfo) -> None:
+        """Keeps it."""
+        ...
+
+    def write(
+        self,
+        chunks: Sequence[StoredChunk],
+        rows: NDArray[np.float32],
+        sparse: Sequence[SparseVector] | None,
+    ) -> None:
+        """Adds or replaces chunks; each id is there once."""
+        ...
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Removes those that are there."""
+        ...
+
+    def bodies(self, ids: Sequence[str]) -> list[str]:
+        """The bodies of those that are there, in any order."""
+        ...
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The vectors of those that are there."""
+        ...
+
+    def digests(self) -> dict[str, str]:
+        """All ids with their digests."""
+        ...
+
+    def count(self) -> int:
+        """How many chunks there are."""
+        ...
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """The chunks of the greatest inner products; the filter is a folded one."""
+        ...
+
+
+@contextmanager
+def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
+    """Gives what an engine raises as one line.
+
+    Raises:
+        StoreError: the engine raised.
+    """
+    try:
+        yield
+    except RagbenchError:
+        raise
+    except failures as error:
+        said = mask_urls(" ".join(str(error).split()))[:300] or type(error).__name__
+        if _UNREACHABLE.search(said):
+            said = f"cannot be reached: is it running, and is the address right? ({said})"
+        raise StoreError(f"{address}: {said}") from error
+
+
+class EngineStore:
+    """A collection of any engine."""
+
+    def __init__(
+        self, engine: Engine, info: CollectionInfo, *, on_close: Callable[[], None]
+    ) -> None:
+        """Opens nothing: the engine is connected.
+
+        Args:
+            engine: the collection.
+            info: what is kept with it.
+            on_close: called once, when the store is closed.
+        """
+        self._engine = engine
+        self._dimension = info.dimension
+        self._name = info.name
+        self._on_close: Callable[[], None] | None = on_close
+
+    def info(self) -> CollectionInfo:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self.working() as engine:
+            return engine.read_info()
+
+    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+        """See `ragbench.stores.base.VectorStore`."""
+        given = None if identity is None else check_identity(identity)
+        with self.working() as engine:
+            info = engine.read_info()
+            kept = info.identity if given is None else given
+            engine.write_info(replace(info, complete=complete, identity=kept))
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """See `ragbench.stores.base.VectorStore`."""
+        records, rows, _ = prepared(chunks, vectors, self._dimension)
+        if records:
+            with self.working() as engine:
+                engine.write(records, rows, None)
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """See `ragbench.stores.base.VectorStore`."""
+        gone = check_ids(ids)
+        if gone:
+            with self.working() as engine:
+                engine.remove(gone)
+
+    def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
+        """See `ragbench.stores.base.VectorStore`."""
+        wanted = check_ids(ids)
+        if not wanted:
+            return {}
+        with self.working() as engine:
+            chunks = [decode(body) for body in engine.bodies(wanted)]
+        found = {chunk.id: chunk for chunk in chunks}
+        return {value: found[value] for value in wanted if value in found}
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See `ragbench.stores.base.VectorStore`."""
+        wanted = check_ids(ids)
+        if not wanted:
+            return {}
+        with self.working() as engine:
+            found = engine.rows(wanted)
+        return {value: found[value] for value in wanted if value in found}
+
+    def digests(self) -> dict[str, str]:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self.working() as engine:
+            return engine.digests()
+
+    def count(self) -> int:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self.working() as engine:
+            return engine.count()
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """See `ragbench.stores.base.VectorStore`."""
+        check_k(k)
+        queries = unit_rows(vectors, self._dimension, what="query vector")
+        simple = True if filters is None else folded(filters)
+        if simple is False or not len(queries):
+            return [[] for _ in queries]
+        condition = None if simple is True else simple
+        with self.working() as engine:
+
+            def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
+                rows = queries if len(asked) == len(queries) else queries[list(asked)]
+                found = engine.nearest(rows, limit, condition)
+                return [[decode(body, similarity(score)) for score, body in hits] for hits in found]
+
+            return top_k(fetch, len(queries), k, most=engine.most)
+
+    def close(self) -> None:
+        """See `ragbench.stores.base.VectorStore`."""
+        if self._on_close is not None:
+            on_close, self._on_close = self._on_close, None
+            on_close()
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    @contextmanager
+    def working(self) -> Generator[Engine]:
+        """The engine, while what it raises becomes a `StoreError`."""
+        if self._on_close is None:
+            raise StoreError(f"{self._engine.address}: the collection '{self._name}' is closed")
+        with engine_failures(self._engine.address, self._engine.failures):
+            yield self._engine

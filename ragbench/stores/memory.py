@@ -1,0 +1,297 @@
+"""The store ``memory``: NumPy arrays, searched exactly; kept in a folder where one is named."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ragbench.errors import StoreError
+from ragbench.records.corpus import Chunk
+from ragbench.records.filters import Filter, folded
+from ragbench.stores.base import CollectionInfo, Vectors
+from ragbench.stores.checks import (
+    check_dimension,
+    check_identity,
+    check_ids,
+    check_k,
+    check_name,
+    prepared,
+    unit_rows,
+)
+from ragbench.stores.memory_filter import FilterIndex
+from ragbench.stores.memory_folder import MemoryFolder
+from ragbench.stores.ranking import similarity, top_k
+from ragbench.stores.record import StoredChunk, decode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MemoryDatabase", "MemoryStore", "open_memory"]
+
+_FIRST_ROWS = 256
+_ROUGH = 1e-5
+"""More than float32 can be wrong by for vectors of unit length."""
+
+
+def open_memory(address: str) -> MemoryDatabase:
+    """The database of an address ``memory:`` or ``memory:FOLDER``."""
+    return MemoryDatabase(address.removeprefix("memory:"))
+
+
+class MemoryDatabase:
+    """Collections in memory: in one folder each, or, without a path, until the process ends."""
+
+    def __init__(self, path: str = "") -> None:
+        """Names the folder; nothing is read or written.
+
+        Args:
+            path: the folder that holds the collections' folders; empty for none.
+        """
+        self.address = f"memory:{path}"
+        self._folder = MemoryFolder(Path(path)) if path else None
+        self._stores: dict[str, MemoryStore] = {}
+
+    def collections(self) -> list[str]:
+        """See `ragbench.stores.base.Database`."""
+        return sorted(self._stores.keys() | set(self._folder.names() if self._folder else ()))
+
+    def create(
+        self,
+        name: str,
+        *,
+        dimension: int,
+        identity: Mapping[str, Any] | None = None,
+        sparse: bool = False,
+    ) -> MemoryStore:
+        """See `ragbench.stores.base.Database`; there are no sparse vectors in memory."""
+        check_name(name)
+        check_dimension(dimension)
+        if sparse:
+            raise StoreError(f"{self.address}: this store keeps no sparse vectors")
+        if name in self.collections():
+            raise StoreError(f"{self.address}: there is a collection '{name}' already")
+        info = CollectionInfo(name=name, dimension=dimension, identity=check_identity(identity))
+        store = MemoryStore(info, self._folder)
+        store.save()
+        self._stores[name] = store
+        return store
+
+    def open(self, name: str) -> MemoryStore:
+        """See `ragbench.stores.base.Database`."""
+        check_name(name)
+        if name not in self._stores:
+            names = self.collections()
+            if self._folder is None or name not in names:
+                known = f"there are: {', '.join(names)}" if names else "it holds none"
+                raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
+            self._stores[name] = MemoryStore.load(name, self._folder)
+        return self._stores[name]
+
+    def drop(self, name: str) -> None:
+        """See `ragbench.stores.base.Database`."""
+        check_name(name)
+        store = self._stores.pop(name, None)
+        if store is not None:
+            store.discard()
+        if self._folder is not None:
+            self._folder.remove(name)
+
+    def close(self) -> None:
+        """Writes what is not written yet."""
+        for store in self._stores.values():
+            store.close()
+
+
+class MemoryStore:
+    """One collection in memory. Several threads may use it."""
+
+    def __init__(self, info: CollectionInfo, folder: MemoryFolder | None = None) -> None:
+        """An empty collection."""
+        import numpy as np
+
+        self._info = info
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._chunks: list[StoredChunk] = []
+        self._rows: dict[str, int] = {}
+        self._vectors: NDArray[np.float32] = np.zeros((0, info.dimension), dtype=np.float32)
+        self._filters: FilterIndex | None = None
+        self._unsaved = True
+
+    @classmethod
+    def load(cls, name: str, folder: MemoryFolder) -> Self:
+        """Reads a collection from its folder.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        saved = folder.read(name)
+        store = cls(saved.info, folder)
+        store._chunks = list(saved.chunks)
+        store._rows = {chunk.id: row for row, chunk in enumerate(saved.chunks)}
+        store._vectors = saved.vectors
+        store._unsaved = False
+        return store
+
+    def info(self) -> CollectionInfo:
+        """See `ragbench.stores.base.VectorStore`."""
+        return self._info
+
+    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+        """See `ragbench.stores.base.VectorStore`; writes the folder."""
+        with self._lock:
+            kept = self._info.identity if identity is None else check_identity(identity)
+            self._info = replace(self._info, complete=complete, identity=kept)
+            self._unsaved = True
+            self.save()
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """See `ragbench.stores.base.VectorStore`."""
+        records, rows, _ = prepared(chunks, vectors, self._info.dimension)
+        with self._lock:
+            places: list[int] = []
+            for record in records:
+                place = self._rows.setdefault(record.id, len(self._chunks))
+                if place == len(self._chunks):
+                    self._chunks.append(record)
+                else:
+                    self._chunks[place] = record
+                places.append(place)
+            self._grow(len(self._chunks))
+            self._vectors[places] = rows
+            self._filters, self._unsaved = None, True
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self._lock:
+            gone = {self._rows[value] for value in check_ids(ids) if value in self._rows}
+            if not gone:
+                return
+            kept = [row for row in range(len(self._chunks)) if row not in gone]
+            self._vectors = self._vectors[kept]
+            self._chunks = [self._chunks[row] for row in kept]
+            self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
+            self._filters, self._unsaved = None, True
+
+    def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self._lock:
+            return {
+                value: decode(self._chunks[self._rows[value]].body)
+                for value in check_ids(ids)
+                if value in self._rows
+            }
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self._lock:
+            return {
+                value: self._vectors[self._rows[value]].copy()
+                for value in check_ids(ids)
+                if value in self._rows
+            }
+
+    def digests(self) -> dict[str, str]:
+        """See `ragbench.stores.base.VectorStore`."""
+        with self._lock:
+            return {chunk.id: chunk.digest for chunk in self._chunks}
+
+    def count(self) -> int:
+        """See `ragbench.stores.base.VectorStore`."""
+        return len(self._chunks)
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """See `ragbench.stores.base.VectorStore`."""
+        import numpy as np
+
+        check_k(k)
+        queries = unit_rows(vectors, self._info.dimension, what="query vector")
+        simple = True if filters is None else folded(filters)
+        with self._lock:
+            if simple is False or not self._chunks:
+                return [[] for _ in queries]
+            rows = None if simple is True else np.flatnonzero(self._index().mask(simple))
+            stored = self._vectors[: len(self._chunks)]
+            rough = queries @ (stored if rows is None else stored[rows]).T
+
+            def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
+                return [self._best(queries[at], rough[at], rows, limit) for at in asked]
+
+            return top_k(fetch, len(queries), k)
+
+    def save(self) -> None:
+        """Writes the folder, where there is one and something has changed."""
+        with self._lock:
+            if self._folder is not None and self._unsaved:
+                self._folder.write(self._info, self._chunks, self._vectors[: len(self._chunks)])
+            self._unsaved = False
+
+    def discard(self) -> None:
+        """Forgets what is not written, as the collection is removed."""
+        self._folder = None
+
+    def close(self) -> None:
+        """Writes what is not written yet; the collection can be used further."""
+        self.save()
+
+    def __enter__(self) -> Self:
+        """The store itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def _index(self) -> FilterIndex:
+        if self._filters is None:
+            self._filters = FilterIndex(self._chunks)
+        return self._filters
+
+    def _best(
+        self,
+        query: NDArray[np.float32],
+        rough: NDArray[np.float32],
+        rows: NDArray[np.intp] | None,
+        limit: int,
+    ) -> list[Chunk]:
+        import numpy as np
+
+        # How float32 rounds depends on what else is multiplied along: what comes into question is
+        # scored again, each row by itself, so that a batch changes nothing and equals tie.
+        best = np.arange(len(rough))
+        if limit < len(rough):
+            least = np.partition(rough, len(rough) - limit)[len(rough) - limit]
+            best = np.flatnonzero(rough >= least - _ROUGH)
+        places = best if rows is None else rows[best]
+        exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
+        if limit < len(exact):
+            first = np.argsort(-exact, kind="stable")[:limit]
+            places, exact = places[first], exact[first]
+        return [
+            decode(self._chunks[place].body, similarity(score))
+            for place, score in zip(places.tolist(), exact.tolist(), strict=True)
+        ]
+
+    def _grow(self, size: int) -> None:
+        import numpy as np
+
+        if size <= len(self._vectors):
+            return
+        room = np.zeros(
+            (max(size, 2 * len(self._vectors), _FIRST_ROWS), self._info.dimension),
+            dtype=np.float32,
+        )
+        room[: len(self._vectors)] = self._vectors
+        self._vectors = room

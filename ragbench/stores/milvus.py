@@ -1,0 +1,407 @@
+"""The store ``milvus``: Milvus Lite inside of the process, kept in a folder, or a server.
+
+Milvus Lite searches exactly, a server by the index that it chooses. What is kept with collections
+stands in a collection of its own, ``ragbench_collections``: old servers keep no properties.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from ragbench.errors import ConfigError, StoreError
+from ragbench.extras import require
+from ragbench.interface.masking import mask_url
+from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.stores.base import CollectionInfo, SparseVector
+from ragbench.stores.engine import Engine, Hit
+from ragbench.stores.engine_database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+)
+from ragbench.stores.record import StoredChunk, label, number_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MilvusDatabase", "condition", "open_milvus"]
+
+_INFOS = "ragbench_collections"
+_TIMEOUT = 60.0
+_MOST = 16384
+_BATCH = 500
+_PART = 16000
+"""Characters: four bytes each are within the 65,535 bytes that a text may have."""
+_LONGEST = 65535
+_PARTS = 4096
+_LABELS = 2500
+"""Of 24 digits and a comma, as one text, they are within those 65,535 bytes."""
+_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+def open_milvus(address: str) -> MilvusDatabase:
+    """The database of an address.
+
+    Args:
+        address: ``milvus:PATH.db``, or ``milvus+http://HOST:19530`` (or ``https``), with user
+            and password where the server asks for them.
+
+    Raises:
+        ConfigError: it is no such address.
+    """
+    path = address.removeprefix("milvus:")
+    if address.startswith("milvus:") and path:
+        if not path.endswith(".db"):
+            raise ConfigError(f"'{address}': the path of Milvus Lite ends with .db")
+        return MilvusDatabase(address, lambda: _lite(path), lite=True)
+    url = urlsplit(address.removeprefix("milvus+"))
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ConfigError(
+            f"'{mask_url(address)}' is no address of Milvus: write milvus:PATH.db or "
+            "milvus+http://HOST:19530"
+        )
+    uri = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+
+    def open_client() -> Any:
+        return _pymilvus().MilvusClient(
+            uri,
+            user=unquote(url.username or ""),
+            password=unquote(url.password or ""),
+            timeout=_TIMEOUT,
+        )
+
+    return MilvusDatabase(mask_url(address), open_client)
+
+
+class MilvusDatabase(EngineDatabase[Any]):
+    """Collections of one client."""
+
+    def __init__(self, address: str, open_client: Callable[[], Any], *, lite: bool = False) -> None:
+        """Names the place; nothing is read or written.
+
+        Args:
+            address: without a password.
+            open_client: makes the client.
+            lite: whether it is Milvus Lite.
+        """
+        super().__init__(address)
+        self._open_client = open_client
+        self._lite = lite
+
+    def connect(self) -> Any:
+        """The client.
+
+        Raises:
+            MissingExtraError: the package is not installed.
+        """
+        exceptions = require("pymilvus.exceptions", extra="milvus")
+        self.failures = (exceptions.MilvusException, OSError, RuntimeError, ValueError)
+        with _quiet():
+            return self._open_client()
+
+    def disconnect(self, connection: Any) -> None:
+        """Lets the client go."""
+        connection.close()
+
+    def names(self, connection: Any) -> list[str]:
+        """What stands in the collection of collections."""
+        return [info.name for info in _infos(connection, self.address, "")]
+
+    def make(self, connection: Any, info: CollectionInfo) -> None:
+        """An empty collection, and its entry, last."""
+        if info.sparse:
+            raise StoreError(f"{self.address}: this store keeps no sparse vectors")
+        name = fitted_name(info.name)
+        with _quiet():
+            if connection.has_collection(name):
+                raise StoreError(
+                    f"{self.address}: there is a collection '{name}' that ragbench did not make"
+                )
+            self._make_infos(connection)
+            self._make_chunks(connection, name, info.dimension)
+            _write_info(connection, info)
+
+    def attach(self, connection: Any, name: str) -> Engine | None:
+        """The collection, if it has an entry."""
+        fitted = fitted_name(name)
+        with _quiet():
+            if not _infos(connection, self.address, fitted):
+                if connection.has_collection(fitted):
+                    raise StoreError(
+                        f"{self.address}: ragbench did not make the collection '{name}', and does "
+                        "not know what is in it"
+                    )
+                return None
+            connection.load_collection(fitted)
+        return Milvus(self.address, connection, fitted, self.failures, lite=self._lite)
+
+    def remove(self, connection: Any, name: str) -> None:
+        """Removes the collection and its entry, if it has one."""
+        fitted = fitted_name(name)
+        if _infos(connection, self.address, fitted):
+            connection.drop_collection(fitted)
+            connection.delete(_INFOS, ids=[fitted])
+
+    def _make_infos(self, connection: Any) -> None:
+        if connection.has_collection(_INFOS):
+            return
+        kind = _pymilvus().DataType
+        schema = connection.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", kind.VARCHAR, is_primary=True, max_length=512)
+        schema.add_field("info", kind.VARCHAR, max_length=_LONGEST)
+        # Milvus makes no collection without vectors.
+        schema.add_field("vector", kind.FLOAT_VECTOR, dim=2)
+        self._make_collection(connection, _INFOS, schema)
+
+    def _make_chunks(self, connection: Any, name: str, dimension: int) -> None:
+        kind = _pymilvus().DataType
+        # Numbers are dynamic fields: which there are is not known before.
+        schema = connection.create_schema(auto_id=False, enable_dynamic_field=True)
+        # An id may hold anything, and Milvus finds ids by expressions: the key is its digest.
+        schema.add_field("key", kind.VARCHAR, is_primary=True, max_length=64)
+        schema.add_field("id", kind.VARCHAR, max_length=_LONGEST)
+        schema.add_field(
+            "body",
+            kind.ARRAY,
+            element_type=kind.VARCHAR,
+            max_capacity=_PARTS,
+            max_length=_LONGEST,
+        )
+        schema.add_field("digest", kind.VARCHAR, max_length=64)
+        if self._lite:
+            # It looks into arrays row by row, in Python; into texts it does not.
+            schema.add_field("labels", kind.VARCHAR, max_length=_LONGEST)
+        else:
+            schema.add_field(
+                "labels", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_PARTS, max_length=64
+            )
+        schema.add_field("vector", kind.FLOAT_VECTOR, dim=dimension)
+        self._make_collection(connection, name, schema)
+
+    def _make_collection(self, connection: Any, name: str, schema: Any) -> None:
+        index = connection.prepare_index_params()
+        kind = "FLAT" if self._lite else "AUTOINDEX"
+        index.add_index("vector", index_type=kind, metric_type="IP")
+        connection.create_collection(
+            name, schema=schema, index_params=index, consistency_level="Strong"
+        )
+
+
+class Milvus:
+    """One collection; see `ragbench.stores.engine.Engine`."""
+
+    most = _MOST
+
+    def __init__(
+        self,
+        address: str,
+        client: Any,
+        name: str,
+        failures: tuple[type[Exception], ...],
+        *,
+        lite: bool,
+    ) -> None:
+        """Takes what is open."""
+        self.address = address
+        self.failures = failures
+        self._client = client
+        self._name = name
+        self._lite = lite
+
+    def read_info(self) -> CollectionInfo:
+        """See `Engine`."""
+        found = _infos(self._client, self.address, self._name)
+        if not found:
+            raise StoreError(f"{self.address}: the collection '{self._name}' was removed")
+        return found[0]
+
+    def write_info(self, info: CollectionInfo) -> None:
+        """See `Engine`."""
+        with _quiet():
+            self._client.flush(self._name)
+            _write_info(self._client, info)
+
+    def write(
+        self,
+        chunks: Sequence[StoredChunk],
+        rows: NDArray[np.float32],
+        sparse: Sequence[SparseVector] | None,
+    ) -> None:
+        """See `Engine`."""
+        for chunk in chunks:
+            if len(chunk.labels) > _LABELS or len(chunk.body) > _PARTS * _PART:
+                raise StoreError(
+                    f"{self.address}: the chunk '{chunk.id[:60]}' is too large: Milvus takes at "
+                    f"most {_LABELS} metadata values and {_PARTS * _PART:,} characters of JSON"
+                )
+        for first in range(0, len(chunks), _BATCH):
+            batch = chunks[first : first + _BATCH]
+            made: list[dict[str, Any]] = [
+                {
+                    "key": _key(chunk.id),
+                    "id": chunk.id,
+                    "body": _parts(chunk.body),
+                    "digest": chunk.digest,
+                    "labels": f",{','.join(chunk.labels)}," if self._lite else list(chunk.labels),
+                    "vector": row,
+                    **chunk.numbers,
+                }
+                for chunk, row in zip(batch, rows[first : first + _BATCH], strict=True)
+            ]
+            with _quiet():
+                self._client.upsert(self._name, made)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """See `Engine`."""
+        with _quiet():
+            for first in range(0, len(ids), _BATCH):
+                keys = [_key(value) for value in ids[first : first + _BATCH]]
+                self._client.delete(self._name, ids=keys)
+
+    def bodies(self, ids: Sequence[str]) -> list[str]:
+        """See `Engine`."""
+        return ["".join(values["body"]) for values in self._get(ids, "body")]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See `Engine`."""
+        import numpy as np
+
+        return {
+            values["id"]: np.asarray(values["vector"], dtype=np.float32)
+            for values in self._get(ids, "vector")
+        }
+
+    def digests(self) -> dict[str, str]:
+        """See `Engine`."""
+        found: dict[str, str] = {}
+        with _quiet():
+            pages = self._client.query_iterator(
+                self._name, batch_size=_MOST, output_fields=["id", "digest"]
+            )
+            while page := pages.next():
+                found.update({values["id"]: values["digest"] for values in page})
+            pages.close()
+        return found
+
+    def count(self) -> int:
+        """See `Engine`."""
+        with _quiet():
+            answer = self._client.query(self._name, filter="", output_fields=["count(*)"])
+        return int(answer[0]["count(*)"])
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `Engine`."""
+        with _quiet():
+            answers = self._client.search(
+                self._name,
+                list(rows),
+                anns_field="vector",
+                limit=limit,
+                filter="" if filters is None else condition(filters, lite=self._lite),
+                output_fields=["body"],
+            )
+        # What pymilvus calls the distance is the inner product.
+        return [
+            [(hit["distance"], "".join(hit["entity"]["body"])) for hit in hits] for hits in answers
+        ]
+
+    def _get(self, ids: Sequence[str], field: str) -> Iterator[dict[str, Any]]:
+        for first in range(0, len(ids), _BATCH):
+            keys = [_key(value) for value in ids[first : first + _BATCH]]
+            with _quiet():
+                found = self._client.get(self._name, keys, output_fields=["id", field])
+            yield from found
+
+
+def condition(filters: Filter, *, lite: bool) -> str:
+    """A folded filter as Milvus' boolean expression.
+
+    Labels and names are hexadecimal digits and limits are numbers: nothing is to be escaped.
+
+    Args:
+        filters: the filter.
+        lite: whether it is for Milvus Lite, which keeps labels as one text.
+    """
+    if isinstance(filters, (And, Or)):
+        word = " and " if isinstance(filters, And) else " or "
+        return f"({word.join(condition(part, lite=lite) for part in filters.filters)})"
+    if isinstance(filters, Not):
+        return f"(not {condition(filters.filter, lite=lite)})"
+    if isinstance(filters, Range):
+        name = number_name(filters.field, dates=filters.of_dates)
+        # To compare with what is missing is neither true nor false: first it must be there.
+        tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in filters.limits().items()]
+        return f"({' and '.join([_contains([name], lite=lite), *tests])})"
+    values = filters.values if isinstance(filters, In) else (filters.value,)
+    keys = [key for value in values if (key := equality_key(value)) is not None]
+    return _contains([label(filters.field, key) for key in keys], lite=lite)
+
+
+def _contains(labels: list[str], *, lite: bool) -> str:
+    if lite:
+        return "(" + " or ".join(f'labels like "%,{name},%"' for name in labels) + ")"
+    if len(labels) == 1:
+        return f'array_contains(labels, "{labels[0]}")'
+    return f"array_contains_any(labels, {json.dumps(labels)})"
+
+
+def _key(identifier: str) -> str:
+    return blake2b(identifier.encode(), digest_size=16).hexdigest()
+
+
+def _parts(body: str) -> list[str]:
+    if len(body) <= _PART:
+        return [body]
+    return [body[first : first + _PART] for first in range(0, len(body), _PART)]
+
+
+def _infos(client: Any, address: str, name: str) -> list[CollectionInfo]:
+    with _quiet():
+        if not client.has_collection(_INFOS):
+            return []
+        client.load_collection(_INFOS)
+        if name:
+            rows = client.get(_INFOS, [name], output_fields=["info"])
+        else:
+            rows = client.query(_INFOS, filter="", output_fields=["info"], limit=_MOST)
+        return [info_from_json(row["info"], address) for row in rows]
+
+
+def _write_info(client: Any, info: CollectionInfo) -> None:
+    row = {"id": fitted_name(info.name), "info": info_to_json(info), "vector": [0.0, 0.0]}
+    client.upsert(_INFOS, [row])
+
+
+def _lite(path: str) -> Any:
+    require("milvus_lite", extra="milvus")
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return _pymilvus().MilvusClient(path)
+
+
+def _pymilvus() -> Any:
+    return require("pymilvus", extra="milvus")
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    # Both packages log each failure with its whole traceback; it is raised all the same.
+    loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

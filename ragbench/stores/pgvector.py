@@ -1,0 +1,362 @@
+"""The store ``postgresql``: PostgreSQL with the extension pgvector.
+
+A collection is a table ``ragbench_NAME`` of the schema that the connection comes to; what is kept
+with collections stands in ``ragbench_collections``. Search is exact; a table of many chunks can
+have an HNSW index (``?index=hnsw`` at the end of the address when the collection is made).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from ragbench.errors import ConfigError, StoreError
+from ragbench.extras import require
+from ragbench.interface.masking import mask_url
+from ragbench.records.filters import Filter
+from ragbench.stores.base import CollectionInfo, SparseVector
+from ragbench.stores.engine import Engine, EngineStore, Hit
+from ragbench.stores.engine_database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+)
+from ragbench.stores.hybrid_engine import HybridEngineStore
+from ragbench.stores.pgvector_filter import Condition, condition, number_expression
+from ragbench.stores.record import StoredChunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["PgvectorDatabase", "open_pgvector"]
+
+_INFOS = "ragbench_collections"
+_TIMEOUT = 15
+_MOST_INDEXED = 2000
+_INDEXED = 16
+"""Of so many fields the numbers are indexed; each index makes writing slower."""
+_SPARSE = 1_000_000_000
+
+
+def open_pgvector(address: str) -> PgvectorDatabase:
+    """The database of an address.
+
+    Args:
+        address: ``postgresql://USER:PASSWORD@HOST:5432/DATABASE`` as libpq takes it; with
+            ``index=hnsw`` among its parameters, collections that are made get an HNSW index.
+
+    Raises:
+        ConfigError: it asks for another index.
+    """
+    parts = urlsplit(address)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    index = dict(pairs).get("index", "none")
+    if index not in ("none", "hnsw"):
+        raise ConfigError(f"'{mask_url(address)}': index is hnsw or none, found '{index}'")
+    query = urlencode([(name, value) for name, value in pairs if name != "index"])
+    # urlunsplit drops the slashes of an address without a host, which libpq needs.
+    dsn = urlunsplit(parts._replace(query=query))
+    if "://" not in dsn:
+        dsn = dsn.replace(":", "://", 1)
+    return PgvectorDatabase(mask_url(address), dsn, hnsw=index == "hnsw")
+
+
+class PgvectorDatabase(EngineDatabase[Any]):
+    """Tables of one database. The connection is one of psycopg."""
+
+    def __init__(self, address: str, dsn: str, *, hnsw: bool = False) -> None:
+        """Names the database; nothing is asked of it.
+
+        Args:
+            address: without a password.
+            dsn: what psycopg connects to.
+            hnsw: whether collections that are made get an index.
+        """
+        super().__init__(address)
+        self._dsn = dsn
+        self._hnsw = hnsw
+
+    def connect(self) -> Any:
+        """The connection, with pgvector's types.
+
+        Raises:
+            MissingExtraError: a package is not installed.
+            StoreError: the server has no pgvector.
+        """
+        psycopg = require("psycopg", extra="pgvector")
+        types = require("pgvector.psycopg", extra="pgvector")
+        self.failures = (psycopg.Error, OSError)
+        connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
+        try:
+            # What exists already need not be told.
+            connection.execute("SET client_min_messages = warning")
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
+            )
+            types.register_vector(connection)
+        except (psycopg.Error, ValueError) as error:
+            connection.close()
+            raise StoreError(
+                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
+                "install it on the server, then run CREATE EXTENSION vector as a superuser"
+            ) from error
+        return connection
+
+    def disconnect(self, connection: Any) -> None:
+        """Ends the connection."""
+        connection.close()
+
+    def names(self, connection: Any) -> list[str]:
+        """What stands in the table of collections."""
+        return [row[0] for row in connection.execute(f"SELECT name FROM {_INFOS}").fetchall()]
+
+    def make(self, connection: Any, info: CollectionInfo) -> None:
+        """An empty table, and its entry, in one transaction."""
+        table = _table(info.name)
+        sparse = f", sparse sparsevec({_SPARSE}) NOT NULL" if info.sparse else ""
+        with connection.transaction():
+            connection.execute(
+                f'CREATE TABLE {table} (id text COLLATE "C" PRIMARY KEY, body text NOT NULL, '
+                "digest text NOT NULL, labels text[] NOT NULL, numbers jsonb NOT NULL, "
+                f"embedding vector({info.dimension}) NOT NULL{sparse})"
+            )
+            # Every search reads all vectors: they stay in the rows, where long texts may leave.
+            connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
+            connection.execute(f"CREATE INDEX ON {table} USING gin (labels)")
+            if self._hnsw:
+                self._index(connection, table, info.dimension)
+            connection.execute(
+                f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
+            )
+
+    def attach(self, connection: Any, name: str) -> Engine | None:
+        """The table, if it has an entry."""
+        row = connection.execute(f"SELECT info FROM {_INFOS} WHERE name = %s", (name,)).fetchone()
+        if row is None:
+            return None
+        sparse = info_from_json(row[0], self.address).sparse
+        return Pgvector(self.address, connection, name, self.failures, sparse=sparse)
+
+    def remove(self, connection: Any, name: str) -> None:
+        """Removes the table and its entry, if it has one."""
+        with connection.transaction():
+            row = connection.execute(
+                f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name", (name,)
+            ).fetchone()
+            if row is not None:
+                connection.execute(f"DROP TABLE {_table(name)}")
+
+    def store(self, engine: Any, info: CollectionInfo, connection: Any) -> EngineStore:
+        """A hybrid store where there are sparse vectors."""
+        kind = HybridEngineStore if info.sparse else EngineStore
+        return kind(engine, info, on_close=self.released(info.name))
+
+    def _index(self, connection: Any, table: str, dimension: int) -> None:
+        if dimension > _MOST_INDEXED:
+            raise StoreError(
+                f"{self.address}: pgvector indexes at most {_MOST_INDEXED} dimensions, found "
+                f"{dimension}: leave index=hnsw out"
+            )
+        connection.execute(f"CREATE INDEX ON {table} USING hnsw (embedding vector_ip_ops)")
+
+
+class Pgvector:
+    """One table; see `ragbench.stores.hybrid_engine.HybridEngine`."""
+
+    most = None
+
+    def __init__(
+        self,
+        address: str,
+        connection: Any,
+        name: str,
+        failures: tuple[type[Exception], ...],
+        *,
+        sparse: bool,
+    ) -> None:
+        """Takes what is open."""
+        self.address = address
+        self.failures = failures
+        self._connection = connection
+        self._name = name
+        self._table = _table(name)
+        self._columns = ["id", "body", "digest", "labels", "numbers", "embedding"]
+        if sparse:
+            self._columns.append("sparse")
+        self._indexed: set[str] = set()
+        # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
+        connection.execute("SET random_page_cost = 1.1")
+        # An HNSW index that is there looks on until the filter has let enough pass.
+        connection.execute("SET hnsw.iterative_scan = strict_order")
+
+    def read_info(self) -> CollectionInfo:
+        """See `Engine`."""
+        row = self._connection.execute(
+            f"SELECT info FROM {_INFOS} WHERE name = %s", (self._name,)
+        ).fetchone()
+        if row is None:
+            raise StoreError(f"{self.address}: the collection '{self._name}' was removed")
+        return info_from_json(row[0], self.address)
+
+    def write_info(self, info: CollectionInfo) -> None:
+        """See `Engine`."""
+        # The planner knows what it is about, also right after many writes.
+        self._connection.execute(f"ANALYZE {self._table}")
+        self._connection.execute(
+            f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
+        )
+
+    def write(
+        self,
+        chunks: Sequence[StoredChunk],
+        rows: NDArray[np.float32],
+        sparse: Sequence[SparseVector] | None,
+    ) -> None:
+        """See `Engine`; all of it or nothing."""
+        jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
+        names = ", ".join(self._columns)
+        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in self._columns[1:])
+        with self._connection.transaction(), self._connection.cursor() as cursor:
+            cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
+            types = ["text", "text", "text", "text[]", "jsonb", "vector", "sparsevec"]
+            copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
+            with cursor.copy(copied) as copy:
+                copy.set_types(types[: len(self._columns)])
+                for at, chunk in enumerate(chunks):
+                    values: list[Any] = [chunk.id, chunk.body, chunk.digest, list(chunk.labels)]
+                    values += [jsonb(dict(chunk.numbers)), rows[at]]
+                    if len(self._columns) > len(values):
+                        values.append(_sparse(sparse[at] if sparse else _NOTHING))
+                    copy.write_row(values)
+            cursor.execute(
+                f"INSERT INTO {self._table} ({names}) SELECT {names} FROM ragbench_batch "
+                f"ON CONFLICT (id) DO UPDATE SET {changed}"
+            )
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """See `Engine`."""
+        self._connection.execute(f"DELETE FROM {self._table} WHERE id = ANY(%s)", (list(ids),))
+
+    def bodies(self, ids: Sequence[str]) -> list[str]:
+        """See `Engine`."""
+        asked = f"SELECT body FROM {self._table} WHERE id = ANY(%s)"
+        return [row[0] for row in self._connection.execute(asked, (list(ids),))]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See `Engine`."""
+        import numpy as np
+
+        asked = f"SELECT id, embedding FROM {self._table} WHERE id = ANY(%s)"
+        found = self._connection.execute(asked, (list(ids),), binary=True)
+        return {row[0]: np.asarray(_plain(row[1]), dtype=np.float32) for row in found}
+
+    def digests(self) -> dict[str, str]:
+        """See `Engine`."""
+        return dict(self._connection.execute(f"SELECT id, digest FROM {self._table}").fetchall())
+
+    def count(self) -> int:
+        """See `Engine`."""
+        return int(self._connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `Engine`."""
+        where = _where(filters)
+        asked = (
+            f"SELECT embedding <#> %s AS distance, body FROM {self._table}{where.sql} "
+            "ORDER BY distance LIMIT %s"
+        )
+        found: list[list[Hit]] = []
+        for row in rows:
+            values = (row, *where.values, limit)
+            hits = self._connection.execute(asked, values, binary=True).fetchall()
+            found.append([(-distance, body) for distance, body in hits])
+        return found
+
+    def nearest_sparse(
+        self, queries: Sequence[SparseVector], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `HybridEngine`."""
+        where = _where(filters)
+        asked = (
+            f"SELECT sparse <#> %s AS distance, body FROM {self._table}{where.sql} "
+            "ORDER BY distance LIMIT %s"
+        )
+        found: list[list[Hit]] = []
+        for query in map(_sparse, queries):
+            hits = self._connection.execute(asked, (query, *where.values, limit)).fetchall()
+            found.append([(-distance, body) for distance, body in hits])
+        return found
+
+    def fused(
+        self,
+        rows: NDArray[np.float32],
+        queries: Sequence[SparseVector],
+        *,
+        candidates: int,
+        filters: Filter | None,
+        weights: tuple[float, float],
+        rrf_k: int,
+    ) -> list[list[Hit]]:
+        """See `HybridEngine`."""
+        where = _where(filters)
+        asked = f"WITH {_leg('dense', 'embedding', self._table, where)}, "
+        asked += f"{_leg('lexical', 'sparse', self._table, where, above='WHERE score > 0')} "
+        asked += (
+            "SELECT coalesce(%s / (%s + dense.rank), 0) + coalesce(%s / (%s + lexical.rank), 0), "
+            "body FROM dense FULL JOIN lexical USING (id) "
+            f"JOIN {self._table} USING (id)"
+        )
+        found: list[list[Hit]] = []
+        for row, query in zip(rows, map(_sparse, queries), strict=True):
+            legs: list[Any] = []
+            for vector in (row, query):
+                legs += [vector, *where.values, candidates]
+            shares = [float(weights[0]), rrf_k, float(weights[1]), rrf_k]
+            found.append(self._connection.execute(asked, [*legs, *shares]).fetchall())
+        return found
+
+    def _index_numbers(self, names: set[str]) -> None:
+        for name in sorted(names - self._indexed)[: _INDEXED - len(self._indexed)]:
+            index = f"ragbench_{blake2b(self._table.encode(), digest_size=8).hexdigest()}_{name}"
+            self._connection.execute(
+                f"CREATE INDEX IF NOT EXISTS {index} ON {self._table} ({number_expression(name)})"
+            )
+            self._indexed.add(name)
+
+
+_NOTHING = SparseVector(indices=(), values=())
+
+
+def _leg(name: str, column: str, table: str, where: Condition, *, above: str = "") -> str:
+    return (
+        f"{name} AS (SELECT id, row_number() OVER (ORDER BY score DESC, id) AS rank FROM ("
+        f"SELECT id, round((-({column} <#> %s))::numeric, 6) AS score FROM {table}{where.sql} "
+        f"ORDER BY score DESC, id LIMIT %s) AS found {above})"
+    )
+
+
+def _where(filters: Filter | None) -> Condition:
+    if filters is None:
+        return Condition(sql="", values=())
+    found = condition(filters)
+    return Condition(sql=f" WHERE {found.sql}", values=found.values)
+
+
+def _sparse(vector: SparseVector) -> Any:
+    pairs = dict(zip(vector.indices, vector.values, strict=True))
+    return require("pgvector", extra="pgvector").SparseVector(pairs, _SPARSE)
+
+
+def _plain(vector: Any) -> Any:
+    return vector.to_numpy() if hasattr(vector, "to_numpy") else vector
+
+
+def _table(name: str) -> str:
+    return f'"ragbench_{fitted_name(name)}"'

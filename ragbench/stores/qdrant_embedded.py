@@ -1,0 +1,308 @@
+"""Qdrant inside of the process: its own engine, by the package qdrant-edge-py.
+
+A collection is a folder: ``collection.json``, written last, and the engine's files in ``shard``.
+One process at a time can open it. Search is exact.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.data.atomic import written_whole
+from ragbench.errors import StoreError
+from ragbench.extras import require
+from ragbench.records.filters import Filter
+from ragbench.stores.base import CollectionInfo, SparseVector
+from ragbench.stores.engine import EngineStore, Hit
+from ragbench.stores.engine_database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+)
+from ragbench.stores.hybrid_engine import HybridEngineStore
+from ragbench.stores.qdrant_points import (
+    DENSE,
+    MOST_INDEXED,
+    SPARSE,
+    check_collisions,
+    condition,
+    fused_here,
+    payload,
+    point_id,
+)
+from ragbench.stores.record import StoredChunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["QdrantEmbeddedDatabase"]
+
+_INFO = "collection.json"
+_SHARD = "shard"
+_BATCH = 1000
+_PAGE = 5000
+
+
+class QdrantEmbeddedDatabase(EngineDatabase[Any]):
+    """Collections in a folder. The connection is the package itself."""
+
+    failures = (Exception,)
+    """The engine raises plain exceptions."""
+
+    def __init__(self, path: Path) -> None:
+        """Names the folder; nothing is read or written."""
+        super().__init__(f"qdrant:{path}")
+        self._path = path
+        self._shards: dict[str, Any] = {}
+
+    def connect(self) -> Any:
+        """The package.
+
+        Raises:
+            MissingExtraError: it is not installed.
+        """
+        return require("qdrant_edge", extra="qdrant")
+
+    def disconnect(self, connection: Any) -> None:
+        """Closes what is open."""
+        for name in list(self._shards):
+            self.detach(connection, name)
+
+    def names(self, connection: Any) -> list[str]:
+        """The collections whose making was finished."""
+        return [self._info(path).name for path in self._path.glob(f"*/{_INFO}")]
+
+    def make(self, connection: Any, info: CollectionInfo) -> None:
+        """A folder with an empty shard."""
+        folder = self._folder(info.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / _SHARD).mkdir(parents=True)
+        dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
+        sparse = {SPARSE: connection.EdgeSparseVectorParams()} if info.sparse else None
+        config = connection.EdgeConfig(vectors={DENSE: dense}, sparse_vectors=sparse)
+        shard = connection.EdgeShard.create(str(folder / _SHARD), config)
+        keyword = connection.PayloadSchemaType.Keyword
+        shard.update(connection.UpdateOperation.create_field_index("labels", keyword))
+        shard.flush()
+        self._shards[info.name] = shard
+        _write_info(folder / _INFO, info)
+
+    def attach(self, connection: Any, name: str) -> QdrantEmbedded | None:
+        """Loads the shard, once."""
+        folder = self._folder(name)
+        if not (folder / _INFO).is_file():
+            return None
+        if name not in self._shards:
+            try:
+                self._shards[name] = connection.EdgeShard.load(str(folder / _SHARD))
+            except Exception as error:
+                if "WouldBlock" not in str(error):
+                    raise
+                raise StoreError(
+                    f"{self.address}: the collection '{name}' is in use by another process: "
+                    "close it there, or use a server"
+                ) from error
+        return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
+
+    def detach(self, connection: Any, name: str) -> None:
+        """Closes the shard, which frees it for other processes."""
+        shard = self._shards.pop(name, None)
+        if shard is not None:
+            shard.close()
+
+    def remove(self, connection: Any, name: str) -> None:
+        """Removes the folder."""
+        self.detach(connection, name)
+        folder = self._folder(name)
+        if folder.is_dir():
+            # First the file without which the rest is no collection.
+            (folder / _INFO).unlink(missing_ok=True)
+            shutil.rmtree(folder)
+
+    def store(self, engine: Any, info: CollectionInfo, connection: Any) -> EngineStore:
+        """A hybrid store where there are sparse vectors."""
+        kind = HybridEngineStore if info.sparse else EngineStore
+        return kind(engine, info, on_close=self.released(info.name))
+
+    def _folder(self, name: str) -> Path:
+        return self._path / fitted_name(name)
+
+    def _info(self, path: Path) -> CollectionInfo:
+        return info_from_json(path.read_text(encoding="utf-8"), self.address)
+
+
+class QdrantEmbedded:
+    """One shard; see `ragbench.stores.hybrid_engine.HybridEngine`."""
+
+    failures: tuple[type[Exception], ...] = (Exception,)
+    most = None
+
+    def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
+        """Takes what is open."""
+        self.address = address
+        self._package = package
+        self._shard = shard
+        self._info = info
+        self._body = package.PayloadSelector.Include(["body"])
+        self._indexed: set[str] = set()
+
+    def read_info(self) -> CollectionInfo:
+        """See `Engine`."""
+        return info_from_json(self._info.read_text(encoding="utf-8"), self.address)
+
+    def write_info(self, info: CollectionInfo) -> None:
+        """See `Engine`."""
+        # What is marked complete is on the disk before the mark is.
+        self._shard.flush()
+        _write_info(self._info, info)
+
+    def write(
+        self,
+        chunks: Sequence[StoredChunk],
+        rows: NDArray[np.float32],
+        sparse: Sequence[SparseVector] | None,
+    ) -> None:
+        """See `Engine`."""
+        package = self._package
+        self._index_numbers({name for chunk in chunks for name in chunk.numbers})
+        points = [point_id(chunk.id) for chunk in chunks]
+        there = self._shard.retrieve(points, package.PayloadSelector.Include(["id"]), False)
+        check_collisions(chunks, points, [record.payload for record in there])
+        for first in range(0, len(chunks), _BATCH):
+            batch = range(first, min(first + _BATCH, len(chunks)))
+            made: list[Any] = []
+            for at in batch:
+                vector = {DENSE: rows[at]}
+                if sparse is not None:
+                    vector[SPARSE] = self._sparse(sparse[at])
+                made.append(package.Point(points[at], vector, payload(chunks[at])))
+            self._shard.update(package.UpdateOperation.upsert_points(made))
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """See `Engine`."""
+        points = [point_id(value) for value in ids]
+        self._shard.update(self._package.UpdateOperation.delete_points(points))
+
+    def bodies(self, ids: Sequence[str]) -> list[str]:
+        """See `Engine`."""
+        found = self._shard.retrieve([point_id(value) for value in ids], self._body, False)
+        return [record.payload["body"] for record in found]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See `Engine`."""
+        import numpy as np
+
+        only = self._package.PayloadSelector.Include(["id"])
+        found = self._shard.retrieve([point_id(value) for value in ids], only, [DENSE])
+        return {
+            record.payload["id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
+            for record in found
+        }
+
+    def digests(self) -> dict[str, str]:
+        """See `Engine`."""
+        return {values["id"]: values["digest"] for values in self._scroll(["id", "digest"])}
+
+    def count(self) -> int:
+        """See `Engine`."""
+        return int(self._shard.count(self._package.CountRequest(exact=True)))
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `Engine`."""
+        wanted = None if filters is None else condition(filters, self._package)
+        return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
+
+    def nearest_sparse(
+        self, queries: Sequence[SparseVector], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `HybridEngine`."""
+        wanted = None if filters is None else condition(filters, self._package)
+        nearest = [self._nearest_sparse(query) for query in queries]
+        return self._ask([self._request(query, limit, wanted) for query in nearest])
+
+    def fused(
+        self,
+        rows: NDArray[np.float32],
+        queries: Sequence[SparseVector],
+        *,
+        candidates: int,
+        filters: Filter | None,
+        weights: tuple[float, float],
+        rrf_k: int,
+    ) -> list[list[Hit]]:
+        """See `HybridEngine`."""
+        if weights[0] != weights[1]:
+            dense = self.nearest(rows, candidates, filters)
+            lexical = self.nearest_sparse(queries, candidates, filters)
+            pairs = zip(dense, lexical, strict=True)
+            return [fused_here(pair, weights, rrf_k) for pair in pairs]
+        package = self._package
+        wanted = None if filters is None else condition(filters, package)
+        requests: list[Any] = []
+        for row, query in zip(rows, queries, strict=True):
+            legs = [self._dense(row), self._nearest_sparse(query)]
+            requests.append(
+                package.QueryRequest(
+                    limit=2 * candidates,
+                    # Qdrant counts ranks from 0.
+                    query=package.Fusion.Rrf(k=rrf_k + 1),
+                    prefetches=[
+                        package.Prefetch(limit=candidates, query=leg, filter=wanted) for leg in legs
+                    ],
+                    with_payload=self._body,
+                )
+            )
+        return [
+            [(weights[0] * score, body) for score, body in hits] for hits in self._ask(requests)
+        ]
+
+    def _index_numbers(self, names: set[str]) -> None:
+        kind = self._package.PayloadSchemaType.Float
+        for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+            operation = self._package.UpdateOperation.create_field_index(f"numbers.{name}", kind)
+            self._shard.update(operation)
+            self._indexed.add(name)
+
+    def _dense(self, row: NDArray[np.float32]) -> Any:
+        return self._package.Query.Nearest(row, using=DENSE)
+
+    def _nearest_sparse(self, query: SparseVector) -> Any:
+        return self._package.Query.Nearest(self._sparse(query), using=SPARSE)
+
+    def _sparse(self, vector: SparseVector) -> Any:
+        return self._package.SparseVector(list(vector.indices), list(vector.values))
+
+    def _request(self, query: Any, limit: int, wanted: Any) -> Any:
+        return self._package.QueryRequest(
+            limit=limit, query=query, filter=wanted, with_payload=self._body
+        )
+
+    def _ask(self, requests: list[Any]) -> list[list[Hit]]:
+        if len(requests) == 1:
+            answers = [self._shard.query(requests[0])]
+        else:
+            answers = self._shard.query_batch(self._package.QueryBatchRequest(requests))
+        return [[(point.score, point.payload["body"]) for point in points] for points in answers]
+
+    def _scroll(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+        only = self._package.PayloadSelector.Include(keys)
+        offset = None
+        while True:
+            request = self._package.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
+            records, offset = self._shard.scroll(request)
+            for record in records:
+                yield record.payload
+            if offset is None:
+                return
+
+
+def _write_info(path: Path, info: CollectionInfo) -> None:
+    with written_whole(path) as file:
+        file.write(info_to_json(info).encode() + b"\n")

@@ -1,0 +1,116 @@
+"""Chunks as Qdrant keeps them, the same in its embedded engine and on a server.
+
+Qdrant takes whole numbers and UUIDs as ids: a point's id is a UUID of version 5 made of the
+chunk's, which is kept in the payload.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from ragbench.errors import StoreError
+from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.stores.engine import Hit
+from ragbench.stores.record import StoredChunk, label, number_name
+
+__all__ = [
+    "DENSE",
+    "MOST_INDEXED",
+    "SPARSE",
+    "check_collisions",
+    "condition",
+    "fused_here",
+    "payload",
+    "point_id",
+]
+
+DENSE = "dense"
+SPARSE = "sparse"
+MOST_INDEXED = 16
+"""Of so many fields the numbers are indexed; each index makes writing slower."""
+
+_NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
+
+
+def point_id(identifier: str) -> str:
+    """The point's id of a chunk's id."""
+    return str(uuid.uuid5(_NAMESPACE, identifier))
+
+
+def payload(chunk: StoredChunk) -> dict[str, Any]:
+    """What is kept beside the vectors."""
+    return {
+        "id": chunk.id,
+        "body": chunk.body,
+        "digest": chunk.digest,
+        "labels": list(chunk.labels),
+        "numbers": dict(chunk.numbers),
+    }
+
+
+def check_collisions(
+    chunks: Sequence[StoredChunk], points: Sequence[str], stored: Iterable[Mapping[str, Any]]
+) -> None:
+    """Refuses to overwrite another chunk whose id gives the same UUID.
+
+    Args:
+        chunks: what is to be written.
+        points: the ids of their points.
+        stored: payloads with ``id``, of the points of these ids that are there.
+
+    Raises:
+        StoreError: two ids give one UUID.
+    """
+    known: dict[str, str] = {point_id(values["id"]): values["id"] for values in stored}
+    for chunk, point in zip(chunks, points, strict=True):
+        other = known.setdefault(point, chunk.id)
+        if other != chunk.id:
+            raise StoreError(
+                f"the ids '{other}' and '{chunk.id}' are one to Qdrant (UUID {point}): rename one"
+            )
+
+
+def fused_here(
+    rankings: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int
+) -> list[Hit]:
+    """Rankings fused by weighted reciprocal ranks.
+
+    Qdrant's own fusion is this one for equal weights only: it divides a rank by the weight
+    instead of multiplying its share.
+    """
+    scores: dict[str, float] = {}
+    for ranking, weight in zip(rankings, weights, strict=True):
+        for rank, (_, body) in enumerate(ranking, start=1):
+            scores[body] = scores.get(body, 0.0) + weight / (rrf_k + rank)
+    return [(score, body) for body, score in scores.items()]
+
+
+def condition(filters: Filter, models: ModuleType) -> Any:
+    """A folded filter in Qdrant's terms.
+
+    Args:
+        filters: the filter.
+        models: ``qdrant_edge``, or ``qdrant_client.models``.
+    """
+    if isinstance(filters, And):
+        return models.Filter(must=[condition(part, models) for part in filters.filters])
+    if isinstance(filters, Or):
+        return models.Filter(should=[condition(part, models) for part in filters.filters])
+    if isinstance(filters, Not):
+        return models.Filter(must_not=[condition(filters.filter, models)])
+    return models.Filter(must=[_leaf(filters, models)])
+
+
+def _leaf(filters: Any, models: ModuleType) -> Any:
+    if isinstance(filters, Range):
+        kind = getattr(models, "RangeFloat", None) or models.Range
+        name = number_name(filters.field, dates=filters.of_dates)
+        return models.FieldCondition(key=f"numbers.{name}", range=kind(**filters.limits()))
+    values = filters.values if isinstance(filters, In) else (filters.value,)
+    keys = [key for value in values if (key := equality_key(value)) is not None]
+    labels = [label(filters.field, key) for key in keys]
+    match = models.MatchValue(value=labels[0]) if len(labels) == 1 else models.MatchAny(any=labels)
+    return models.FieldCondition(key="labels", match=match)

@@ -1,0 +1,192 @@
+"""A chunk as every store keeps it: one JSON text, its digest, and what filters look at.
+
+Stores differ in what their metadata can hold: Chroma takes scalars only, PostgreSQL refuses NUL
+characters, Qdrant turns long integers into floats, ids have types and lengths. So each store keeps
+the whole chunk as one text, which comes back unchanged, and beside it only two things for filters:
+
+- labels, one a value: a digest of the field's name and the value, equal exactly when
+  `ragbench.records.filters` calls the values equal. Equality is then membership, everywhere.
+  Which numbers there are is said by labels, too, for engines where denying a comparison with what
+  is missing is not true;
+- numbers, one a field: its number, or its date in milliseconds, under a name made of the field's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, cast
+
+import orjson
+
+from ragbench.errors import StoreError
+from ragbench.records.corpus import Chunk
+from ragbench.records.filters import equality_keys, instant, number
+from ragbench.stores.base import MAX_ID
+
+__all__ = ["StoredChunk", "check_id", "chunk_digest", "decode", "encode", "label", "number_name"]
+
+_MAX_DEPTH = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredChunk:
+    """A chunk, ready for a store."""
+
+    id: str
+    body: str
+    """The chunk as JSON."""
+    digest: str
+    """Of `body`, 32 hexadecimal digits."""
+    labels: tuple[str, ...]
+    """One for each value that a field can be equal to, and the keys of `numbers`; sorted."""
+    numbers: Mapping[str, float]
+    """What fields can be ordered by."""
+
+
+def encode(chunk: Chunk) -> StoredChunk:
+    """Prepares a chunk for a store; its score is left out.
+
+    Raises:
+        StoreError: the id is no text, empty or too long; the text is no text; the metadata are
+            not JSON (the message names the place).
+    """
+    check_id(chunk.id)
+    if not isinstance(chunk.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise StoreError(f"chunk '{_short(chunk.id)}': the text is a {type(chunk.text).__name__}")
+    body = _body(chunk)
+    labels: set[str] = set()
+    numbers: dict[str, float] = {}
+    for name, value in chunk.metadata.items():
+        labels.update([label(name, key) for key in equality_keys(value)])
+        _add_numbers(numbers, name, value)
+    return StoredChunk(
+        id=chunk.id,
+        body=body,
+        digest=_digest(body),
+        labels=tuple(sorted(labels | numbers.keys())),
+        numbers=numbers,
+    )
+
+
+def decode(body: str, score: float | None = None) -> Chunk:
+    """The chunk of a stored text."""
+    # A leading space says that the fast reader would change something.
+    values = json.loads(body) if body.startswith(" ") else orjson.loads(body)
+    return Chunk(
+        id=values["id"],
+        text=values["text"],
+        score=score,
+        document_id=values.get("document_id"),
+        start=values.get("start"),
+        end=values.get("end"),
+        metadata=values.get("metadata") or {},
+    )
+
+
+def chunk_digest(chunk: Chunk) -> str:
+    """What changes when anything of a chunk but its score changes.
+
+    Raises:
+        StoreError: the chunk cannot be stored.
+    """
+    check_id(chunk.id)
+    return _digest(_body(chunk))
+
+
+def check_id(value: object) -> None:
+    """Refuses what is no id.
+
+    Raises:
+        StoreError: it is no text, empty or too long, or holds what not every store keeps.
+    """
+    if not isinstance(value, str):
+        raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
+    if not value:
+        raise StoreError("a chunk's id is empty")
+    if value.isascii():
+        size = len(value)
+    else:
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise StoreError(f"the chunk's id {_short(value)!r} is no valid Unicode") from error
+    if size > MAX_ID:
+        raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
+    if "\x00" in value:
+        raise StoreError(f"the chunk's id {_short(value)!r} holds a NUL character")
+
+
+@lru_cache(maxsize=65536)
+def label(field: str, key: str) -> str:
+    """The label of a value, given its `ragbench.records.filters.equality_key`."""
+    said = f"{len(field)}:{field}{key}".encode("utf-8", "surrogatepass")
+    return blake2b(said, digest_size=12).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def number_name(field: str, *, dates: bool) -> str:
+    """The name under which a field's number, or its date, is kept: letters and digits only."""
+    said = field.encode("utf-8", "surrogatepass")
+    return ("d" if dates else "n") + blake2b(said, digest_size=8).hexdigest()
+
+
+def _add_numbers(numbers: dict[str, float], name: str, value: object) -> None:
+    found = number(value)
+    if found is not None:
+        numbers[number_name(name, dates=False)] = found
+        return
+    moment = instant(value)
+    if moment is not None:
+        numbers[number_name(name, dates=True)] = float(moment)
+
+
+def _body(chunk: Chunk) -> str:
+    values: dict[str, Any] = {"id": chunk.id, "text": chunk.text}
+    if chunk.document_id is not None:
+        values["document_id"] = chunk.document_id
+    if chunk.start is not None:
+        values["start"] = chunk.start
+    if chunk.end is not None:
+        values["end"] = chunk.end
+    if chunk.metadata:
+        values["metadata"] = dict(chunk.metadata)
+        _check_json(values["metadata"], f"chunk '{_short(chunk.id)}': metadata", 0)
+    try:
+        return orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS).decode()
+    except TypeError:
+        # Integers of more than 64 bits and lone surrogates: the standard library keeps them.
+        return " " + json.dumps(values, separators=(",", ":"))
+
+
+def _check_json(value: object, where: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str or kind is bool or kind is int or value is None:
+        return
+    if kind is float:
+        if not math.isfinite(cast("float", value)):
+            raise StoreError(f"{where}: {value!r} is no JSON number")
+    elif depth >= _MAX_DEPTH:
+        raise StoreError(f"{where[:200]}: nested more than {_MAX_DEPTH} levels deep")
+    elif kind is dict:
+        for key, inner in cast("dict[object, object]", value).items():
+            if type(key) is not str:
+                raise StoreError(f"{where}: the key {key!r} is no text")
+            _check_json(inner, f"{where}.{key}", depth + 1)
+    elif kind is list or kind is tuple:
+        for inner in cast("list[object]", value):
+            _check_json(inner, f"{where}[]", depth + 1)
+    else:
+        raise StoreError(f"{where}: a {kind.__name__} is no JSON value: make it text or a number")
+
+
+def _digest(body: str) -> str:
+    return blake2b(body.encode(), digest_size=16).hexdigest()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,508 @@
+"""What every vector store promises, asked of all engines. Each test is a line of the table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from ragbench.errors import ConfigError, StoreError
+from ragbench.records.corpus import Chunk
+from ragbench.records.filter_form import parse_filters
+from ragbench.records.filters import Equals, Filter, Not, matches
+from ragbench.stores.base import Database, HybridStore, SparseVector, VectorStore
+from ragbench.stores.record import chunk_digest
+from tests.contract.store_engines import ENGINES, EngineUnderTest, start
+from tests.unit.records import filter_cases
+
+DIMENSION = 8
+RANDOM = np.random.default_rng(7)
+VECTORS = RANDOM.normal(size=(60, DIMENSION)).astype(np.float32)
+QUERIES = RANDOM.normal(size=(5, DIMENSION)).astype(np.float32)
+EVERYTHING: dict[str, Any] = {
+    "year": 2023,
+    "ratio": 0.1,
+    "big": 2**80,
+    "minus zero": -0.0,
+    "flag": False,
+    "nothing": None,
+    "empty": "",
+    "list": ["a", 1, 1.5, True, None, [[]], {"b": []}],
+    "nested": {"a.b": {"ü \"quoted' \\": [{"deep": "苹果 🍎"}]}, "": {}},
+    "nul": "a\x00b",
+    "half": "\ud83c",
+    "date": "2023-05-01T12:00:00+02:00",
+    "$gt": "an operator",
+    "id": "not the id",
+    "text": "x" * 3000,
+}
+ODD_IDS = ["doc-1", "1", "-1", "苹果 🍎", "a/b?c=d#e", 'o\'brien "x" \\ %s {}', " ", "\n", "$"]
+LONG_ID = "é" * 1024
+
+
+@dataclass(kw_only=True)
+class Subject:
+    """An engine that has been started."""
+
+    engine: EngineUnderTest
+    open: Callable[[], Database]
+    database: Database
+    names: Iterator[str] = field(default_factory=lambda: (f"t{n}" for n in itertools.count()))
+
+    def fresh(self, *, sparse: bool = False, dimension: int = DIMENSION) -> VectorStore:
+        """A new, empty collection."""
+        return self.database.create(next(self.names), dimension=dimension, sparse=sparse)
+
+
+@pytest.fixture(scope="module", params=ENGINES, ids=lambda engine: engine.name)
+def subject(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Subject]:
+    engine: EngineUnderTest = request.param
+    opening = start(engine, tmp_path_factory.mktemp("store"))
+    database = opening()
+    yield Subject(engine=engine, open=opening, database=database)
+    database.close()
+
+
+def _metadata() -> list[dict[str, Any]]:
+    """Metadata of every kind, the same in every run."""
+    found: list[dict[str, Any]] = []
+
+    @settings(max_examples=len(VECTORS), database=None)
+    @given(filter_cases.metadata)
+    def collect(metadata: dict[str, Any]) -> None:
+        found.append(metadata)
+
+    collect()
+    return found
+
+
+CHUNKS = [
+    Chunk(id=f"c{number:02}", text=f"text {number}", metadata=metadata)
+    for number, metadata in enumerate(_metadata())
+]
+
+
+@pytest.fixture(scope="module")
+def filled(subject: Subject) -> VectorStore:
+    """A collection of 60 chunks that no test changes."""
+    store = subject.fresh()
+    store.upsert(CHUNKS, VECTORS[: len(CHUNKS)])
+    return store
+
+
+def reference(query: Any, *, k: int, filters: Filter | None = None) -> list[tuple[str, float]]:
+    """Ids and scores by the definition."""
+    unit = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    scores = unit @ (query / np.linalg.norm(query))
+    kept = [
+        (chunk.id, float(score))
+        for chunk, score in zip(CHUNKS, scores, strict=False)
+        if filters is None or matches(filters, chunk.metadata)
+    ]
+    return sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
+def ids(chunks: list[Chunk]) -> list[str]:
+    return [chunk.id for chunk in chunks]
+
+
+# --- chunks
+
+
+def test_any_chunk_comes_back_unchanged(subject: Subject) -> None:
+    store = subject.fresh()
+    text = "e\u0301 \x00 \ud800 \r\n"
+    chunks = [
+        Chunk(id="all", text=text, document_id="d", start=0, end=9, metadata=EVERYTHING),
+        Chunk(id="empty", text=""),
+    ]
+    store.upsert(chunks, VECTORS[:2])
+    assert repr(store.get(["all", "empty"])) == repr({chunk.id: chunk for chunk in chunks})
+    found = store.search(VECTORS[:1], k=2)[0]
+    assert repr([replace(chunk, score=None) for chunk in found]) == repr(chunks)
+
+
+def test_an_id_may_be_any_text(subject: Subject) -> None:
+    store = subject.fresh()
+    every = [*ODD_IDS, LONG_ID]
+    chunks = [Chunk(id=id, text=f"text of {id}") for id in every]
+    store.upsert(chunks, VECTORS[: len(chunks)])
+    assert store.get(every) == {chunk.id: chunk for chunk in chunks}
+    assert store.digests().keys() == set(every)
+    store.delete(every[1:])
+    assert ids(store.search(VECTORS[:1], k=99)[0]) == ODD_IDS[:1]
+
+
+def test_a_long_text_is_kept(subject: Subject) -> None:
+    store = subject.fresh()
+    chunk = Chunk(id="long", text="日本 text\n" * 60_000, metadata={"also": "x" * 100_000})
+    store.upsert([chunk], VECTORS[:1])
+    assert store.get(["long"]) == {"long": chunk}
+
+
+def test_writing_again_replaces(subject: Subject) -> None:
+    store = subject.fresh()
+    old = Chunk(id="a", text="old", metadata={"year": 1, "gone": 2, "tags": ["x"]})
+    new = Chunk(id="a", text="new", metadata={"year": 3})
+    store.upsert([old, Chunk(id="b", text="b")], VECTORS[:2])
+    store.upsert([new], VECTORS[2:3])
+    assert store.count() == 2
+    assert store.get(["a"]) == {"a": new}
+    assert store.search(VECTORS[2:3], k=1)[0][0].score == 1.0
+    for gone in ({"year": 1}, {"gone": 2}, {"gone": {"gte": 0}}, {"tags": "x"}):
+        assert store.search(VECTORS[:1], k=2, filters=parse_filters(gone)) == [[]], gone
+    assert ids(store.search(VECTORS[:1], k=2, filters=Equals(field="year", value=3))[0]) == ["a"]
+
+
+def test_of_one_id_given_twice_the_last_counts(subject: Subject) -> None:
+    store = subject.fresh()
+    store.upsert([Chunk(id="a", text=text) for text in ("first", "last")], VECTORS[:2])
+    found = store.search(VECTORS[1:2], k=2)[0]
+    assert [(chunk.text, chunk.score) for chunk in found] == [("last", 1.0)]
+
+
+def test_deleting_removes_and_may_miss(subject: Subject) -> None:
+    store = subject.fresh()
+    store.upsert(CHUNKS[:5], VECTORS[:5])
+    store.delete(["c01", "c03", "c03", "never"])
+    store.delete([])
+    assert store.count() == 3
+    assert sorted(ids(store.search(VECTORS[:1], k=9)[0])) == ["c00", "c02", "c04"]
+    assert store.get(["c01", "c02"]).keys() == {"c02"}
+
+
+def test_digests_name_every_chunk(filled: VectorStore) -> None:
+    assert filled.digests() == {chunk.id: chunk_digest(chunk) for chunk in CHUNKS}
+
+
+def test_many_chunks_are_written_and_listed(subject: Subject) -> None:
+    store = subject.fresh(dimension=2)
+    chunks = [Chunk(id=f"{number}", text="") for number in range(2100)]
+    store.upsert(chunks, np.ones((2100, 2)))
+    store.upsert([], np.zeros((0, 2)))
+    assert store.count() == len(store.digests()) == 2100
+    assert len(store.get([chunk.id for chunk in chunks])) == 2100
+
+
+# --- search
+
+
+def test_search_agrees_with_the_definition(filled: VectorStore) -> None:
+    for query, found in zip(QUERIES, filled.search(QUERIES, k=10), strict=True):
+        expected = reference(query, k=10)
+        assert ids(found) == [id for id, _ in expected]
+        assert [chunk.score for chunk in found] == pytest.approx(
+            [score for _, score in expected], abs=2e-6
+        )
+
+
+def test_scores_are_cosines(subject: Subject) -> None:
+    store = subject.fresh(dimension=2)
+    vectors = [[5, 0], [0.0006, 0.0008], [0, 1e30], [-3, 0], [0, 0]]
+    store.upsert([Chunk(id=id, text="") for id in "abcde"], np.array(vectors))
+    found = store.search(np.array([[1e-20, 0]]), k=9)[0]
+    scores = [(chunk.id, chunk.score) for chunk in found]
+    assert scores == [("a", 1.0), ("b", 0.6), ("c", 0.0), ("e", 0.0), ("d", -1.0)]
+    assert {chunk.score for chunk in store.search(np.zeros((1, 2)), k=9)[0]} == {0.0}
+
+
+def test_ties_are_cut_and_ordered_by_id(subject: Subject) -> None:
+    _check_ties(subject.fresh(dimension=2), 20)
+
+
+def test_of_many_equal_vectors_all_are_found(subject: Subject) -> None:
+    if not subject.engine.exact:
+        pytest.skip("its index is approximate")
+    _check_ties(subject.fresh(dimension=2), 200)
+
+
+def _check_ties(store: VectorStore, size: int) -> None:
+    chunks = [Chunk(id=f"{number:03}", text="") for number in range(size)]
+    order = np.random.default_rng(1).permutation(size)
+    vectors = np.tile([[1.0, 1.0]], (size, 1))
+    vectors[order[:3]] = [1.0, 0.9]
+    store.upsert([chunks[place] for place in order], vectors[order])
+    low = sorted(f"{number:03}" for number in order[:3])
+    expected = [chunk.id for chunk in chunks if chunk.id not in low] + low
+    for k in (1, 7, size - 4, size - 2, size + 100):
+        assert ids(store.search(np.array([[1.0, 1.0]]), k=k)[0]) == expected[:k]
+
+
+def test_a_batch_gives_what_single_queries_give(filled: VectorStore) -> None:
+    batch = filled.search(QUERIES, k=4)
+    single = [filled.search(query[None], k=4)[0] for query in QUERIES]
+    assert [ids(chunks) for chunks in batch] == [ids(chunks) for chunks in single]
+    for one, other in zip(itertools.chain(*batch), itertools.chain(*single), strict=True):
+        assert one.score == pytest.approx(other.score, abs=2e-6)
+    assert filled.search(np.zeros((0, DIMENSION)), k=4) == []
+
+
+def test_an_empty_collection_gives_nothing(subject: Subject) -> None:
+    store = subject.fresh()
+    assert store.search(QUERIES[:2], k=3) == [[], []]
+    assert (store.count(), store.digests(), store.get(["a"])) == (0, {}, {})
+
+
+def test_vectors_come_back_at_unit_length(filled: VectorStore) -> None:
+    found = filled.vectors(["c03", "never", "c01"])
+    assert list(found) == ["c03", "c01"]
+    for id, vector in found.items():
+        expected = VECTORS[int(id[1:])] / np.linalg.norm(VECTORS[int(id[1:])])
+        assert vector.dtype == np.float32
+        np.testing.assert_allclose(vector, expected, atol=1e-6)
+
+
+# --- filters
+
+
+@settings(max_examples=40)
+@given(filters=filter_cases.filters)
+def test_filters_agree_with_the_reference(filled: VectorStore, filters: Filter) -> None:
+    expected = sorted(chunk.id for chunk in CHUNKS if matches(filters, chunk.metadata))
+    found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=filters)[0]
+    assert sorted(ids(found)) == expected
+
+
+def test_a_filtered_search_ranks_what_passes(filled: VectorStore) -> None:
+    filters = Not(filter=Equals(field="year", value=2023))
+    for query, found in zip(QUERIES, filled.search(QUERIES, k=5, filters=filters), strict=True):
+        assert ids(found) == [id for id, _ in reference(query, k=5, filters=filters)]
+
+
+def test_a_missing_field_matches_nothing(filled: VectorStore) -> None:
+    missing = parse_filters({"no such field": {"gte": 0}})
+    assert filled.search(QUERIES[:1], k=3, filters=missing) == [[]]
+    denied = filled.search(QUERIES[:1], k=99, filters=Not(filter=missing))[0]
+    assert len(denied) == len(CHUNKS)
+
+
+# --- collections
+
+
+def test_a_collection_keeps_identity_and_mark(subject: Subject) -> None:
+    identity = {"embedder": {"name": "é", "dimension": DIMENSION}, "corpus": "f00", "n": None}
+    store = subject.database.create("Kept: né/1.0", dimension=DIMENSION, identity=identity)
+    info = store.info()
+    assert (info.name, info.dimension, info.complete) == ("Kept: né/1.0", DIMENSION, False)
+    assert info.identity == identity
+    store.upsert(CHUNKS[:3], VECTORS[:3])
+    store.mark(complete=True)
+    assert store.info() == replace(info, complete=True)
+    store.mark(complete=False, identity={"corpus": "bar"})
+    assert store.info() == replace(info, identity={"corpus": "bar"})
+    store.close()
+    with subject.open().open("Kept: né/1.0") as again:
+        assert again.info() == replace(info, identity={"corpus": "bar"})
+        assert again.get(["c00", "c01", "c02"]) == {chunk.id: chunk for chunk in CHUNKS[:3]}
+        assert ids(again.search(VECTORS[2:3], k=1)[0]) == ["c02"]
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 200, "1 - ü?", "drop table", 'q"; --', "..", "Abc_1"])
+def test_a_collection_may_have_any_name(subject: Subject, name: str) -> None:
+    assert name not in subject.database.collections()
+    store = subject.database.create(name, dimension=DIMENSION)
+    store.upsert(CHUNKS[:1], VECTORS[:1])
+    assert name in subject.database.collections()
+    with pytest.raises(StoreError, match=r"there is a collection .* already"):
+        subject.database.create(name, dimension=DIMENSION)
+    assert subject.database.open(name).count() == 1
+    store.close()
+    subject.database.drop(name)
+    subject.database.drop(name)
+    assert name not in subject.database.collections()
+
+
+def test_a_dropped_collection_can_be_made_anew(subject: Subject) -> None:
+    for dimension in (DIMENSION, 3):
+        store = subject.database.create("again", dimension=dimension)
+        store.upsert(CHUNKS[:1], VECTORS[:1, :dimension])
+        assert (store.count(), store.info().dimension) == (1, dimension)
+        store.close()
+        subject.database.drop("again")
+
+
+def test_two_collections_do_not_mix(subject: Subject) -> None:
+    one, two = subject.fresh(), subject.fresh()
+    one.upsert(CHUNKS[:2], VECTORS[:2])
+    two.upsert(CHUNKS[1:4], VECTORS[1:4])
+    two.delete(["c01"])
+    assert (sorted(one.digests()), sorted(two.digests())) == (["c00", "c01"], ["c02", "c03"])
+
+
+# --- errors
+
+
+def test_a_missing_collection_is_named(subject: Subject) -> None:
+    with pytest.raises(StoreError, match=r"there is no collection 'no such'; "):
+        subject.database.open("no such")
+
+
+def test_vectors_of_another_length_are_refused(subject: Subject) -> None:
+    store = subject.fresh()
+    store.upsert(CHUNKS[:1], VECTORS[:1])
+    message = f"the {{}} has 3 dimensions, the collection {DIMENSION}"
+    with pytest.raises(StoreError, match=message.format("vector")):
+        store.upsert(CHUNKS[1:2], VECTORS[1:2, :3])
+    with pytest.raises(StoreError, match=message.format("query vector")):
+        store.search(VECTORS[:1, :3], k=1)
+    with pytest.raises(StoreError, match="2 chunks came with 1 vectors"):
+        store.upsert(CHUNKS[:2], VECTORS[:1])
+    assert store.count() == 1
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_vectors_that_are_not_finite_are_refused(subject: Subject, bad: float) -> None:
+    store = subject.fresh()
+    vectors = VECTORS[:2].copy()
+    vectors[1, 2] = bad
+    with pytest.raises(StoreError, match="vector 1 holds NaN or infinity"):
+        store.upsert(CHUNKS[:2], vectors)
+    with pytest.raises(StoreError, match="query vector 1 holds NaN or infinity"):
+        store.search(vectors, k=1)
+    assert store.count() == 0
+
+
+def test_of_a_refused_call_nothing_is_written(subject: Subject) -> None:
+    store = subject.fresh()
+    bad: list[Any] = [
+        Chunk(id=3, text=""),  # type: ignore[arg-type]
+        Chunk(id="", text=""),
+        Chunk(id="x" * 2049, text=""),
+        Chunk(id="a\x00b", text=""),
+        Chunk(id="a\ud800", text=""),
+        Chunk(id="a", text="", metadata={"set": {1}}),
+        Chunk(id="a", text="", metadata={"nan": float("nan")}),
+    ]
+    for chunk in bad:
+        with pytest.raises(StoreError, match="chunk"):
+            store.upsert([CHUNKS[0], chunk], VECTORS[:2])
+    assert store.count() == 0
+    for wrong in (3, None, ""):
+        with pytest.raises(StoreError, match="chunk's id"):
+            store.get(["c00", wrong])  # type: ignore[list-item]
+        with pytest.raises(StoreError, match="chunk's id"):
+            store.delete([wrong])  # type: ignore[list-item]
+    with pytest.raises(StoreError, match="expected a list of ids"):
+        store.get("c00")
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
+def test_k_below_one_is_refused(filled: VectorStore, k: Any) -> None:
+    with pytest.raises(ConfigError, match="k, the number of results, is a whole number from 1"):
+        filled.search(QUERIES[:1], k=k)
+
+
+def test_what_no_collection_can_be_is_refused(subject: Subject) -> None:
+    for dimension in (0, -1, 2.5, True):
+        with pytest.raises(StoreError, match="vectors have a length of at least 1"):
+            subject.database.create("wrong", dimension=dimension)  # type: ignore[arg-type]
+    for name in ("", " ", "a\x00", "x" * 201, 3):
+        with pytest.raises(StoreError, match="name"):
+            subject.database.create(name, dimension=2)  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="the identity of a collection is JSON"):
+        subject.database.create("wrong", dimension=2, identity={"x": {1}})
+    assert "wrong" not in subject.database.collections()
+
+
+def test_closing_ends_and_may_be_repeated(subject: Subject) -> None:
+    with subject.fresh() as store:
+        store.upsert(CHUNKS[:1], VECTORS[:1])
+    store.close()
+    if subject.engine.name != "memory":  # memory can be used further: there is nothing to lose
+        with pytest.raises(StoreError, match="is closed"):
+            store.count()
+
+
+# --- hybrid search in the store
+
+
+def test_hybrid_search_ranks_as_the_definition(subject: Subject) -> None:
+    if not subject.engine.hybrid:
+        with pytest.raises(StoreError, match="keeps no sparse vectors"):
+            subject.fresh(sparse=True)
+        pytest.skip("the store keeps no sparse vectors")
+    store = subject.fresh(sparse=True)
+    assert isinstance(store, HybridStore)
+    random = np.random.default_rng(3)
+    sparse = [
+        SparseVector(
+            indices=tuple(int(i) for i in random.choice(40, size=size, replace=False)),
+            values=tuple(float(value) for value in random.uniform(0.1, 3, size=size)),
+        )
+        for size in random.integers(0, 8, size=len(CHUNKS))
+    ]
+    store.upsert_hybrid(CHUNKS, VECTORS, sparse)
+    queries = [sparse[3], sparse[11], SparseVector(indices=(999,), values=(1.0,)), sparse[20]]
+    filters = Not(filter=Equals(field="year", value=2023))
+    for condition in (None, filters):
+        found = store.search_sparse(queries, k=12, filters=condition)
+        legs = [_sparse_ranking(query, sparse, condition) for query in queries]
+        assert [ids(chunks) for chunks in found] == [
+            [id for id, _ in ranking[:12]] for ranking in legs
+        ]
+        for weights in ((1.0, 1.0), (0.5, 0.5), (0.7, 0.3), (0.0, 1.0)):
+            fused = store.search_hybrid(
+                QUERIES[:4], queries, k=10, candidates=20, filters=condition, weights=weights
+            )
+            for query, leg, chunks in zip(QUERIES, legs, fused, strict=False):
+                dense = [id for id, _ in reference(query, k=20, filters=condition)]
+                expected = _fused(dense, [id for id, _ in leg[:20]], weights)[:10]
+                assert ids(chunks) == [id for id, _ in expected]
+                assert [chunk.score for chunk in chunks] == pytest.approx(
+                    [score for _, score in expected], abs=1e-7
+                )
+
+
+def test_hybrid_writing_is_checked(subject: Subject) -> None:
+    if not subject.engine.hybrid:
+        pytest.skip("the store keeps no sparse vectors")
+    store = subject.fresh(sparse=True)
+    assert isinstance(store, HybridStore)
+    for indices, values, message in (
+        ((1,), (), "differ in number"),
+        ((1, 1), (1.0, 1.0), "an index is there twice"),
+        ((-1,), (1.0,), "an index is outside"),
+        ((1,), (float("nan"),), "holds NaN or infinity"),
+    ):
+        with pytest.raises(StoreError, match=message):
+            store.upsert_hybrid(
+                CHUNKS[:1], VECTORS[:1], [SparseVector(indices=indices, values=values)]
+            )
+    nothing = SparseVector(indices=(), values=())
+    store.upsert_hybrid(CHUNKS[:1], VECTORS[:1], [nothing])
+    store.upsert(CHUNKS[1:2], VECTORS[1:2])
+    assert store.search_sparse([nothing], k=2) == [[]]
+    assert len(store.search_hybrid(QUERIES[:1], [nothing], k=2, candidates=2)[0]) == 2
+    with pytest.raises(ConfigError, match="candidates"):
+        store.search_hybrid(QUERIES[:1], [nothing], k=2, candidates=1)
+    assert store.count() == 2
+
+
+def _sparse_ranking(
+    query: SparseVector, stored: list[SparseVector], filters: Filter | None
+) -> list[tuple[str, float]]:
+    wanted = dict(zip(query.indices, query.values, strict=True))
+    scores: list[tuple[str, float]] = []
+    for chunk, vector in zip(CHUNKS, stored, strict=True):
+        pairs = zip(vector.indices, vector.values, strict=True)
+        score = sum(wanted.get(index, 0.0) * value for index, value in pairs)
+        if score and (filters is None or matches(filters, chunk.metadata)):
+            scores.append((chunk.id, score))
+    return sorted(scores, key=lambda pair: (-pair[1], pair[0]))
+
+
+def _fused(
+    dense: list[str], sparse: list[str], weights: tuple[float, float]
+) -> list[tuple[str, float]]:
+    scores: dict[str, float] = {}
+    for ranking, weight in zip((dense, sparse), weights, strict=True):
+        for rank, id in enumerate(ranking, start=1):
+            scores[id] = scores.get(id, 0.0) + weight / (60 + rank)
+    return sorted(scores.items(), key=lambda pair: (-round(pair[1], 8), pair[0]))

@@ -1,0 +1,70 @@
+"""A chunk as stores keep it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import StoreError
+from ragbench.records.corpus import Chunk
+from ragbench.stores.record import chunk_digest, decode, encode
+
+texts = st.text(st.characters(), max_size=20)  # lone surrogates and NUL included
+ids = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(ids, texts, st.dictionaries(texts, json_values, max_size=3))
+def test_a_chunk_comes_back_unchanged(id: str, text: str, metadata: dict[str, Any]) -> None:
+    chunk = Chunk(id=id, text=text, document_id=text, start=0, end=len(text), metadata=metadata)
+    stored = encode(chunk)
+    assert repr(decode(stored.body)) == repr(chunk)
+    assert stored.digest == chunk_digest(chunk) == encode(replace(chunk, score=0.5)).digest
+
+
+def test_the_digest_sees_every_field() -> None:
+    chunk = Chunk(id="a", text="b", document_id="c", start=0, end=1, metadata={"d": 1})
+    changes: list[dict[str, Any]] = [
+        {"id": "x"}, {"text": "x"}, {"document_id": None}, {"start": 1}, {"end": 2},
+        {"metadata": {"d": 1.0}}, {"metadata": {"d": True}}, {"metadata": {}},
+    ]  # fmt: skip
+    digests = {chunk_digest(replace(chunk, **change)) for change in changes}
+    assert len(digests | {chunk_digest(chunk)}) == len(changes) + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": 3}, "a chunk's id is a text, found int 3"),
+        ({"id": ""}, "a chunk's id is empty"),
+        ({"id": "ü" * 1025}, "longer than 2048 bytes"),
+        ({"id": "a\x00"}, "holds a NUL character"),
+        ({"id": "a\ud800"}, "is no valid Unicode"),
+        ({"text": None}, "chunk 'a': the text is a NoneType"),
+        ({"metadata": {"day": date(2023, 5, 1)}}, "chunk 'a': metadata.day: a date is no JSON"),
+        ({"metadata": {"x": [float("nan")]}}, r"chunk 'a': metadata.x\[\]: nan is no JSON number"),
+        ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is no text"),
+    ],
+)
+def test_what_cannot_be_stored_is_named(fields: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"id": "a", "text": "", **fields}
+    with pytest.raises(StoreError, match=message):
+        encode(Chunk(**given))
+
+
+def test_endless_nesting_is_refused() -> None:
+    metadata: dict[str, Any] = {}
+    for _ in range(2000):
+        metadata = {"x": metadata}
+    with pytest.raises(StoreError, match="nested more than 100 levels deep"):
+        encode(Chunk(id="a", text="", metadata=metadata))
