@@ -51,21 +51,19 @@ _PAGE = 5000
 class QdrantEmbeddedDatabase(EngineDatabase[Any]):
     """Collections in a folder. The connection is the package itself."""
 
-    failures = (Exception,)
-    """The engine raises plain exceptions."""
-
     def __init__(self, path: Path) -> None:
         """Names the folder; nothing is read or written."""
         super().__init__(f"qdrant:{path}")
         self._path = path
         self._shards: dict[str, Any] = {}
 
-    def connect(self) -> Any:
-        """The package.
+    def load(self) -> tuple[type[Exception], ...]:
+        """The engine raises plain exceptions."""
+        require("qdrant_edge", extra="qdrant")
+        return (Exception,)
 
-        Raises:
-            MissingExtraError: it is not installed.
-        """
+    def connect(self) -> Any:
+        """The package."""
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
