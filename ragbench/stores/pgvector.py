@@ -225,6 +225,7 @@ class Pgvector:
         names = ", ".join(self._columns)
         changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in self._columns[1:])
         with self._connection.transaction(), self._connection.cursor() as cursor:
+            self._index_numbers({name for chunk in chunks for name in chunk.numbers})
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
             types = ["text", "text", "text", "text[]", "jsonb", "vector", "sparsevec"]
             copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"

@@ -175,7 +175,7 @@ class QdrantEmbedded:
             batch = range(first, min(first + _BATCH, len(chunks)))
             made: list[Any] = []
             for at in batch:
-                vector = {DENSE: rows[at]}
+                vector: dict[str, Any] = {DENSE: rows[at].tolist()}
                 if sparse is not None:
                     vector[SPARSE] = self._sparse(sparse[at])
                 made.append(package.Point(points[at], vector, payload(chunks[at])))
@@ -269,7 +269,7 @@ class QdrantEmbedded:
             self._indexed.add(name)
 
     def _dense(self, row: NDArray[np.float32]) -> Any:
-        return self._package.Query.Nearest(row, using=DENSE)
+        return self._package.Query.Nearest(row.tolist(), using=DENSE)
 
     def _nearest_sparse(self, query: SparseVector) -> Any:
         return self._package.Query.Nearest(self._sparse(query), using=SPARSE)

@@ -46,7 +46,8 @@ def payload(chunk: StoredChunk) -> dict[str, Any]:
         "id": chunk.id,
         "body": chunk.body,
         "digest": chunk.digest,
-        "labels": list(chunk.labels),
+        # Which numbers there are Qdrant knows by itself.
+        "labels": [name for name in chunk.labels if name not in chunk.numbers],
         "numbers": dict(chunk.numbers),
     }
 
