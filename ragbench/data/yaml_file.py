@@ -28,6 +28,13 @@ class YamlFile:
     lines: Mapping[Place, int]
     """The line, from 1, at which each value's key or list item stands."""
 
+    def at(self, place: Place) -> Any:
+        """The value at a place that is there."""
+        value = self.value
+        for part in place:
+            value = value[part]
+        return value
+
     def problem(self, place: Place, message: str) -> Problem:
         """A problem at a place: at its line, or that of the nearest thing around it."""
         known = next(place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, InputError, RunMismatchError
-from ragbench.evaluation.post_retrieve import handed_over, post_retrieved, steps_of
+from ragbench.evaluation.post_retrieve import handed_over
 from ragbench.evaluation.report import open_traces
-from ragbench.evaluation.scores import Column
+from ragbench.evaluation.scored_turn import Column
 from ragbench.interface.results import RetrievalResult
 from ragbench.postretrieval.config import Variant
+from ragbench.postretrieval.on_result import post_retrieved, steps_of
 from ragbench.records.ablations import Ablation, Change, VariantReport
 from ragbench.records.cells import Failure, Outcome, Status
 from ragbench.records.metrics import Group, Metric
@@ -126,6 +127,7 @@ def _is_replayable(metric: Metric) -> bool:
     return (
         definition.group is Group.RETRIEVER
         and definition.deterministic
+        and not metric.is_judged
         and not Column.of(metric).reads_answer
     )
 

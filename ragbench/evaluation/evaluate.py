@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, InterfaceError, InterruptedRunError, Problem
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, post_retrieve_stage
+from ragbench.evaluation.judge_info import judge_info, judge_key
+from ragbench.evaluation.judging import JudgeRun, Judging
+from ragbench.evaluation.post_retrieve import post_retrieve_stage
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
+from ragbench.evaluation.scored_turn import Column
 from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import InLoop, Limits, Settle
+from ragbench.evaluation.validate_stage import VALIDATE, validate_stage
 from ragbench.interface.adapters.parts import Adapted
 from ragbench.interface.identity import describe_rag
+from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.records.cases import Case
 from ragbench.records.metrics import Metric
@@ -34,9 +39,11 @@ from ragbench.runs.manifest import (
     package_versions,
     write_manifest,
 )
+from ragbench.scoring.judge_plan import JudgePlan
 from ragbench.scoring.matching import Matching
 from ragbench.scoring.plan import Plan
 from ragbench.scoring.registry import default_metrics
+from ragbench.validation.validator import Validator
 
 __all__ = ["Advance", "evaluate"]
 
@@ -56,6 +63,7 @@ def evaluate(
     *,
     out: Path,
     post_retrieval: PostRetrieval | None = None,
+    validator: Validator | None = None,
     metrics: Sequence[Metric] | None = None,
     name: str = "dataset",
     source: str = "",
@@ -65,6 +73,7 @@ def evaluate(
     selection: Selection | None = None,
     limits: Limits | None = None,
     matching: Matching = Matching.AUTO,
+    judging: Judging | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     stopped: Callable[[], bool] = lambda: False,
@@ -81,6 +90,8 @@ def evaluate(
         out: the run folder.
         post_retrieval: what happens to chunks between the RAG's retrieval and its generation;
             nothing when not given.
+        validator: what judges the chunks that generation is given, and changes nothing of them;
+            nothing when not given.
         metrics: what to measure; `default_metrics` when not given.
         name: the dataset's name in reports.
         source: where the dataset came from, as the user named it.
@@ -90,6 +101,7 @@ def evaluate(
         selection: which of the cases to take; all when not given.
         limits: batch size, calls in flight, time limit.
         matching: how retrieved chunks are compared with the relevant ones.
+        judging: who is asked by metrics that ask models; without it there may be none of those.
         fresh: forget what an earlier run left in the folder.
         retry_failed: compute again what failed in an earlier run.
         stopped: asked before each call; once true, what is in flight is finished and the run ends.
@@ -101,16 +113,19 @@ def evaluate(
     Raises:
         DataError: there are no cases or one cannot be used; nothing is run, and an earlier run in
             the folder is left as it was.
-        ConfigError: a metric cannot be computed as it is set, or post-retrieval is asked for a RAG
-            that gives no room for it.
+        ConfigError: a metric cannot be computed as it is set, or post-retrieval or validation is
+            asked for a RAG that gives no room for it.
         MissingExtraError: a metric needs a package that is not installed.
         RunMismatchError: the folder holds something that is no run.
         RunError: the folder cannot be written.
         RunLockedError: another process works on the folder.
         InterruptedRunError: `stopped` said so; the same call continues.
+        LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
     chosen = tuple(metrics) if metrics is not None else default_metrics()
-    Plan(chosen, matching=matching)  # a metric that cannot be computed is told before anything runs
+    # A metric that cannot be computed is told before anything runs.
+    Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
+    judge = _judge(chosen, judging)
     class_name = type(rag).__name__
     description = rag_description or describe_rag(rag, rag_name or class_name)
     stages = _stage_fingerprints(rag, description, top_k)
@@ -119,6 +134,10 @@ def evaluate(
         _check_room(rag)
         settings[POST_RETRIEVE] = post_retrieval.identity
         stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
+    if validator is not None:
+        if "retrieval" not in rag.families:
+            raise ConfigError("the RAG does not retrieve: validation has nothing to judge")
+        stages[VALIDATE] = fingerprint((VALIDATE, validator.name, validator.identity))
     folder = RunFolder(path=out)
     with ExitStack() as stack:
         if stack.enter_context(folder.locked()):
@@ -139,6 +158,7 @@ def evaluate(
             settings={**settings, "matching": str(matching)},
             packages=package_versions(_PACKAGES),
             git=git_state(Path.cwd()),
+            judge=None if judge is None else judge.info,
         )
         write_manifest(manifest.with_fingerprints(), folder.manifest)
 
@@ -147,6 +167,7 @@ def evaluate(
             known = replace(manifest, settings=now).with_fingerprints()
             write_manifest(known, folder.manifest)
 
+        settle = _settle(advance, dataset.cases)
         Run(
             journal=journal,
             retrieve=retrieve_stage(rag, bytes.fromhex(stages["retrieve"]), top_k)
@@ -155,19 +176,62 @@ def evaluate(
             post_retrieve=None
             if post_retrieval is None
             else post_retrieve_stage(post_retrieval, bytes.fromhex(stages[POST_RETRIEVE])),
+            validate=None
+            if validator is None
+            else validate_stage(validator, bytes.fromhex(stages[VALIDATE])),
             generate=generate_stage(rag, bytes.fromhex(stages["generate"]))
             if "generate" in stages
             else None,
             metrics=chosen,
+            judge=None if judge is None else judge.run(journal, stopped, settle),
             limits=limits or Limits(),
             retry_failed=retry_failed,
             stopped=stopped,
             in_loop=stack.enter_context(_event_loop()) if rag.is_async else asyncio.run,
-            settle=_settle(advance, dataset.cases),
+            settle=settle,
             restore=rag.restore if isinstance(rag, Adapted) else None,
             decided=decided,
         ).all_cases(matching)
     return report_of(out)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Judge:
+    """The judged metrics of a run and who judges them."""
+
+    plan: JudgePlan
+    judging: Judging
+    info: dict[str, Any]
+
+    def run(self, journal: Journal, stopped: Callable[[], bool], settle: Settle) -> JudgeRun:
+        return JudgeRun(
+            plan=self.plan,
+            columns=[Column.of(m, judge_key(self.info, m)) for m in self.plan.metrics],
+            judging=self.judging,
+            journal=journal,
+            stopped=stopped,
+            judged=lambda cases: settle("judge", cases, 0, 0),
+        )
+
+
+def _judge(metrics: Sequence[Metric], judging: Judging | None) -> _Judge | None:
+    """Makes the judged metrics ready.
+
+    Raises:
+        ConfigError: there is nobody to ask.
+    """
+    judged = [metric for metric in metrics if metric.is_judged]
+    if not judged:
+        return None
+    chat = embeddings = None
+    if judging is not None:
+        chat = None if judging.chat is None else judging.chat.endpoint
+        embeddings = None if judging.embeddings is None else judging.embeddings.endpoint
+    plan = JudgePlan(judged, repeats=1 if judging is None else judging.repeats)
+    info = judge_info(plan, chat, embeddings)
+    if judging is None:
+        raise ConfigError("nobody is there to ask: give evaluate() its argument judging")
+    return _Judge(plan=plan, judging=judging, info=info)
 
 
 def _check_room(rag: RAG) -> None:

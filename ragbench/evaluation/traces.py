@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ragbench.evaluation.post_retrieve import POST_RETRIEVE, handed_over, post_retrieve_key
+from ragbench.evaluation.judge_info import judge_key
+from ragbench.evaluation.post_retrieve import handed_over, post_retrieve_key
 from ragbench.evaluation.run import (
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -16,8 +17,11 @@ from ragbench.evaluation.run import (
     given_contexts,
     retrieve_key,
 )
-from ragbench.evaluation.scores import Column, Turn, cell_keys
+from ragbench.evaluation.scored_turn import Column, Turn, cell_keys
+from ragbench.evaluation.validate_stage import VALIDATE, decode_validation, validate_key
+from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.records.cells import Cell, Outcome, Status
+from ragbench.records.judgements import Judgement
 from ragbench.records.metrics import Metric
 from ragbench.runs.codec import decode_failure, decode_generation, decode_retrieval
 from ragbench.runs.fingerprint import NOTHING, SIZE
@@ -29,7 +33,12 @@ from ragbench.scoring.matching import Matching
 __all__ = ["StoredTraces", "TracedCase"]
 
 
-_ABSENT = {"retrieve": NO_RETRIEVAL, POST_RETRIEVE: NO_RETRIEVAL, "generate": NO_GENERATION}
+_ABSENT = {
+    "retrieve": NO_RETRIEVAL,
+    POST_RETRIEVE: NO_RETRIEVAL,
+    VALIDATE: NO_RETRIEVAL,
+    "generate": NO_GENERATION,
+}
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
@@ -39,6 +48,8 @@ class TracedCase(NamedTuple):
     trace: Trace
     cells: tuple[Cell | None, ...]
     """A cell a metric; None where it has not been computed yet."""
+    judgements: tuple[tuple[Judgement, ...], ...]
+    """What each cell rests on, in the same order; none for a cell that nobody judged."""
     fingerprint: bytes
     """Digest of the case: its id and everything that is known of it."""
 
@@ -55,7 +66,8 @@ class StoredTraces:
 
     def __iter__(self) -> Iterator[TracedCase]:
         """Every case of the run."""
-        columns = [Column.of(metric) for metric in self.metrics]
+        judge = self.manifest.judge
+        columns = [Column.of(metric, judge_key(judge, metric)) for metric in self.metrics]
         for window in self.journal.cases():
             yield from self._window(window, columns)
 
@@ -65,9 +77,12 @@ class StoredTraces:
         numbers = [stored.number for stored in window]
         known = {stage: self.journal.outcomes(stage, numbers) for stage in self._identities}
         cells = self.journal.cells(numbers)
+        judged = {} if self.manifest.judge is None else self.journal.judgements(numbers)
         matching = Matching(self.manifest.settings["matching"])
         for stored in window:
             first, between, second = self._stored(stored, known)
+            given = between if POST_RETRIEVE in self._identities else first
+            verdict = self._verdict(stored, given, known)
             turn = Turn(
                 stored,
                 Trace(
@@ -77,6 +92,9 @@ class StoredTraces:
                     post_retrieval=self._outcome(POST_RETRIEVE, between, self._retrieval)
                     if POST_RETRIEVE in self._identities
                     else None,
+                    validation=self._outcome(VALIDATE, verdict, _verdict)
+                    if VALIDATE in self._identities
+                    else None,
                 ),
                 context_digest(
                     NOTHING if first is None else first.digest,
@@ -85,11 +103,10 @@ class StoredTraces:
                 NOTHING if second is None else second.digest,
             )
             keys = cell_keys(turn, matching)
-            found = [
-                cells.get((stored.number, column.identity, keys[column.reads_answer]))
-                for column in columns
-            ]
-            yield TracedCase(turn.trace, tuple(found), stored.digest)
+            places = [(stored.number, column.identity, column.key(keys)) for column in columns]
+            found = tuple(map(cells.get, places))
+            judgements = tuple(judged.get(place, ()) for place in places) if judged else ()
+            yield TracedCase(turn.trace, found, judgements or ((),) * len(found), stored.digest)
 
     @cached_property
     def _identities(self) -> dict[str, bytes]:
@@ -127,6 +144,21 @@ class StoredTraces:
         key = generate_key(identities["generate"], query, texts)
         return first, between, known["generate"].get((number, key))
 
+    def _verdict(
+        self,
+        stored: StoredCase,
+        given: StoredOutcome | None,
+        known: Mapping[str, Mapping[tuple[int, bytes], StoredOutcome]],
+    ) -> StoredOutcome | None:
+        """What validation said of what generation was given; None where there is nothing yet."""
+        if VALIDATE not in self._identities or given is None:
+            return None
+        if given.status is Status.FAILED:
+            return given._replace(seconds=None)
+        identity = self._identities[VALIDATE]
+        key = validate_key(identity, given.digest, stored.case.query)
+        return known[VALIDATE].get((stored.number, key))
+
     def _handed_over(self, stored: StoredOutcome) -> bytes:
         """Digests of the texts that generation was given."""
         if stored.status is Status.FAILED:
@@ -149,6 +181,10 @@ class StoredTraces:
             failure = decode_failure(stored.body)
             return Outcome(status=stored.status, failure=failure, seconds=stored.seconds)
         return Outcome(status=stored.status, value=decode(stored), seconds=stored.seconds)
+
+
+def _verdict(stored: StoredOutcome) -> Any:
+    return decode_validation(stored.body)
 
 
 def _generation(stored: StoredOutcome) -> Any:

@@ -22,7 +22,7 @@ from ragbench.gate.config import (
     SliceGate,
     Undecided,
 )
-from ragbench.gate.yaml_section import Section
+from ragbench.settings.section import Section
 
 __all__ = ["read_gate_config"]
 

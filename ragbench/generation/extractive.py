@@ -7,7 +7,6 @@ from typing import Any
 
 from ragbench.errors import ConfigError
 from ragbench.generation.abstention import abstention
-from ragbench.generation.question import Question, parse_question
 from ragbench.generation.support import (
     SupportedSentence,
     TermWeight,
@@ -16,13 +15,14 @@ from ragbench.generation.support import (
     rank_sentences,
 )
 from ragbench.interface.results import GenerationResult
+from ragbench.text.question import Question, parse_question
 from ragbench.text.sentences import SENTENCES_VERSION
 from ragbench.text.tokens import TOKENISER_VERSION, normalise
 
 __all__ = ["DEFAULT_THRESHOLD", "ExtractiveGenerator"]
 
-_VERSION = "1"
-DEFAULT_THRESHOLD = 0.24
+_VERSION = "2"
+DEFAULT_THRESHOLD = 0.26
 """Support below which no answer is given: where most of the decisions to answer or not are right on
 the questions and weights that the confidence is fitted on (`ragbench.generation.support`)."""
 

@@ -20,7 +20,7 @@ from ragbench.interface.base import RAGBase
 from ragbench.interface.config import RAGConfig
 from ragbench.interface.masking import MASK, is_secret, mask_url, mask_urls
 
-__all__ = ["describe_rag"]
+__all__ = ["describe_class", "describe_rag"]
 
 # Objects that hold each other are not followed for ever.
 _DEEPEST = 8
@@ -61,6 +61,15 @@ def describe_rag(
     stages = {stage: _plain(rag.stage_identity(stage)) for stage in ("retrieve", "generate")}
     described["stages"] = {stage: said for stage, said in stages.items() if said is not None}
     return described
+
+
+def describe_class(cls: type) -> dict[str, Any]:
+    """A class by its name, with a digest of the source of each file that it was written in.
+
+    Args:
+        cls: the class; what it inherits from ragbench and the standard library is left out.
+    """
+    return _class(cls)
 
 
 def _spec(spec: str) -> str:

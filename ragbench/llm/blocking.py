@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from ragbench.llm.chat import Message
 from ragbench.llm.client import LLMClient
 from ragbench.llm.ledger import Receipt
+from ragbench.llm.loop_thread import LoopThread
 from ragbench.llm.reply import Reply
 
 __all__ = ["BlockingChat"]
-
-ValueT = TypeVar("ValueT")
 
 
 class BlockingChat:
@@ -45,8 +42,7 @@ class BlockingChat:
         self._opening = opening
         self._purpose = purpose
         self._version = version
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread()
         self._client: LLMClient | None = None
         self._stack = AsyncExitStack()
 
@@ -56,16 +52,11 @@ class BlockingChat:
         Raises:
             ConfigError: the client cannot be made or opened.
         """
-        if self._thread is not None:
-            raise RuntimeError("it is open already")
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name="ragbench-llm", daemon=True)
-        thread.start()
-        self._loop, self._thread = loop, thread
+        self._thread.start()
         try:
-            self._client = self._run(self._open())
+            self._client = self._thread.run(self._open())
         except BaseException:
-            self._stop()
+            self._thread.stop()
             raise
         return self
 
@@ -78,14 +69,19 @@ class BlockingChat:
         """Closes the client and ends the loop."""
         self._client = None
         try:
-            self._run(self._stack.aclose())
+            self._thread.run(self._stack.aclose())
         finally:
-            self._stop()
+            self._thread.stop()
 
     @property
     def name(self) -> str:
         """The model's name."""
         return self._opened().endpoint.model
+
+    @property
+    def temperature(self) -> float | None:
+        """See `ragbench.llm.chat.SamplingChat.temperature`."""
+        return self._opened().endpoint.temperature
 
     def complete(self, messages: Sequence[Message]) -> str:
         """See `ragbench.llm.chat.ChatModel.complete`."""
@@ -94,7 +90,7 @@ class BlockingChat:
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
         """`LLMClient.ask` for text, in the calling thread."""
         client = self._opened()
-        return self._run(
+        return self._thread.run(
             client.ask(messages, purpose=self._purpose, version=self._version, repeat=repeat)
         )
 
@@ -109,24 +105,3 @@ class BlockingChat:
         if self._client is None:
             raise RuntimeError("open it with 'with' before it is used")
         return self._client
-
-    def _run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
-        loop = self._loop
-        if loop is None or self._thread is threading.current_thread():
-            work.close()
-            raise RuntimeError("it cannot be asked from its own event loop")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()
-            raise
-
-    def _stop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()

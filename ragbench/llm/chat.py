@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["ChatModel", "Message"]
+from ragbench.llm.reply import Reply
+
+__all__ = ["ChatModel", "Message", "SamplingChat"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,5 +39,27 @@ class ChatModel(Protocol):
 
         Raises:
             RagbenchError: there is no answer: the model cannot be reached, refuses or is cut off.
+        """
+        ...
+
+
+@runtime_checkable
+class SamplingChat(ChatModel, Protocol):
+    """A language model that tells what an answer took, and can be asked the same again."""
+
+    @property
+    def temperature(self) -> float | None:
+        """0 when it always gives its likeliest answer; None when it is not said."""
+        ...
+
+    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
+        """Answers a conversation.
+
+        Args:
+            messages: the conversation, oldest first; at least one.
+            repeat: which of several answers to the same conversation, from 0.
+
+        Raises:
+            RagbenchError: there is no answer.
         """
         ...

@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.extras import require
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.models.onnx_text_model import OnnxTextModel
 
 __all__ = ["PairClassifier", "load_pair_classifier"]
 
@@ -38,39 +34,21 @@ class PairClassifier:
             ConfigError: a file cannot be read, or the model is of another kind.
             MissingExtraError: onnxruntime or tokenizers is not installed.
         """
-        runtime = require("onnxruntime", extra="onnx")
-        tokenizers = require("tokenizers", extra="onnx")
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self._session: Any = runtime.InferenceSession(
-                str(model), options, providers=["CPUExecutionProvider"]
-            )
-            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(tokenizer))
-        except Exception as error:  # both packages raise types of their own
-            raise ConfigError(f"the model in '{model.parent}' cannot be loaded: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._inputs = [given.name for given in self._session.get_inputs()]
+        self._model = OnnxTextModel(model, tokenizer, kind="text classifier")
         self._check_kind(model)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-pairs")
 
     def length(self, first: str, second: str) -> int:
         """How many tokens a pair has, special ones included."""
-        return len(self._tokenizer.encode(first, second).ids)
+        return len(self._model.encode(first, second).ids)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of a text begins and ends in it, special ones left out."""
-        given: list[tuple[int, int]] = self._tokenizer.encode(
-            text, add_special_tokens=False
-        ).offsets
-        return given
+        return self._model.offsets(text)
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One number a pair, in order; pairs are not cut."""
-        encoded = [self._tokenizer.encode(first, second) for first, second in pairs]
+        encoded = [self._model.encode(first, second) for first, second in pairs]
         # The longest first: none of them is then left over for the end.
         order = sorted(range(len(pairs)), key=lambda at: -len(encoded[at].ids))
         found = self._pool.map(self._logit, [encoded[at] for at in order])
@@ -78,28 +56,11 @@ class PairClassifier:
         return [by_place[at] for at in range(len(pairs))]
 
     def _logit(self, encoding: Any) -> float:
-        row = self._row(encoding)
+        row = self._model.run(encoding)
         return float(row[0]) if len(row) == 1 else float(row[1] - row[0])
 
-    def _row(self, encoding: Any) -> NDArray[np.float32]:
-        import numpy as np
-
-        known = {
-            "input_ids": encoding.ids,
-            "attention_mask": encoding.attention_mask,
-            "token_type_ids": encoding.type_ids,
-        }
-        feed = {name: np.array([known[name]], dtype=np.int64) for name in self._inputs}
-        row: NDArray[np.float32] = self._session.run(None, feed)[0][0]
-        return row
-
     def _check_kind(self, model: Path) -> None:
-        unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
-        if unknown:
-            raise ConfigError(
-                f"'{model}' is no text classifier: it wants {', '.join(sorted(unknown))}"
-            )
-        row = self._row(self._tokenizer.encode("a", "b"))
+        row = self._model.run(self._model.encode("a", "b"))
         if row.ndim != 1 or len(row) not in (1, 2):
             raise ConfigError(
                 f"'{model}' is no cross-encoder: its first output has the shape {row.shape} a "

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, cast
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, RagbenchError
+from ragbench.interface.load import load_target
+from ragbench.interface.masking import mask_text
 from ragbench.llm.chat import ChatModel
 from ragbench.postretrieval.catalogue import OPERATORS, types_by_action
 from ragbench.postretrieval.contract import Operator
-from ragbench.postretrieval.from_settings import from_settings
 from ragbench.postretrieval.registry import RERANKERS, build_reranker
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.postretrieval.service import ChunkNeighbours, ChunkSearch
+from ragbench.settings.from_settings import from_settings
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 __all__ = ["Resources", "build_operator"]
@@ -31,6 +34,8 @@ class Resources:
     """Where the chunks came from, as far as it can be asked."""
     chat: ChatModel | None = None
     """A language model."""
+    folder: Path = Path()
+    """Where the files and modules of users' operators are looked for."""
 
 
 def build_operator(given: object, resources: Resources | None = None) -> Operator:
@@ -40,8 +45,9 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
         given: a mapping with ``action``, for most actions ``type``, and the operator's settings,
             which are the fields of its class. For ``rerank``, ``type`` is the name of a reranker
             and stands beside its settings; or ``reranker`` holds what
-            `ragbench.postretrieval.registry.build_reranker` takes. An operator is returned as it
-            is.
+            `ragbench.postretrieval.registry.build_reranker` takes. An ``action`` such as
+            ``my_package.my_module:Class`` or ``file.py:Class`` is an operator of the user's. An
+            operator is returned as it is.
         resources: the service and the language model for operators that need them.
 
     Raises:
@@ -58,13 +64,34 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
     if not isinstance(given, Mapping):
         raise ConfigError(f"an operator is a mapping with an 'action', not {given!r}")
     settings = {str(key): value for key, value in cast("Mapping[Any, Any]", given).items()}
+    resources = resources or Resources()
+    if ":" in str(settings.get("action")):
+        return _own(str(settings.pop("action")), settings, resources)
     name = _name(settings)
     if name == "rerank":
         settings = _with_reranker(settings)
-    made = _Makers(name=name, resources=resources or Resources()).by_type()
+    made = _Makers(name=name, resources=resources).by_type()
     built = from_settings(OPERATORS.load(name), settings, where=name, made=made)
     if not isinstance(built, Operator):
         raise ConfigError(f"'{name}' of the operators is none: it has no name or no apply()")
+    return built
+
+
+def _own(spec: str, settings: dict[str, Any], resources: Resources) -> Operator:
+    """An operator of the user's."""
+    target = load_target(spec, search_path=resources.folder)
+    if not callable(target):
+        raise ConfigError(f"unknown action '{spec}': it is no class")
+    made = _Makers(name=spec, resources=resources).by_type()
+    try:
+        built = from_settings(target, settings, where=spec, made=made)
+    except RagbenchError:
+        raise
+    except Exception as error:
+        told = mask_text(f"{type(error).__name__}: {error}")
+        raise ConfigError(f"unknown action '{spec}': it raised {told}") from error
+    if not isinstance(built, Operator):
+        raise ConfigError(f"unknown action '{spec}': it is no operator: it lacks a name or apply()")
     return built
 
 

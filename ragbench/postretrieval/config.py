@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +15,9 @@ from ragbench.postretrieval.build import Resources, build_operator
 from ragbench.postretrieval.contract import Operator
 from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.postretrieval.service import ChunkNeighbours, ChunkSearch
+from ragbench.settings.spoken_of import spoken_of
 
-__all__ = ["Variant", "load_post_retrieval", "load_variants"]
+__all__ = ["Variant", "load_post_retrieval", "load_variants", "read_stage"]
 
 _OF_STAGE = ("operators", "on_error", "score_field")
 _SHARED = ("chat", "service")
@@ -47,6 +48,26 @@ def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostR
     stage = reading.stage((), top, resources)
     reading.finish()
     return stage
+
+
+def read_stage(
+    file: YamlFile, place: Place, resources: Resources
+) -> tuple[PostRetrieval, list[Problem]]:
+    """Reads a stage out of a file that holds other things too.
+
+    Args:
+        file: the file.
+        place: where in it the stage stands: a mapping with ``operators``, or their list alone.
+        resources: see `load_post_retrieval`.
+
+    Returns:
+        The stage, with what is right in it, and everything that is wrong with it.
+    """
+    reading = _Reading(file=file)
+    if isinstance(file.at(place), list):
+        return reading.listed(place, resources), reading.problems
+    entry = reading.mapping(place, _OF_STAGE)
+    return reading.stage(place, entry, resources), reading.problems
 
 
 def load_variants(path: Path, resources: Resources | None = None) -> tuple[Variant, ...]:
@@ -99,7 +120,7 @@ class _Reading:
 
     def mapping(self, place: Place, known: tuple[str, ...]) -> dict[str, Any]:
         """The mapping at a place, without keys that are not known."""
-        value = self._at(place)
+        value = self.file.at(place)
         if not isinstance(value, Mapping):
             self.wrong(place, f"expected a mapping with {', '.join(known)}, not {_shown(value)}")
             return {}
@@ -125,23 +146,35 @@ class _Reading:
 
     def stage(self, place: Place, entry: Mapping[str, Any], resources: Resources) -> PostRetrieval:
         """The stage that a mapping describes; with what is right in it when not all is."""
-        operators: list[Operator] = []
         listed = (*place, "operators")
-        for position, given in enumerate(self.items(listed, entry)):
-            try:
-                operators.append(build_operator(given, resources))
-            except (ConfigError, MissingExtraError) as error:
-                self._refused((*listed, position), given, str(error))
+        operators = self.operators(listed, self.items(listed, entry), resources)
         score_field = entry.get("score_field")
         if score_field is not None and not isinstance(score_field, str):
             self.wrong((*place, "score_field"), f"expected a text, not {_shown(score_field)}")
             score_field = None
-        stage = PostRetrieval(operators=tuple(operators), score_field=score_field)
+        stage = PostRetrieval(operators=operators, score_field=score_field)
         try:
             return replace(stage, on_error=entry.get("on_error", "keep"))
         except ConfigError as error:
             self.wrong((*place, "on_error"), str(error))
             return stage
+
+    def listed(self, place: Place, resources: Resources) -> PostRetrieval:
+        """The stage that a list of operators makes."""
+        return PostRetrieval(operators=self.operators(place, self.file.at(place), resources))
+
+    def operators(
+        self, place: Place, items: Sequence[object], resources: Resources
+    ) -> tuple[Operator, ...]:
+        """The operators of a list, but for those that are wrong."""
+        operators: list[Operator] = []
+        for position, given in enumerate(items):
+            try:
+                operators.append(build_operator(given, resources))
+            except (ConfigError, MissingExtraError) as error:
+                at = (*place, position)
+                self.problems.extend(spoken_of(self.file, at, given, str(error)))
+        return tuple(operators)
 
     def resources(self, top: Mapping[str, Any], given: Resources) -> Resources:
         """The resources that the file names, over those that were given."""
@@ -153,30 +186,6 @@ class _Reading:
             except ConfigError as error:
                 self.wrong((key,), str(error))
         return given
-
-    def _refused(self, place: Place, given: object, message: str) -> None:
-        """A line of the message a problem, each at the setting that it speaks of."""
-        keys = [str(key) for key in cast("Mapping[Any, Any]", given)] if _is_mapping(given) else []
-        for line in message.splitlines():
-            spoken = (key for key in keys if _speaks_of(line, key))
-            key = next(spoken, None)
-            self.wrong(place if key is None else (*place, key), line)
-
-    def _at(self, place: Place) -> Any:
-        value = self.file.value
-        for part in place:
-            value = value[part]
-        return value
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _speaks_of(message: str, key: str) -> bool:
-    if key in ("action", "type"):
-        return f"unknown {key} " in message
-    return message.startswith(f"{key} ") or f": {key} " in message or f"'{key}'" in message
 
 
 def _loaded(spec: object, kinds: tuple[type, ...]) -> Any:

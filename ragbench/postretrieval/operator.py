@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ragbench.errors import InputError, InterfaceError, RagbenchError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.postretrieval.contract import (
     Operator,
     OperatorInput,
@@ -14,17 +14,17 @@ from ragbench.postretrieval.contract import (
     in_order,
     refuse,
 )
-from ragbench.postretrieval.described import described
 from ragbench.postretrieval.memory_data import chunks_of, query_of, written_back
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.ranked import RankedChunk, ranked
 from ragbench.postretrieval.settings import one_of
 from ragbench.records.cells import Failure
 from ragbench.records.corpus import Chunk
+from ragbench.settings.described import described
 
 __all__ = ["POST_RETRIEVAL_VERSION", "PostRetrieval", "PostRetrieved", "Step"]
 
-POST_RETRIEVAL_VERSION = 1
+POST_RETRIEVAL_VERSION = 2
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 
@@ -176,7 +176,7 @@ class PostRetrieval:
         try:
             output = _checked(operator.apply(state), operator)
             output = replace(output, chunks=in_order(output.chunks))
-        except InputError:
+        except (InputError, LLMStoppedError):
             raise
         except Exception as error:
             if self.on_error == "raise":

@@ -7,9 +7,9 @@ from typing import cast
 
 from ragbench.errors import ConfigError
 from ragbench.llm.chat import ChatModel
-from ragbench.postretrieval.from_settings import from_settings
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.registry import Registry
+from ragbench.settings.from_settings import from_settings
 
 __all__ = ["RERANKERS", "build_reranker"]
 
@@ -19,6 +19,7 @@ RERANKERS = Registry(
     kind="rerankers",
     builtin={
         "cross_encoder": f"{_PACKAGE}.cross_encoder:CrossEncoderReranker",
+        "feedback": f"{_PACKAGE}.feedback:FeedbackReranker",
         "http": f"{_PACKAGE}.http:HttpReranker",
         "lexical": f"{_PACKAGE}.lexical:LexicalReranker",
         "linear": f"{_PACKAGE}.linear:LinearFusionReranker",

@@ -6,8 +6,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from ragbench.records.judging import JudgeReport
 from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
+from ragbench.records.validation_tables import ValidationTable
 from ragbench.reports.rows import case_object, metric_object, shown_columns
 
 __all__ = ["SCHEMA_VERSION", "JsonReport"]
@@ -39,7 +41,7 @@ class JsonReport:
 
 
 def _head(report: Report) -> dict[str, Any]:
-    return {
+    found = {
         "schema_version": SCHEMA_VERSION,
         "manifest": report.manifest,
         "summaries": [
@@ -49,7 +51,31 @@ def _head(report: Report) -> dict[str, Any]:
         ],
         "stages": report.stages,
         "failures": report.failures,
+        "judging": None if report.judging is None else _judging(report.judging),
         "notes": report.notes,
+    }
+    if report.validation is not None:
+        found["validation"] = _validation(report.validation)
+    return found
+
+
+def _validation(table: ValidationTable) -> dict[str, Any]:
+    return {
+        "validator": table.validator,
+        "verdicts": table.verdicts,
+        "quality": dict(table.quality),
+        "answer_present": table.answer_present,
+        "matrix": [
+            {
+                "answer_present": cell.answer_present,
+                "answered": cell.answered,
+                "meaning": cell.meaning,
+                "cases": cell.rate.count,
+                "rate": cell.rate,
+            }
+            for cell in table.matrix
+        ],
+        "unmatched": table.unmatched,
     }
 
 
@@ -65,4 +91,24 @@ def _summary(summary: Summary) -> dict[str, Any]:
         "failed": summary.failed,
         "reasons": [{"reason": reason, "cases": count} for reason, count in summary.reasons],
         "slices": summary.slices,
+    }
+
+
+def _judging(judging: JudgeReport) -> dict[str, Any]:
+    """What judging took. Who judged stands in the manifest."""
+    return {
+        "currency": judging.currency,
+        "price_origin": judging.price_origin,
+        "metrics": [
+            {
+                "metric": line.metric,
+                "answers": line.answers,
+                "prompt_tokens": line.prompt_tokens,
+                "completion_tokens": line.completion_tokens,
+                "unreported": line.unreported,
+                "cost": None if line.cost is None else f"{line.cost:f}",
+                "steadiness": line.steadiness,
+            }
+            for line in judging.lines
+        ],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ragbench.records.dump_summaries import Share
 from ragbench.records.reports import Report
 from ragbench.records.summaries import Summary
 from ragbench.reports.escape import markdown_text
@@ -18,7 +19,7 @@ _LONGEST_TABLE = 50
 
 def markdown_report(report: Report) -> Iterator[bytes]:
     """The report in pieces."""
-    for section in (_title, _metrics, _slices, _failures, _origin):
+    for section in (_title, _metrics, _validation, _slices, _judging, _failures, _origin):
         lines = list(section(report))
         if lines:
             yield ("\n".join(lines) + "\n\n").encode()
@@ -72,6 +73,44 @@ def _metrics(report: Report) -> Iterator[str]:
     )
 
 
+def _validation(report: Report) -> Iterator[str]:
+    table = report.validation
+    if table is None:
+        return
+    yield "## Validation"
+    yield ""
+    yield (
+        f"By `{table.validator}`: the answer is in the chunks of {_rate(table.answer_present)} of "
+        f"{table.verdicts:,} cases. Retrieval quality: "
+        + ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
+        + "."
+    )
+    yield ""
+    yield from _table(
+        ("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
+        (
+            (
+                "yes" if cell.answer_present else "no",
+                "answered" if cell.answered else "abstained",
+                f"{cell.rate.count:,} of {cell.rate.total:,}",
+                _number(cell.rate.share),
+                "-"
+                if cell.rate.low is None or cell.rate.high is None
+                else f"{cell.rate.low:.3f} .. {cell.rate.high:.3f}",
+                cell.meaning,
+            )
+            for cell in table.matrix
+        ),
+    )
+    if table.unmatched:
+        yield ""
+        yield f"{table.unmatched:,} cases with a verdict have no answer and no abstention."
+
+
+def _rate(share: Share) -> str:
+    return f"{share.count:,} ({_number(share.share)})"
+
+
 def _slices(report: Report) -> Iterator[str]:
     chosen = [
         summary
@@ -96,6 +135,64 @@ def _slices(report: Report) -> Iterator[str]:
         ),
     )
     yield from _rest(len(rows))
+
+
+def _judging(report: Report) -> Iterator[str]:
+    """What the answers took that the judged scores rest on, whenever they were paid for."""
+    judging = report.judging
+    if judging is None:
+        return
+    judge = judging.judge
+    yield "## Judging"
+    yield ""
+    for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
+        if known is not None:
+            yield f"- {what}: {markdown_text(known['model'])} at {markdown_text(known['base_url'])}"
+    yield f"- fingerprint `{judge['fingerprint']}`"
+    price = "not known" if judging.price_origin is None else markdown_text(judging.price_origin)
+    yield f"- price: {price}"
+    yield ""
+    yield from _table(
+        ("metric", "answers", "tokens in", "tokens out", f"cost{_currency(judging.currency)}"),
+        (
+            (
+                f"`{line.metric}`",
+                f"{line.answers:,}",
+                f"{line.prompt_tokens:,}",
+                f"{line.completion_tokens:,}",
+                "not known" if line.cost is None else f"{line.cost:.4f}",
+            )
+            for line in judging.lines
+        ),
+    )
+    steady = [(line.metric, line.steadiness) for line in judging.lines if line.steadiness]
+    if steady:
+        yield ""
+        yield f"Each case was judged {judge['repeats']} times."
+        yield ""
+        yield from _table(
+            (
+                "metric",
+                "cases",
+                "deviation within a case",
+                "cases that changed",
+                "error of the mean",
+            ),
+            (
+                (
+                    f"`{metric}`",
+                    f"{found.cases:,}",
+                    f"{found.deviation:.3f}",
+                    f"{found.changed:,}",
+                    f"{found.error:.4f}",
+                )
+                for metric, found in steady
+            ),
+        )
+
+
+def _currency(currency: str | None) -> str:
+    return "" if currency is None else f" ({currency})"
 
 
 def _failures(report: Report) -> Iterator[str]:

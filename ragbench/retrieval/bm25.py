@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError
 from ragbench.records.corpus import Chunk
+from ragbench.retrieval.bm25_scores import Bm25Scores
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = ["Bm25Index"]
+__all__ = ["Bm25Index", "chunk_tokens"]
 
 
 class Bm25Index:
@@ -53,13 +47,20 @@ class Bm25Index:
         Raises:
             ConfigError: a parameter is out of its range.
         """
-        _check_parameters(k1, b, title_weight)
+        if title_weight < 0:
+            raise ConfigError(f"title_weight must be at least 0, not {title_weight}")
         self.k1 = k1
         self.b = b
         self.title_weight = title_weight
         self._chunks = tuple(chunks)
-        self._vocabulary: dict[str, int] = {}
-        self._bm25 = self._build()
+        self._scores = Bm25Scores.build(
+            (
+                chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight)
+                for chunk in self._chunks
+            ),
+            k1=k1,
+            b=b,
+        )
 
     def __len__(self) -> int:
         """How many chunks are indexed."""
@@ -103,61 +104,15 @@ class Bm25Index:
 
     def idf(self, token: str) -> float:
         """The inverse document frequency of a token, as in the formula; highest if unknown."""
-        known = self._vocabulary.get(token)
-        frequency = 0
-        if known is not None:
-            starts = self._bm25.scores["indptr"]
-            frequency = int(starts[known + 1]) - int(starts[known])
-        return math.log(1 + (len(self._chunks) - frequency + 0.5) / (frequency + 0.5))
-
-    def _build(self) -> Any:
-        """Fills the vocabulary and builds the index; None when no chunk has a token."""
-        vocabulary = self._vocabulary
-        tokens = [
-            [vocabulary.setdefault(token, len(vocabulary)) for token in self._tokens(chunk)]
-            for chunk in self._chunks
-        ]
-        if not vocabulary:
-            return None
-        # By name, because the package has no types.
-        index = importlib.import_module("bm25s").BM25(
-            method="lucene", k1=self.k1, b=self.b, backend="numpy"
-        )
-        # Without its "empty token", which would stand for queries that match nothing.
-        index.index((tokens, vocabulary), create_empty_token=False, show_progress=False)
-        return index
-
-    def _tokens(self, chunk: Chunk) -> list[str]:
-        title = chunk.metadata.get("title")
-        if not self.title_weight or not isinstance(title, str):
-            return tokenise(chunk.text)
-        return tokenise(title) * self.title_weight + tokenise(chunk.text)
+        return self._scores.idf(token)
 
     def _rank(self, query: str, k: int) -> list[tuple[int, float]]:
-        known = [self._vocabulary.get(token) for token in tokenise(query)]
-        ids = [id_ for id_ in known if id_ is not None]
-        return _best(self._bm25.get_scores_from_ids(ids), k) if ids else []
+        scores = self._scores.scores(tokenise(query))
+        return [] if scores is None else Bm25Scores.best(scores, k)
 
 
-def _best(scores: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
-    """Positions and values of the k highest scores above 0; of equals, the first position first.
-
-    The package's own selection leaves the order of equal scores open.
-    """
-    import numpy as np
-
-    found = np.flatnonzero(scores > 0)
-    if len(found) > k:
-        least = np.partition(scores[found], len(found) - k)[len(found) - k]
-        found = found[scores[found] >= least]
-    order = found[np.argsort(-scores[found], kind="stable")][:k]
-    return [(int(at), float(scores[at])) for at in order]
-
-
-def _check_parameters(k1: float, b: float, title_weight: int) -> None:
-    if not 0 <= k1 < math.inf:
-        raise ConfigError(f"k1 must be a number of at least 0, not {k1}")
-    if not 0 <= b <= 1:
-        raise ConfigError(f"b must lie in [0, 1], not {b}")
-    if title_weight < 0:
-        raise ConfigError(f"title_weight must be at least 0, not {title_weight}")
+def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
+    """The tokens that a chunk is found by: those of its text, and of its title so many times."""
+    if not title_weight or not isinstance(title, str):
+        return tokenise(text)
+    return tokenise(title) * title_weight + tokenise(text)

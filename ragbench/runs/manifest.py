@@ -83,19 +83,28 @@ class Manifest:
     """Versions of the packages that compute something."""
     git: Mapping[str, Any] | None = None
     """Commit of the working folder and whether it had changes; None outside a repository."""
+    judge: Mapping[str, Any] | None = None
+    """Who judged: see `ragbench.evaluation.judge_info`; None when no metric asked a model."""
     schema_version: int = SCHEMA_VERSION
     fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
     """Fingerprint of each part that two runs must share to be compared."""
 
     def with_fingerprints(self) -> Manifest:
         """The same manifest with the fingerprints of its parts filled in."""
+        stages = dict(self.rag.stages)
+        # The verdicts of a validator change nothing of what the system does.
+        validator = stages.pop("validate", None)
         fingerprints = {
             "dataset": self.dataset.fingerprint,
             "metrics": fingerprint(self.metrics),
             "packages": fingerprint(self.packages),
-            "rag": fingerprint((self.rag.description, self.rag.stages)),
+            "rag": fingerprint((self.rag.description, stages)),
             "settings": fingerprint(self.settings),
         }
+        if self.judge is not None:
+            fingerprints["judge"] = str(self.judge["fingerprint"])
+        if validator is not None:
+            fingerprints["validate"] = validator
         return replace(self, fingerprints=fingerprints)
 
 

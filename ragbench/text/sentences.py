@@ -15,6 +15,7 @@ White space between sentences belongs to none.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = ["SENTENCES_VERSION", "Span", "split_sentences"]
@@ -39,6 +40,7 @@ _END = re.compile(
     rf"|[.!?…؟۔।॥։።]+(?:{_CLOSING}|\[\d+\])*(?=\s)"
     r"|(?P<line>\n)"
 )
+_MARK = re.compile("[。！？｡．.!?…؟۔।॥։።\\n]")
 # A line that starts so is a list item, a heading, a table row or a block mark of its own.
 _BLOCK = re.compile(r"[ \t]*(?:[-*+•‣◦▪·–—][ \t]|\d{1,3}[.)][ \t]|[#|>=]|$)", re.MULTILINE)
 _WRAPPED = 60
@@ -46,15 +48,17 @@ _WRAPPED = 60
 _WORD_BEFORE = re.compile(r"[\w.]*\w$")
 _OPENING = " \t\n\r\"'“‘„«»‹([{*_`"
 # What a capital may follow within a sentence ...
-_ABBREVIATION = re.compile(
-    r"mr|mrs|ms|dr|prof|st|rev|hon|gen|col|capt|lt|sgt|gov|sen|rep|pres|mt|ft|vs|cf|viz|approx|al"
-    r"|hr|fr|bzw|ggf|vgl|inkl|zzgl|evtl|sog|ca|resp|tel|str|mme|mlle|env|sra|srta|dra|sig|dott|avv"
+_CAPITAL_FOLLOWS = (
+    "mr mrs ms dr prof st rev hon gen col capt lt sgt gov sen rep pres mt ft vs cf viz approx al "
+    "hr fr bzw ggf vgl inkl zzgl evtl sog ca resp tel str mme mlle env sra srta dra sig dott avv"
 )
+_ABBREVIATIONS = frozenset(_CAPITAL_FOLLOWS.split())
 # ... and what a number may follow.
-_BEFORE_NUMBER = re.compile(
-    r"no|nos|nr|fig|figs|eq|eqs|vol|vols|pp|ch|sec|art|ed|abs|bd|kap|núm|pág|jan|feb|mar|apr|jun"
-    r"|jul|aug|sep|sept|oct|nov|dec"
+_NUMBER_FOLLOWS = (
+    "no nos nr fig figs eq eqs vol vols pp ch sec art ed abs bd kap núm pág "
+    "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
+_BEFORE_NUMBER = frozenset(_NUMBER_FOLLOWS.split())
 # A number and a period before one of these is an ordinal ("am 3. Oktober", "im 19. Jahrhundert").
 _AFTER_ORDINAL = re.compile(
     r"(?:Jan|Jän|Feb|Mär|Apr|Mai|Maj|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Jh|Quartal|Tag|Woche"
@@ -74,7 +78,7 @@ def split_sentences(text: str) -> list[Span]:
     """
     spans: list[Span] = []
     start = 0
-    for match in _END.finditer(text):
+    for match in _ends(text):
         if _ends_sentence(text, start, match):
             _append(spans, text, start, match.end())
             start = match.end()
@@ -82,12 +86,24 @@ def split_sentences(text: str) -> list[Span]:
     return spans
 
 
+def _ends(text: str) -> Iterator[re.Match[str]]:
+    """What ``_END.finditer`` gives, in a fraction of the time: few characters can begin a match."""
+    at = 0
+    while (mark := _MARK.search(text, at)) is not None:
+        match = _END.match(text, mark.start())
+        if match is None:
+            at = mark.end()
+        else:
+            yield match
+            at = match.end()
+
+
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:
-    piece = text[start:end]
-    stripped = piece.strip()
+    piece = text[start:end].rstrip()
+    stripped = piece.lstrip()
     if stripped:
-        first = start + len(piece) - len(piece.lstrip())
-        spans.append(Span(first, first + len(stripped)))
+        end = start + len(piece)
+        spans.append(Span(end - len(stripped), end))
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
@@ -103,6 +119,8 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
 
 def _following(text: str, at: int) -> str:
     """The next character that is neither white space nor opens a quotation."""
+    if text[at : at + 1] == " " and text[at + 1 : at + 2].isalnum():
+        return text[at + 1]
     while at < len(text) and text[at] in _OPENING:
         at += 1
     return text[at : at + 1]
@@ -111,16 +129,23 @@ def _following(text: str, at: int) -> str:
 def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
     """Whether a period belongs to the word before it instead of ending a sentence."""
     at = match.start()
-    word = _WORD_BEFORE.search(text, max(start, at - 20), at)
-    if word is None:
+    before, word_start = _word_before(text, max(start, at - 20), at)
+    if not before:
         return False
-    before = word.group()
     if before.isdecimal():
-        return _is_number_mark(text, start, word.start(), match.end())
-    if "." in before or len(before) == 1 or _ABBREVIATION.fullmatch(before.lower()):
+        return _is_number_mark(text, start, word_start, match.end())
+    if "." in before or len(before) == 1 or before.lower() in _ABBREVIATIONS:
         return True
-    following = _following(text, match.end())
-    return following.isdigit() and _BEFORE_NUMBER.fullmatch(before.lower()) is not None
+    return before.lower() in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
+
+
+def _word_before(text: str, start: int, end: int) -> tuple[str, int]:
+    """The word, perhaps with periods in it, before a place, and where it starts; or no text."""
+    last = text[start:end].rpartition(" ")[2]
+    if last.isalpha():
+        return last, end - len(last)
+    word = _WORD_BEFORE.search(text, start, end)
+    return ("", end) if word is None else (word.group(), word.start())
 
 
 def _is_number_mark(text: str, start: int, number_start: int, after: int) -> bool:

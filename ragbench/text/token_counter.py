@@ -18,6 +18,7 @@ __all__ = [
     "TiktokenCounter",
     "TokenCounter",
     "TokenizersCounter",
+    "count_within",
     "token_counter",
 ]
 
@@ -146,6 +147,15 @@ class TokenizersCounter:
     def count(self, text: str) -> int:
         """See `TokenCounter.count`."""
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def count_within(counter: TokenCounter, text: str, limit: int) -> int | None:
+    """The number of tokens; None where there are more than a limit, which may be told sooner."""
+    # No token of this counter reaches over white space.
+    if isinstance(counter, ApproximateCounter) and len(text.split()) > limit:
+        return None
+    count = counter.count(text)
+    return count if count <= limit else None
 
 
 def token_counter(spec: str) -> TokenCounter:

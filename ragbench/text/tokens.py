@@ -57,7 +57,6 @@ _UNSPACED_START = re.compile(rf"[{_UNSPACED}]")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 _DIGIT = re.compile(r"\d")
 _JOINT = re.compile(r"[-_/]")
-_ENGLISH = re.compile(r"[a-z]{3,}")
 
 
 def normalise(text: str) -> str:
@@ -76,6 +75,8 @@ def tokenise(text: str) -> list[str]:
     Returns:
         The tokens in reading order, repeated ones included.
     """
+    if text.isascii() and text.isalpha():
+        return [*_tokens_of(text.lower())]
     normal = normalise(text)
     pattern = _PLAIN if text.isascii() or not _NEEDS_CARE.search(normal) else _CAREFUL
     return [token for run in pattern.findall(normal) for token in _tokens_of(run)]
@@ -97,6 +98,8 @@ def _tokens_of(run: str) -> tuple[str, ...]:
 
 
 class _Stemmer(Protocol):
+    maxCacheSize: int
+
     def stemWord(self, word: str, /) -> str: ...
 
 
@@ -105,7 +108,9 @@ _local = threading.local()
 
 
 def _stem(word: str) -> str:
-    return _stemmer().stemWord(word) if _ENGLISH.fullmatch(word) else word
+    # Casefolded already: such a word is of the letters a to z.
+    english = len(word) > 2 and word.isascii() and word.isalpha()
+    return _stemmer().stemWord(word) if english else word
 
 
 def _stemmer() -> _Stemmer:
@@ -114,5 +119,7 @@ def _stemmer() -> _Stemmer:
         return known
     # By name, because the package has no types.
     stemmer: _Stemmer = importlib.import_module("Stemmer").Stemmer("english")
+    # Its own cache costs more than stemming does; `_tokens_of` has one.
+    stemmer.maxCacheSize = 0
     _local.stemmer = stemmer
     return stemmer

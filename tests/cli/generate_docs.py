@@ -82,7 +82,7 @@ def description(command: Any) -> Iterator[str]:
 
 
 def options(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    prefix = "_".join(path).upper() if path[1:] else None
+    prefix = "_".join(path).upper().replace("-", "_") if path[1:] else None
     yield "| argument or option | meaning | default | environment |"
     yield "|---|---|---|---|"
     for parameter in command.params:
@@ -159,6 +159,8 @@ def metric(definition: MetricDefinition) -> Iterator[str]:
     yield f"- range: {low}{unit}; {better[definition.direction.value]}"
     needs = ", ".join(f"`{need.value}`" for need in sorted(definition.needs))
     yield f"- reads: {needs}"
+    if definition.calls:
+        yield f"- costs: {definition.calls} (calls a case; K is the number of contexts)"
     if definition.abstains:
         yield "- a declined answer is abstained"
     for parameter in definition.parameters:

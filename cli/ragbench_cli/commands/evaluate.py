@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +12,22 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation, invocation_of
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+)
 from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
 
 if TYPE_CHECKING:
+    from ragbench.evaluation.dry_run import DryRun
+    from ragbench.llm.chat import ChatModel
     from ragbench.records.reports import Report
+    from ragbench.validation.validator import Validator
+    from ragbench_cli.models_in_use import ModelsInUse
 
 __all__ = ["command"]
 
@@ -61,6 +75,14 @@ def command(
             metavar="RAG",
         ),
     ] = None,
+    pipeline: Annotated[
+        Path | None,
+        option(
+            "--pipeline",
+            help="YAML file that describes the stages of a RAG. See docs/pipeline.md.",
+            metavar="FILE",
+        ),
+    ] = None,
     rag_args: Annotated[
         str | None,
         option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
@@ -69,7 +91,8 @@ def command(
         str | None,
         option(
             "--corpus",
-            help="Documents for the baseline RAG, if not those beside the cases.",
+            help="Documents for the baseline RAG, or for a pipeline that names none, if not those "
+            "beside the cases.",
             metavar="PATH",
         ),
     ] = None,
@@ -82,6 +105,16 @@ def command(
             metavar="FILE",
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        option(
+            "--validate",
+            help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
+            "Adds the answer/abstain matrix to the report. See docs/validate.md.",
+            metavar="NAME",
+        ),
+    ] = None,
+    calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
         option(
@@ -131,15 +164,15 @@ def command(
         ),
     ] = 32,
     concurrency: Annotated[
-        int,
+        int | None,
         option(
             "--concurrency",
-            help="Calls in flight; more than 1 needs a RAG that allows it.",
+            help="Calls in flight, 1 unless a pipeline says more; more than 1 needs a RAG that "
+            "allows it.",
             metavar="N",
             min=1,
-            show_default=True,
         ),
-    ] = 1,
+    ] = None,
     timeout: Annotated[
         float | None, option("--timeout", help="Seconds allowed for each query.", metavar="SECONDS")
     ] = None,
@@ -170,6 +203,42 @@ def command(
             metavar="TARGET=SOURCE",
         ),
     ] = None,
+    llm_model: LLMModelOption = None,
+    llm_base_url: LLMBaseUrlOption = None,
+    llm_api_key_env: LLMKeyVariableOption = None,
+    llm_api_key_file: LLMKeyFileOption = None,
+    config: ConfigOption = None,
+    dry_run: Annotated[
+        bool,
+        option(
+            "--dry-run",
+            help="Judge nothing: render the prompts of metrics that ask models and tell calls, "
+            "tokens and price. The RAG is asked, and its answers are kept for the run.",
+        ),
+    ] = False,
+    max_cost: Annotated[
+        str | None,
+        option(
+            "--max-cost",
+            help="The most that models may cost in this command; needs a known price.",
+            metavar="AMOUNT",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int,
+        option(
+            "--repeats",
+            help="How often each case is judged: a score is the mean, and the report tells how far "
+            "the judge agrees with itself.",
+            metavar="N",
+            min=1,
+            show_default=True,
+        ),
+    ] = 1,
+    no_preflight: Annotated[
+        bool,
+        option("--no-preflight", help="Do not try the models before the first judgement."),
+    ] = False,
     fresh: Annotated[bool, option("--fresh", help="Start over instead of continuing.")] = False,
     retry_failed: Annotated[
         bool, option("--retry-failed", help="Call again what failed in an earlier run.")
@@ -186,10 +255,12 @@ def command(
     Examples:
       ragbench eval datasets/pellorin
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
+      ragbench eval datasets/pellorin --pipeline rag.yaml
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
+      ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
     from ragbench.data.read import read_cases
-    from ragbench.errors import ConfigError, InterruptedRunError
+    from ragbench.errors import ConfigError
     from ragbench.evaluation.evaluate import evaluate
     from ragbench.evaluation.rag_service import chunk_service
     from ragbench.evaluation.selection import Selection
@@ -199,14 +270,17 @@ def command(
     from ragbench.reports.write import write_reports
     from ragbench.scoring.matching import Matching
     from ragbench.scoring.registry import default_metrics, parse_metrics
-    from ragbench_cli.language_model import language_model
+    from ragbench_cli.models_in_use import ModelChoice, models_in_use
     from ragbench_cli.naming import dataset_name, default_folder
     from ragbench_cli.progress import progress
-    from ragbench_cli.systems import baseline, user_rag
+    from ragbench_cli.systems import DocumentsBeside, chosen_system
     from ragbench_cli.values import json_object, mapping, one_of
 
-    if rag is not None and corpus is not None:
-        raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+    _check_together(
+        pipeline=pipeline,
+        rag=rag,
+        others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
+    )
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
@@ -216,31 +290,48 @@ def command(
     how = Matching(one_of(matching, _MATCHING, "--matching"))
     fields = mapping(field, "--field")
     arguments = json_object(rag_args, "--rag-args")
+    choice = ModelChoice(
+        model=llm_model,
+        base_url=llm_base_url,
+        api_key_env=llm_api_key_env,
+        api_key_file=llm_api_key_file,
+        config=config,
+        max_cost=max_cost,
+        repeats=repeats,
+        preflight=not no_preflight,
+    )
     with (
         console.stop_on_signal() as stopped,
         console.stdout_for_data(),
         progress(shown=not quiet) as bars,
-        language_model("post_retrieve") as chat,
+        models_in_use(choice, chosen, dry_run=dry_run) as models,
+        chosen_system(
+            rag=rag,
+            pipeline=pipeline,
+            arguments=arguments,
+            documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
+        ) as system,
+        _validator(validate, calibration, models.chat("validate")) as judge,
     ):
-        system = (
-            user_rag(rag, arguments)
-            if rag is not None
-            else baseline(arguments, dataset=dataset, corpus=corpus, format=format)
-        )
-        stage = None
+        stage = system.post_retrieval
         if post_retrieval is not None:
-            resources = Resources(service=chunk_service(system.rag), chat=chat)
+            resources = Resources(
+                service=chunk_service(system.rag), chat=models.chat("post_retrieve")
+            )
             stage = load_post_retrieval(post_retrieval, resources)
-        identity: tuple[object, ...] = (system.description, selection, top_k)
-        if post_retrieval is not None:  # by its name: an edited file finds its retrievals again
+        # Files by their names: an edited file finds its retrievals again.
+        described: object = system.description if pipeline is None else str(pipeline)
+        identity: tuple[object, ...] = (described, selection, top_k)
+        if post_retrieval is not None:
             identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
-        try:
+        with _accounted(models, folder, quiet=quiet):
             report = evaluate(
                 read_cases(dataset, format=format, fields=fields),
                 system.rag,
                 out=folder,
                 post_retrieval=stage,
+                validator=judge,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
@@ -248,17 +339,21 @@ def command(
                 rag_description=system.description,
                 top_k=top_k,
                 selection=selection,
-                limits=Limits(batch_size=batch_size, concurrency=concurrency, timeout=timeout),
+                limits=Limits(
+                    batch_size=batch_size,
+                    concurrency=concurrency or system.concurrency,
+                    timeout=timeout,
+                ),
                 matching=how,
+                judging=models.judging,
                 fresh=fresh,
                 retry_failed=retry_failed,
                 stopped=stopped,
                 advance=bars,
             )
-        except InterruptedRunError as error:
-            raise InterruptedRunError(
-                f"what is finished is stored in {folder}. The same command continues"
-            ) from error
+    if models.dry_run is not None:
+        _show_estimate(models.dry_run, as_json=json)
+        return
     write_reports(report, folder)
     _show(report, folder, as_json=json)
     if not quiet:
@@ -268,6 +363,37 @@ def command(
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
+def _check_together(
+    *, pipeline: Path | None, rag: str | None, others: Mapping[str, object]
+) -> None:
+    """Refuses options that say the same thing in two ways."""
+    from ragbench.errors import ConfigError
+
+    if pipeline is None:
+        if rag is not None and others["--corpus"] is not None:
+            raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+        return
+    for name, value in {"--rag": rag, **others}.items():
+        if value is not None and name != "--corpus":
+            raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
+
+
+@contextmanager
+def _validator(
+    name: str | None, calibration: Path | None, chat: ChatModel
+) -> Generator[Validator | None]:
+    """The validator of a name; None without one."""
+    from ragbench.errors import ConfigError
+
+    if name is None:
+        if calibration is not None:
+            raise ConfigError("--calibration is for a validator: name one with --validate")
+        yield None
+        return
+    with validator_maker(ValidatorChoice(name=name, calibration=calibration), chat) as (make, _):
+        yield make()
+
+
 def _show(report: Report, folder: Path, *, as_json: bool) -> None:
     from ragbench_cli.tables import print_report
 
@@ -275,6 +401,39 @@ def _show(report: Report, folder: Path, *, as_json: bool) -> None:
         console.print_file(folder / "report.json")
     else:
         print_report(report)
+
+
+@contextmanager
+def _accounted(models: ModelsInUse, folder: Path, *, quiet: bool) -> Generator[None]:
+    """Whatever ends a run, its folder is named and what was spent is told."""
+    from ragbench.errors import InterruptedRunError, LLMStoppedError
+    from ragbench.reports.receipts import append_receipt
+    from ragbench_cli.cost_tables import say_receipt
+
+    try:
+        yield
+    except InterruptedRunError as error:
+        raise InterruptedRunError(
+            f"what is finished is stored in {folder}. The same command continues"
+        ) from error
+    except LLMStoppedError as error:
+        told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
+        raise type(error)(told, status=error.status) from error
+    finally:
+        receipt = models.session.receipt()
+        if receipt.lines and folder.is_dir():
+            append_receipt(receipt, folder)
+        if not quiet:
+            say_receipt(receipt)
+
+
+def _show_estimate(counted: DryRun, *, as_json: bool) -> None:
+    from ragbench_cli.cost_tables import estimate_object, print_estimate
+
+    if as_json:
+        console.print_json(estimate_object(counted.estimate(), counted.cases))
+    else:
+        print_estimate(counted.estimate(), counted.cases)
 
 
 def _hint(report: Report, folder: Path, invocation: Invocation) -> None:

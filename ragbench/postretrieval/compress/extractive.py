@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import heapq
-import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, in_order, refuse
 from ragbench.postretrieval.derived import sliced
+from ragbench.postretrieval.query_weights import query_weights
 from ragbench.postretrieval.ranked import RankedChunk
 from ragbench.postretrieval.settings import at_least
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, TokenCounter
-from ragbench.text.tokens import tokenise
 
 __all__ = ["Extractive"]
 
@@ -45,6 +41,7 @@ class Extractive:
     budget: int
     """Tokens that the sentences may have together, counted sentence by sentence."""
     counter: TokenCounter = APPROXIMATE
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -76,13 +73,11 @@ class Extractive:
         A sentence is at most as relevant as its whole chunk. So the chunks wait in a queue by
         their own relevance, and one is cut into sentences only when its turn comes.
         """
-        # No token reaches over white space, and most pieces stand in many texts.
-        cut = [text.lower().split() for text in texts]
-        words = _Words.of(question, cut)
+        if not texts:
+            return None
+        query = query_weights(question, texts)
         queue: list[tuple[float, int, int, Span | None]] = [
-            (-relevance, place, -1, None)
-            for place, pieces in enumerate(cut)
-            if (relevance := words.relevance(pieces))
+            (-worth, place, -1, None) for place, worth in enumerate(query.candidates) if worth
         ]
         if not queue:
             return None
@@ -94,10 +89,9 @@ class Extractive:
                 basket.offer(place, number, span, texts[place])
                 continue
             for at, sentence in enumerate(split_sentences(texts[place])):
-                text = texts[place][sentence.start : sentence.end]
-                relevance = words.relevance(text.lower().split())
-                if relevance:
-                    heapq.heappush(queue, (-relevance, place, at, sentence))
+                worth = query.worth(query.held(place, sentence.start, sentence.end))
+                if worth:
+                    heapq.heappush(queue, (-worth, place, at, sentence))
         return basket.spans()
 
     def _in_reading_order(self, texts: Sequence[str]) -> dict[int, list[Span]]:
@@ -138,51 +132,6 @@ class _Basket:
     def spans(self) -> dict[int, list[Span]]:
         """What was taken, in reading order, by the place of the chunk."""
         return {place: [span for _, span in sorted(found)] for place, found in self.taken.items()}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Words:
-    """The question's words as they stand in the chunks, and what each is worth."""
-
-    held_by: dict[str, tuple[str, ...]]
-    """Pieces of text without white space that hold a word of the question, with those words."""
-    weights: dict[str, float]
-
-    @classmethod
-    def of(cls, question: str, cut: Sequence[list[str]]) -> _Words:
-        wanted = frozenset(tokenise(question))
-        pieces = frozenset[str]().union(*cut)
-        held_by = {
-            piece: tuple(wanted.intersection(tokens))
-            for piece, tokens in zip(pieces, map(_tokens_of, pieces), strict=True)
-            if not wanted.isdisjoint(tokens)
-        }
-        holders = Counter(
-            chain.from_iterable(
-                {word for piece in held_by.keys() & held for word in held_by[piece]} for held in cut
-            )
-        )
-        total = len(cut)
-        weights = {
-            word: math.log1p((total - count + 0.5) / (count + 0.5))
-            for word, count in holders.items()
-        }
-        return cls(held_by=held_by, weights=weights)
-
-    def relevance(self, pieces: Iterable[str]) -> float:
-        """The weight of the question's words that a text holds; 0 for none."""
-        found = self.held_by.keys() & pieces
-        if not found:
-            return 0.0
-        words = {word for piece in found for word in self.held_by[piece]}
-        # Rounded once, whatever the order: a sentence never weighs more than its whole chunk.
-        return math.fsum([self.weights[word] for word in words])
-
-
-@lru_cache(maxsize=1 << 17)
-def _tokens_of(piece: str) -> tuple[str, ...]:
-    """The tokens of a piece of text without white space."""
-    return tuple(tokenise(piece))
 
 
 def _joined(spans: Sequence[Span], text: str) -> list[Span]:

@@ -6,16 +6,13 @@ import math
 from dataclasses import dataclass, field
 
 from ragbench.postretrieval.contract import OperatorInput, OperatorOutput, in_order, refuse
+from ragbench.postretrieval.filter.shared_shingles import may_resemble, shingle_words
 from ragbench.postretrieval.ranked import RankedChunk
 from ragbench.postretrieval.settings import at_least, between
-from ragbench.text.tokens import normalise, tokenise
 
 __all__ = ["DedupNear"]
 
 _Shingles = set[str]
-
-_UNSPACED = 12
-"""Words longer than this on average: the script has no spaces."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +22,7 @@ class DedupNear:
     The resemblance of two texts is the Jaccard index of their sets of shingles: runs of
     ``shingle`` words, without regard to case (Broder 1997, "On the resemblance and containment of
     documents"). It is computed exactly: among a query's candidates there is no need to estimate
-    it by MinHash.
+    it by MinHash. Most texts resemble none, and hashes tell which these are.
 
     Raises:
         ConfigError: a setting is out of its range.
@@ -49,7 +46,12 @@ class DedupNear:
         """See `Operator.apply`."""
         kept: list[RankedChunk] = []
         known = _Known(similarity=self.similarity)
-        for entry in context.chunks:
+        texts = [entry.chunk.text for entry in context.chunks]
+        sharing = may_resemble(texts, size=self.shingle, similarity=self.similarity)
+        for entry, is_sharing in zip(context.chunks, sharing, strict=True):
+            if not is_sharing:
+                kept.append(entry)
+                continue
             shingles = _shingles(entry.chunk.text, self.shingle)
             if not known.resembles(shingles):
                 known.add(shingles)
@@ -85,9 +87,7 @@ class _Known:
 
 
 def _shingles(text: str, size: int) -> _Shingles:
-    words = normalise(text).split()
-    if len(text) > _UNSPACED * len(words):
-        words = tokenise(text)
+    words = shingle_words(text)
     # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
     if len(words) < size:
         return {" ".join(words)} if words else set()

@@ -10,7 +10,7 @@ from ragbench.postretrieval.derived import sliced
 from ragbench.postretrieval.ranked import RankedChunk
 from ragbench.postretrieval.settings import at_least, one_of
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.token_counter import APPROXIMATE, TokenCounter
+from ragbench.text.token_counter import APPROXIMATE, TokenCounter, count_within
 
 __all__ = ["TokenBudget"]
 
@@ -33,6 +33,7 @@ class TokenBudget:
     ``"truncate"`` cuts the first that does not fit behind the last of its sentences that does,
     and leaves out all that follow."""
     counter: TokenCounter = APPROXIMATE
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -51,8 +52,8 @@ class TokenBudget:
         left = self.budget
         kept: list[RankedChunk] = []
         for entry in context.chunks:
-            cost = self.counter.count(entry.chunk.text)
-            if cost <= left:
+            cost = count_within(self.counter, entry.chunk.text, left)
+            if cost is not None:
                 kept.append(entry)
                 left -= cost
             elif self.policy == "truncate":

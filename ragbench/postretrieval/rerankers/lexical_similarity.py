@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
-from ragbench.postretrieval.rerankers.candidate_tokens import token_numbers
+from ragbench.postretrieval.candidate_tokens import candidate_tokens
 from ragbench.postretrieval.rerankers.sparse import sparse_from_rows
 
 if TYPE_CHECKING:
@@ -29,18 +28,35 @@ def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """
     import numpy as np
 
-    numbers = token_numbers(texts)
-    tokens = np.fromiter(chain.from_iterable(numbers), dtype=np.int64)
-    _, columns = np.unique(tokens, return_inverse=True)
-    width = int(columns.max(initial=0)) + 1
-    rows = np.repeat(np.arange(len(texts)), [len(one) for one in numbers])
-    places, times = np.unique(rows * width + columns, return_counts=True)
+    tokens = candidate_tokens(texts)
+    columns, width = _columns(tokens.numbers)
+    places, times = np.unique(tokens.rows * width + columns, return_counts=True)
     rows, columns = np.divmod(places, width)
-    rarity = np.log1p(len(texts) / np.bincount(columns, minlength=width).clip(1))
-    ends = np.searchsorted(rows, np.arange(len(texts) + 1))
-    matrix = sparse_from_rows((1 + np.log(times)) * rarity[columns], columns, ends, width)
-    products: NDArray[np.float64] = (matrix @ matrix.T).toarray()
-    lengths = np.sqrt(products.diagonal())
+    holding = np.bincount(columns, minlength=width)
+    weights = (1 + np.log(times)) * np.log1p(len(texts) / holding.clip(1))[columns]
+    lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=len(texts)))
     lengths[lengths == 0] = 1
-    similarity: NDArray[np.float64] = products / lengths[:, None] / lengths[None, :]
+    # A word of one text alone makes it like no other, and counts for its length only.
+    shared = holding[columns] > 1
+    rows, columns, weights = rows[shared], columns[shared], weights[shared] / lengths[rows[shared]]
+    ends = np.searchsorted(rows, np.arange(len(texts) + 1))
+    matrix = sparse_from_rows(weights, columns, ends, width)
+    similarity: NDArray[np.float64] = (matrix @ matrix.T).toarray()
+    np.fill_diagonal(similarity, tokens.lengths > 0)
     return similarity
+
+
+def _columns(numbers: NDArray[np.int32]) -> tuple[NDArray[np.intp], int]:
+    """A column for each number, and how many there are.
+
+    Numbers are given out in the order in which this process met the tokens. Columns follow the
+    texts alone, so that sums are rounded alike in every process.
+    """
+    import numpy as np
+
+    places = np.arange(len(numbers))
+    first = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.intp)
+    # Of several places of a number, the one that is written last stays.
+    first[numbers[::-1]] = places[::-1]
+    is_first = first[numbers] == places
+    return (is_first.cumsum() - 1)[first[numbers]], max(1, int(is_first.sum()))

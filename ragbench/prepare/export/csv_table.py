@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
+from ragbench.data.atomic import written_whole
 from ragbench.errors import InputError
-from ragbench.prepare.export.atomic import atomic_file
 from ragbench.prepare.export.base import Exported, Scores, Tally
 from ragbench.prepare.export.json_text import json_text, plain
 from ragbench.prepare.export.table import columns, table_row
@@ -29,7 +29,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
             a text holds a lone surrogate, which UTF-8 cannot store.
     """
     tally = Tally()
-    with atomic_file(path) as file:
+    with written_whole(path, make_folders=True) as file:
         names = [column.name for column in columns(scores)]
         file.write(_line(names, "the header"))
         for trace in traces:

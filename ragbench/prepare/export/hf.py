@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ragbench.data.atomic import folder_written_whole
 from ragbench.extras import require
 from ragbench.prepare.export.arrow import arrow_batches, arrow_schema
-from ragbench.prepare.export.atomic import atomic_folder
 from ragbench.prepare.export.base import Exported, Scores, Tally
 from ragbench.runs.trace import Trace
 
@@ -31,7 +31,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     datasets: Any = require("datasets", extra="hf")
     tally = Tally()
     with (
-        atomic_folder(path, replaceable=_is_dataset) as folder,
+        folder_written_whole(path, replaceable=_is_dataset) as folder,
         TemporaryDirectory(dir=path.parent, prefix=".ragbench-") as scratch,
     ):
         rows = Path(scratch) / "rows.arrow"

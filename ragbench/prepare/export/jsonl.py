@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ragbench.prepare.export.atomic import atomic_file
+from ragbench.data.atomic import written_whole
 from ragbench.prepare.export.base import Exported, Scores, Tally
 from ragbench.prepare.export.json_text import in_case, json_bytes
 from ragbench.records.cells import Cell
@@ -28,7 +28,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
         InputError: the path cannot be written, or metadata holds something without a JSON form.
     """
     tally = Tally()
-    with atomic_file(path) as file:
+    with written_whole(path, make_folders=True) as file:
         for trace in traces:
             with in_case(trace.case.id):
                 line = json_bytes(_record(trace, scores.of(trace.case.id)))

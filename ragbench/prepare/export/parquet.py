@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ragbench.data.atomic import written_whole
 from ragbench.extras import require
 from ragbench.prepare.export.arrow import arrow_batches, arrow_schema
-from ragbench.prepare.export.atomic import atomic_file
 from ragbench.prepare.export.base import Exported, Scores, Tally
 from ragbench.runs.trace import Trace
 
@@ -29,7 +29,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     schema = arrow_schema(scores)
     tally = Tally()
     with (
-        atomic_file(path) as file,
+        written_whole(path, make_folders=True) as file,
         pq.ParquetWriter(file, schema, version="2.6", compression="zstd", compression_level=3) as w,
     ):
         for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-from ragbench.prepare.export.atomic import atomic_file
+from ragbench.data.atomic import written_whole
 from ragbench.prepare.export.base import Exported, Scores, Tally, failed_stage
 from ragbench.runs.sample_row import SampleRow, sample_row
 from ragbench.runs.trace import Trace
@@ -37,7 +37,7 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """
     del scores
     tally = Tally()
-    with atomic_file(path) as file, TemporaryFile(dir=path.parent) as lines:
+    with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
         start, end = _write_lines(traces, lines, tally)
         _copy(lines, file, start, end)
         _copy(lines, file, 0, start)

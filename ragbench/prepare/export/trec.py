@@ -14,8 +14,8 @@ from math import isfinite
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from ragbench.data.atomic import written_whole
 from ragbench.errors import InputError
-from ragbench.prepare.export.atomic import atomic_file
 from ragbench.prepare.export.base import Exported, Scores, Tally, failed_stage
 from ragbench.runs.sample_row import sample_row
 from ragbench.runs.trace import Trace
@@ -49,7 +49,10 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     if qrels == path:
         raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")
     tally = Tally()
-    with atomic_file(path) as run_file, atomic_file(qrels) as qrels_file:
+    with (
+        written_whole(path, make_folders=True) as run_file,
+        written_whole(qrels, make_folders=True) as qrels_file,
+    ):
         for trace in traces:
             reason = _left_out(trace)
             if reason is not None:

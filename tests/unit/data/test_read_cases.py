@@ -217,7 +217,7 @@ def test_gzip_is_recognised_by_its_bytes(tmp_path: Path) -> None:
         (b'{"query": "from jsonl"}\n{"query": "b"}\n', "from jsonl"),
         (b'[{"query": "from json"}]', "from json"),
         (b"query,answer\nfrom csv,b\n", "from csv"),
-        (gzip.compress(b'{"query": "packed"}\n'), "packed"),
+        (gzip.compress(b'{"query": "packed"}\n', mtime=0), "packed"),
     ],
 )
 def test_standard_input_is_recognised_and_read_once(

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import GenerationResult, RAGInterface, RetrievalResult
 from ragbench.errors import ConfigError
-from ragbench.evaluation.post_retrieve import handed_over, post_retrieved, steps_of
+from ragbench.evaluation.post_retrieve import handed_over
 from ragbench.evaluation.rag_service import chunk_service
 from ragbench.evaluation.report import open_traces
 from ragbench.interface.adapt import as_rag
@@ -19,6 +19,7 @@ from ragbench.postretrieval.contract import OperatorInput, OperatorOutput
 from ragbench.postretrieval.filter.threshold import Threshold
 from ragbench.postretrieval.filter.top_k import TopK
 from ragbench.postretrieval.format.template import Template
+from ragbench.postretrieval.on_result import post_retrieved, steps_of
 from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.postretrieval.rerank import Rerank
 from ragbench.postretrieval.rerankers.semantic import SemanticReranker

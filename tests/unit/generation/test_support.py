@@ -3,12 +3,12 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.generation.question import parse_question
 from ragbench.generation.support import (
     abstention_confidence,
     answer_confidence,
     rank_sentences,
 )
+from ragbench.text.question import parse_question
 
 
 def one(_: str) -> float:
@@ -65,3 +65,10 @@ def test_confidence_follows_the_support(low: float, high: float) -> None:
     low, high = sorted((low, high))
     assert 0 < answer_confidence(low) <= answer_confidence(high) < 1
     assert 0 < abstention_confidence(high) <= abstention_confidence(low) < 1
+
+
+def test_a_long_question_needs_no_more_than_five_rare_words() -> None:
+    """Seven words and six pairs; five words and four pairs of them stand in the sentence."""
+    question = parse_question("alpha beta gamma delta epsilon zeta eta")
+    (found,) = rank_sentences(question, ["Alpha beta gamma delta epsilon."], one)
+    assert math.isclose(found.support, (2 * 1 + 1 + 4 / 5) / 4)

@@ -9,13 +9,13 @@ import pytest
 
 from ragbench.errors import ConfigError
 from ragbench.llm.chat import ChatModel
-from ragbench.postretrieval.from_settings import from_settings
 from ragbench.postretrieval.registry import RERANKERS, build_reranker
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.postretrieval.rerankers.lexical import LexicalReranker
 from ragbench.postretrieval.rerankers.llm_listwise import LlmListwiseReranker
 from ragbench.postretrieval.rerankers.rrf import ReciprocalRankFusionReranker
 from ragbench.postretrieval.rerankers.weighted import Factor, WeightedReranker
+from ragbench.settings.from_settings import from_settings
 from tests.unit.postretrieval.rerankers.builders import FixedScores, ScriptedChat
 
 
@@ -71,7 +71,10 @@ def test_a_language_model_is_handed_over() -> None:
         ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, http, lexical"),
         ({"k1": 1}, "needs a 'name'. Known: cross_encoder"),
         (7, "a name or a mapping"),
-        ({"name": "lexical", "k": 1}, "unknown setting 'k'. Known: b, k1, method, title_weight"),
+        (
+            {"name": "lexical", "k": 1},
+            r"unknown setting 'k'. Did you mean 'k1'\? Known: b, k1",
+        ),
         ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
         ({"name": "lexical", "k1": float("inf")}, "k1 must be a number"),
         ({"name": "lexical", "k1": True}, "k1 must be a number"),

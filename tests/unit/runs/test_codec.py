@@ -171,7 +171,7 @@ class Unknown:
         (Unknown(), f"<{__name__}.Unknown>"),
         ([Unknown(), 2**70], [f"<{__name__}.Unknown>", str(2**70)]),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored: object) -> None:
     result = GenerationResult[Any]("Paris", metadata={"value": value})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.postretrieval.rerankers.cross_encoder import CrossEncoderReranker
 from ragbench.models.onnx_files import find_onnx_files
-from ragbench.postretrieval.rerankers.sentence_windows import best_windows, query_weights
+from ragbench.postretrieval.query_weights import query_weights
+from ragbench.postretrieval.rerankers.cross_encoder import CrossEncoderReranker
+from ragbench.postretrieval.rerankers.sentence_windows import best_windows
 from ragbench.text.sentences import split_sentences
 from tests.unit.postretrieval.rerankers.builders import chunk, order, query
 from tests.unit.postretrieval.rerankers.models import model_folder
@@ -78,6 +80,16 @@ def test_a_question_that_leaves_no_room_is_cut_and_it_is_said(tiny: str) -> None
     assert scores.notes == ("the question has 21 tokens: only the first 8 were read",)
 
 
+def test_what_stands_behind_the_first_is_not_read(tiny: str) -> None:
+    chunks = [chunk("a", "w1"), chunk("b", "w3"), chunk("c", "w9"), chunk("d", "w9")]
+    reranker = CrossEncoderReranker(model=tiny, first=2)
+    assert order(reranker, query("w0"), chunks) == ["b", "a", "c", "d"]
+    scores = reranker.score(query("w0"), chunks)
+    assert list(scores[2:]) == [-0.25, -0.5]
+    assert scores.notes == ("2 of 4 chunks were not read: they stand behind",)
+    assert CrossEncoderReranker(model=tiny, first=9).score(query("w0"), chunks).notes == ()
+
+
 def test_only_the_sentences_nearest_to_the_question_are_read(tiny: str) -> None:
     text = "W9 stands here. The w3 house is red. Another sentence with w8."
     sentences = CrossEncoderReranker(model=tiny, passages="sentences", words=5)
@@ -136,7 +148,15 @@ def test_a_model_of_another_kind_is_refused(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"words": 0}, {"windows": 0}, {"threads": 0}, {"max_length": 8}, {"overlap": 200}]
+    "wrong",
+    [
+        {"words": 0},
+        {"first": 0},
+        {"windows": 0},
+        {"threads": 0},
+        {"max_length": 8},
+        {"overlap": 200},
+    ],
 )
 def test_settings_out_of_range_are_refused(tiny: str, wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="cross_encoder"):
@@ -195,30 +215,65 @@ def test_what_the_hub_does_not_have_is_told(hub: Hub) -> None:
 # --- sentence windows
 
 
+def windows(text: str, query: str, others: Sequence[str] = (), **settings: Any) -> list[str]:
+    weights = query_weights(query, [text, *others])
+    return [text[slice(*span)] for span in best_windows(weights, 0, **settings)]
+
+
 def test_windows_by_hand() -> None:
     text = "One red thing. A red house. The sea is wide. Another red house roof."
-    weights = {"red": 1.0, "hous": 2.0, "roof": 4.0}
-    spans = best_windows(text, weights, words=4, count=2)
-    assert [text[slice(*span)] for span in spans] == ["Another red house roof.", "A red house."]
-    (long,) = best_windows(text, weights, words=100, count=3)
-    assert text[slice(*long)] == text
+    # All three weigh less than the next rarer one and more than nothing.
+    others = ["red house", "red", "red", "red", "house", "nothing"]
+    query = "red houses on roofs"
+    assert windows(text, query, others, words=4, count=2) == [
+        "Another red house roof.",
+        "A red house.",
+    ]
+    assert windows(text, query, others, words=100, count=3) == [text]
 
 
-def test_weights_are_higher_for_what_few_hold() -> None:
-    weights = query_weights("red houses", ["red", "red car", "house"])
-    assert weights["hous"] == pytest.approx(math.log(1 + 2.5 / 1.5))
-    assert weights["red"] == pytest.approx(math.log(1 + 1.5 / 2.5))
+def test_a_long_sentence_is_cut_around_what_the_query_asks() -> None:
+    text = "It is so. One two three four five red six seven house eight nine ten eleven twelve."
+    long = text[len("It is so. ") :]
+    assert windows(text, "red house", words=6, count=1) == [long]
+    assert windows(text, "red house", words=6, count=1, cut=True) == [
+        "five red six seven house eight"
+    ]
+    assert windows(text, "it", words=6, count=1, cut=True) == ["It is so."]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "best"),
+    [
+        (
+            "天空是蓝色的。员工每年有二十天年假。咖啡免费。",
+            "多少天年假？",
+            "员工每年有二十天年假。",
+        ),
+        ("Il fait beau. Le café est fermé. Non.", "café", "Le café est fermé."),
+        (
+            "It’s late. A well-known red “house”. No.",
+            "Is the house known?",
+            "A well-known red “house”.",
+        ),
+    ],
+)
+def test_windows_in_any_script(text: str, query: str, best: str) -> None:
+    assert windows(text, query, words=4, count=1) == [best]
 
 
 @settings(deadline=None)
-@given(st.text("ab. \n", max_size=60), st.integers(1, 6), st.integers(1, 3))
-def test_windows_are_whole_sentences_apart(text: str, words: int, count: int) -> None:
-    spans = best_windows(text, {"a": 1.0, "b": 0.5}, words=words, count=count)
+@given(st.text("ab. \n", max_size=60), st.integers(1, 6), st.integers(1, 3), st.booleans())
+def test_windows_are_whole_sentences_apart(text: str, words: int, count: int, cut: bool) -> None:
+    spans = best_windows(query_weights("a b", [text]), 0, words=words, count=count, cut=cut)
     sentences = split_sentences(text)
     assert len(spans) <= count
     assert bool(spans) == bool(sentences)
-    assert {span.start for span in spans} <= {one.start for one in sentences}
-    assert {span.end for span in spans} <= {one.end for one in sentences}
+    if cut:
+        assert all(len(text[slice(*span)].split()) <= words for span in spans)
+    else:
+        assert {span.start for span in spans} <= {one.start for one in sentences}
+        assert {span.end for span in spans} <= {one.end for one in sentences}
     for span, after in zip(sorted(spans), sorted(spans)[1:], strict=False):
         assert span.end <= after.start
 

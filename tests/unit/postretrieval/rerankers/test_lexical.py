@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.postretrieval.rerankers.candidate_tokens import (
-    token_counts,
-    token_numbers,
-    wanted_counts,
-)
 from ragbench.postretrieval.rerankers.lexical import LexicalReranker
 from ragbench.postretrieval.rerankers.lexical_similarity import lexical_similarity
-from ragbench.text.tokens import tokenise
 from tests.unit.postretrieval.rerankers.builders import chunk, order, query
 
 
@@ -56,39 +49,6 @@ def test_texts_without_words_score_nothing() -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="lexical"):
         LexicalReranker(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a field by name
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.one_of(
-            st.text(max_size=12),
-            st.sampled_from(
-                [
-                    "1,000 km",
-                    "3.14. End, (so) it: is; no!",
-                    "Err-4021/x.",
-                    "e-mail",
-                    "苹果是水果 apple",
-                    "क\u093f",
-                    "a\u0301b",
-                    "ﬁne ½",
-                ]
-            ),
-        ),
-        max_size=4,
-    )
-)
-def test_pieces_have_the_tokens_of_the_whole(parts: list[str]) -> None:
-    text = " ".join(parts)
-    assert sorted(token_counts(text).elements()) == sorted(tokenise(text))
-    tokens = tokenise(text)
-    wanted = {*tokens[::2], "absent"}
-    (count,), (length,) = wanted_counts([text], wanted)
-    assert count == {token: tokens.count(token) for token in wanted if token in tokens}
-    assert length == len(tokens)
-    (numbers,) = token_numbers([text])
-    assert sorted(Counter(numbers).values()) == sorted(Counter(tokens).values())
 
 
 def test_similarity_by_hand() -> None:

@@ -72,7 +72,7 @@ def test_when_reading_breaks_off_the_old_output_stays(tmp_path: Path, name: str)
 @EVERY
 def test_a_path_that_cannot_be_written_is_one_clear_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot be written"):
         export(name, TRACES, tmp_path / "file" / "out")
 
 

@@ -1,0 +1,136 @@
+"""Queries that stand in a file of their own: TREC topics, TSV, JSON, JSONL, CSV, plain lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragbench.data.dumps.form import is_object
+from ragbench.data.problems import Problems
+from ragbench.data.read import read_cases
+from ragbench.data.source import Source
+from ragbench.data.text import decode_head, decode_line, read_bytes, read_lines
+from ragbench.errors import DataError, Problem
+
+__all__ = ["Queries", "read_queries"]
+
+_FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
+_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Queries:
+    """The queries of a file."""
+
+    texts: dict[str, str]
+    """Text by id, in the order of the file."""
+
+    def in_order(self) -> Iterator[tuple[str, str]]:
+        """Id and text of each query."""
+        yield from self.texts.items()
+
+
+def read_queries(path: str | Path) -> Queries:
+    """Reads all queries of a file, or of the usual file in a folder.
+
+    Raises:
+        DataError: it cannot be read, or holds no query.
+    """
+    problems = Problems()
+    source = Source.of(path)
+    if source.is_folder:
+        found = next((child for name in _FILES if (child := source.child(name))), None)
+        if found is None:
+            names = ", ".join(_FILES)
+            problem = Problem(message=f"the folder has none of {names}", path=source.name)
+            raise DataError([problem])
+        source = found
+    with closing(source):
+        texts = dict(_read(source, problems))
+    problems.raise_if_any()
+    if not texts:
+        raise DataError([Problem(message="it holds no query", path=source.name)])
+    return Queries(texts=texts)
+
+
+def _read(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    head = source.head(problems)
+    if head is None:
+        return
+    text = decode_head(head).lstrip()
+    if "<top>" in text.lower():
+        yield from _topics(source, problems)
+    elif text.startswith(("{", "[")) or _is_table(source.suffix, text):
+        yield from _records(source, problems)
+    else:
+        yield from _lines(source, problems)
+
+
+def _is_table(suffix: str, text: str) -> bool:
+    """Whether a file has named columns, rather than an id and a text on each line."""
+    if suffix in {".csv", ".parquet"}:
+        return True
+    if suffix != ".tsv":
+        return False
+    names = {cell.strip().lower() for cell in text.partition("\n")[0].split("\t")}
+    return not names.isdisjoint({"query", "question", "text", "user_input"})
+
+
+def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    raw = read_bytes(source, problems)
+    for topic in _TOPIC.finditer("" if raw is None else raw.decode("utf-8", "replace")):
+        number, title = _NUMBER.search(topic[1]), _TITLE.search(f"{topic[1]}<")
+        if number is None or title is None:
+            problems.add("a topic lacks <num> or <title>", path=source.name)
+        else:
+            yield number[1], " ".join(title[1].split())
+
+
+def _lines(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    """Id and text with a tab between, or the text alone, whose line is then its id."""
+    for line in read_lines(source, problems):
+        text = (decode_line(line, source.name, problems) or "").strip()
+        if text:
+            id, tab, query = text.partition("\t")
+            yield (id.strip(), query.strip()) if tab else (str(line.number), text)
+
+
+def _records(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    if source.path is None:
+        problems.add("the queries cannot come from standard input", path=source.name)
+        return
+    value = _object(source)
+    if value is not None:
+        yield from value.items()
+        return
+    fields = {"query": "text"} if _names_text(source) else None
+    for case in read_cases(source.path, fields=fields, problems=problems):
+        yield case.id, case.query
+
+
+def _object(source: Source) -> dict[str, str] | None:
+    """A JSON object of id and text."""
+    import orjson
+
+    if source.path is None or source.suffix != ".json":
+        return None
+    try:
+        value: object = orjson.loads(source.path.read_bytes())
+    except (orjson.JSONDecodeError, OSError):
+        return None
+    if is_object(value) and value and all(isinstance(text, str) for text in value.values()):
+        return {id: str(text) for id, text in value.items()}
+    return None
+
+
+def _names_text(source: Source) -> bool:
+    """Whether a query's text is called what BEIR calls it."""
+    head = decode_head(source.head(Problems()) or b"")
+    return '"text"' in head and not any(
+        f'"{name}"' in head for name in ("query", "question", "user_input")
+    )

@@ -1,0 +1,153 @@
+"""Vectors from an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.embedders.unit import unit_rows
+from ragbench.errors import ConfigError
+from ragbench.llm.blocking_embeddings import BlockingEmbeddings
+from ragbench.llm.cache import ResponseCache
+from ragbench.llm.embeddings import EmbeddingClient
+from ragbench.llm.settings import LLMSettings, resolve
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ragbench.llm.answer import Transport
+    from ragbench.llm.budget import Budget
+
+__all__ = ["OpenAIEmbedder", "from_name"]
+
+_PROBE = "dimension"
+_PREFIXES = ("query_prefix", "passage_prefix")
+_CHAT_ONLY = frozenset(
+    {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
+)
+"""Said of the chat model that the environment names."""
+
+
+class OpenAIEmbedder:
+    """Any model behind ``/v1/embeddings``; batched, retried and kept by `EmbeddingClient`."""
+
+    def __init__(
+        self,
+        settings: LLMSettings,
+        *,
+        query_prefix: str = "",
+        passage_prefix: str = "",
+        budget: Budget | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            settings: which model is asked and how; see `ragbench.llm.settings.resolve`.
+            query_prefix: what the model wants before a question.
+            passage_prefix: what the model wants before a passage.
+            budget: caps the cost.
+            transport: carries requests; through the ``openai`` package by default.
+        """
+        self._endpoint = settings.endpoint
+        self._prefixes = (query_prefix, passage_prefix)
+        self._client = BlockingEmbeddings(lambda: _opened(settings, budget, transport))
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.base.Embedder`; the address is no part of it.
+
+        The same model is often served at several addresses. That two of them give different
+        vectors under one name cannot be known here.
+        """
+        return {
+            "embedder": "openai",
+            "model": self._endpoint.model,
+            "extra": dict(self._endpoint.extra),
+            "query_prefix": self._prefixes[0],
+            "passage_prefix": self._prefixes[1],
+        }
+
+    @cached_property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.base.Embedder`; asks for the vector of a word to know it."""
+        return int(self._embed([_PROBE], "").shape[1])
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.base.Embedder`."""
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.base.Embedder`.
+
+        Raises:
+            LLMError: there is no answer.
+        """
+        return self._embed(texts, self._prefixes[0])
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `embed_queries`."""
+        return self._embed(texts, self._prefixes[1])
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._client.close()
+
+    def _embed(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        vectors = self._client.embed([prefix + text for text in texts]).vectors
+        if not all(np.isfinite(vector).all() for vector in vectors):
+            raise ConfigError(
+                f"the model '{self._endpoint.model}' gave a vector with numbers that are not finite"
+            )
+        return unit_rows(vectors)
+
+
+@asynccontextmanager
+async def _opened(
+    settings: LLMSettings, budget: Budget | None, transport: Transport | None
+) -> AsyncGenerator[EmbeddingClient]:
+    with ExitStack() as stack:
+        cache = None
+        if settings.cache is not None:
+            path = Path(settings.cache).expanduser()
+            cache = stack.enter_context(ResponseCache(path, max_bytes=settings.cache_bytes))
+        client = EmbeddingClient(
+            settings.endpoint,
+            limits=settings.limits,
+            cache=cache,
+            budget=budget,
+            transport=transport,
+        )
+        async with client:
+            yield client
+
+
+def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
+    """See `ragbench.embedders.registry.EMBEDDERS`; the model is the endpoint's name of it.
+
+    Settings that are not prefixes are those of `ragbench.llm.settings.resolve`, such as
+    ``base_url`` and ``api_key_env``; what is not given comes from the environment. The settings
+    of a chat model that mean nothing here are left out.
+    """
+    if not model:
+        raise ConfigError("the embedder openai needs a model: openai:MODEL")
+    prefixes = {name: settings[name] for name in _PREFIXES if name in settings}
+    rest = {name: value for name, value in settings.items() if name not in _PREFIXES}
+    resolved = resolve(
+        {"model": model}, _environment(), section=rest, file=f"embedder openai:{model}"
+    )
+    return OpenAIEmbedder(resolved, **prefixes)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _CHAT_ONLY}

@@ -1,0 +1,99 @@
+"""A model from settings that is connected to when it is first asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from ragbench.llm.blocking import BlockingChat
+from ragbench.llm.chat import Message
+from ragbench.llm.ledger import Receipt
+from ragbench.llm.open_client import open_client
+from ragbench.llm.reply import Reply
+from ragbench.llm.settings import LLMSettings
+
+__all__ = ["LateChat"]
+
+
+class LateChat:
+    """A `ragbench.llm.chat.SamplingChat` that costs nothing until it is used.
+
+    What it is (model, temperature, identity) is known at once; keys are read, the file of kept
+    answers and connections are opened with the first question.
+    """
+
+    def __init__(self, settings: LLMSettings, *, purpose: str = "chat") -> None:
+        """Keeps the settings.
+
+        Args:
+            settings: which model, and how it is asked; see `ragbench.llm.settings.resolve`.
+            purpose: what its calls are booked under.
+        """
+        self._settings = settings
+        self._purpose = purpose
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._chat: BlockingChat | None = None
+
+    def __enter__(self) -> Self:
+        """The model itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._settings.endpoint.model
+
+    @property
+    def temperature(self) -> float | None:
+        """See `ragbench.llm.chat.SamplingChat.temperature`."""
+        return self._settings.endpoint.temperature
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """All that an answer depends on; see `Endpoint.identity`."""
+        return self._settings.endpoint.identity()
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        """See `ragbench.llm.chat.ChatModel.complete`.
+
+        Raises:
+            ConfigError: the API key cannot be read.
+            MissingExtraError: the package that carries requests is not installed.
+            LLMError: there is no answer.
+        """
+        return self.ask(messages).text
+
+    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
+        """See `complete` and `ragbench.llm.chat.SamplingChat.ask`."""
+        return self._opened().ask(messages, repeat=repeat)
+
+    def receipt(self) -> Receipt | None:
+        """What was spent so far; None when it was never asked."""
+        return None if self._chat is None else self._chat.receipt()
+
+    def close(self) -> None:
+        """Closes all connections; it opens anew when it is asked again."""
+        with self._lock:
+            self._chat = None
+            self._stack.close()
+
+    def _opened(self) -> BlockingChat:
+        with self._lock:
+            if self._chat is None:
+                settings = self._settings
+                chat = BlockingChat(lambda: open_client(settings), purpose=self._purpose)
+                self._chat = self._stack.enter_context(chat)
+            return self._chat

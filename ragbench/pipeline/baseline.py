@@ -1,0 +1,184 @@
+"""The RAG that ragbench brings: BM25 retrieval and an answer quoted from what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Self, TypedDict
+
+from typing_extensions import Unpack
+
+from ragbench.errors import ConfigError
+from ragbench.generation.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
+from ragbench.interface.base import RAGInterface
+from ragbench.interface.config import RAGConfig
+from ragbench.interface.results import GenerationResult, RetrievalResult
+from ragbench.pipeline.corpus import chunks_digest, whole_documents
+from ragbench.records.corpus import Chunk, Document
+from ragbench.retrieval.bm25 import Bm25Index
+
+__all__ = ["BaselineRAG", "BaselineSettings"]
+
+
+class BaselineSettings(TypedDict, total=False):
+    """The settings of `BaselineRAG`; each has a default."""
+
+    top_k: int
+    k1: float
+    b: float
+    title_weight: int
+    threshold: float
+    max_candidates: int
+
+
+class BaselineRAG(RAGInterface):
+    """A plain RAG to compare with: it needs no model, no key and no network.
+
+    Each document is retrieved whole, by BM25 (`ragbench.retrieval.bm25`). The answer is the
+    sentence that the question's words support best, or "I don't know."
+    (`ragbench.generation.extractive`).
+
+    Example:
+        >>> rag = BaselineRAG([Document(id="fr", text="Paris is the capital of France.")])
+        >>> found = rag.retrieve_with_metadata("What is the capital of France?")
+        >>> found.context_ids
+        ['fr']
+        >>> rag.generate("What is the capital of France?", list(found.contexts))
+        'Paris is the capital of France.'
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        top_k: int = 5,
+        *,
+        k1: float = 1.2,
+        b: float = 0.75,
+        title_weight: int = 2,
+        threshold: float = DEFAULT_THRESHOLD,
+        max_candidates: int = 3,
+    ) -> None:
+        """Indexes the documents.
+
+        Args:
+            documents: the corpus; may be empty, then nothing is found and nothing answered.
+            top_k: how many documents to retrieve when a call does not say, at least 1.
+            k1: see `Bm25Index`.
+            b: see `Bm25Index`.
+            title_weight: see `Bm25Index`.
+            threshold: see `ExtractiveGenerator`.
+            max_candidates: see `ExtractiveGenerator`.
+
+        Raises:
+            ConfigError: a setting is out of its range.
+            DataError: several documents have the same id.
+        """
+        super().__init__(RAGConfig(top_k=_checked_top_k(top_k)))
+        self._chunks = whole_documents(documents)
+        self._index = Bm25Index(self._chunks, k1=k1, b=b, title_weight=title_weight)
+        self._generator = ExtractiveGenerator(
+            threshold=threshold, max_candidates=max_candidates, weight=self._index.idf
+        )
+
+    @classmethod
+    def from_corpus(cls, source: str | Path, **settings: Unpack[BaselineSettings]) -> Self:
+        """Builds the RAG from a corpus on disk.
+
+        Args:
+            source: a file or folder in any of the corpus formats that ragbench reads.
+            **settings: as for the constructor.
+
+        Raises:
+            DataError: the corpus has problems.
+            ConfigError: a setting is out of its range.
+        """
+        from ragbench.data.read import read_documents
+
+        return cls(read_documents(source), **settings)
+
+    @cached_property
+    def corpus_digest(self) -> str:
+        """SHA-256 over the documents in their order: ids, texts, titles and metadata."""
+        return chunks_digest(self._chunks)
+
+    def stage_identity(self, stage: str) -> object:
+        """The corpus and the settings that a stage's results depend on.
+
+        The generator's settings are no part of the identity of ``"retrieve"``: a change of them
+        never retrieves again. The corpus is part of both, because the weight of a word in the
+        answer is its rarity in the corpus, titles included.
+        """
+        if stage == "retrieve":
+            return {
+                "rag": "baseline",
+                "corpus": self.corpus_digest,
+                "top_k": self.config.top_k,
+                **self._index.identity,
+            }
+        return {
+            "rag": "baseline",
+            "corpus": self.corpus_digest,
+            "title_weight": self._index.title_weight,
+            **self._generator.identity,
+        }
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        """See `RAGInterface.retrieve`; an empty list when no document shares a word with it."""
+        return self.batch_retrieve([query], top_k)[0]
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        """See `RAGInterface.retrieve_with_metadata`.
+
+        Returns:
+            Documents with their ids and BM25 scores (above 0, without upper limit); the metadata
+            of a context is that of its document, with its ``title`` where it has one.
+        """
+        return self.batch_retrieve_with_metadata([query], top_k)[0]
+
+    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+        """See `RAGInterface.batch_retrieve`."""
+        return [[chunk.text for chunk in chunks] for chunks in self._search(queries, top_k)]
+
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult]:
+        """See `RAGInterface.batch_retrieve_with_metadata`."""
+        metadata = {"retriever": "bm25"}
+        return [
+            RetrievalResult.from_chunks(chunks, metadata=metadata)
+            for chunks in self._search(queries, top_k)
+        ]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        """See `RAGInterface.generate`; an exact slice of a context, or the abstention."""
+        return self.generate_with_metadata(query, contexts).response
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        """See `RAGInterface.generate_with_metadata` and `ExtractiveGenerator.generate`."""
+        return self._generator.generate(query, contexts)
+
+    def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+        """See `RAGInterface.batch_generate`."""
+        return [
+            result.response for result in self.batch_generate_with_metadata(queries, contexts_list)
+        ]
+
+    def batch_generate_with_metadata(
+        self, queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult]:
+        """See `RAGInterface.batch_generate_with_metadata`."""
+        return [
+            self._generator.generate(query, contexts)
+            for query, contexts in zip(queries, contexts_list, strict=True)
+        ]
+
+    def _search(self, queries: Sequence[str], top_k: int | None) -> list[list[Chunk]]:
+        k = self.config.top_k if top_k is None else _checked_top_k(top_k)
+        return self._index.batch_search(queries, k)
+
+
+def _checked_top_k(top_k: int) -> int:
+    if top_k < 1:
+        raise ConfigError(f"top_k must be at least 1, not {top_k}")
+    return top_k

@@ -1,0 +1,153 @@
+"""A pipeline that was read and found to be in order, and what it is when it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.interface.adapt import as_rag
+from ragbench.interface.base import RAGInterface
+from ragbench.llm.late_chat import LateChat
+from ragbench.pipeline.documents import Documents
+from ragbench.pipeline.extractive import ExtractiveGeneration
+from ragbench.pipeline.indexing import Indexing
+from ragbench.pipeline.late_search import LateSearch
+from ragbench.pipeline.orchestration import Orchestration
+from ragbench.pipeline.own import OwnOrchestration
+from ragbench.pipeline.rag import PipelineRAG, Stages, pipeline_rag
+from ragbench.pipeline.search import Searching
+from ragbench.pipeline.stages import Generator as Generation
+from ragbench.pipeline.stages import Retriever
+from ragbench.postretrieval.operator import PostRetrieval
+from ragbench.preretrieval.stage import PreRetrieval
+from ragbench.records.corpus import Document
+
+__all__ = ["OpenPipeline", "Pipeline", "Retrieval"]
+
+
+class Retrieval(Protocol):
+    """Stage 3 as a file describes it: its settings, and what opens it."""
+
+    @property
+    def top_k(self) -> int:
+        """How many chunks are retrieved."""
+        ...
+
+    def open(self, documents: Documents, indexing: Indexing) -> Retriever:
+        """Makes what is described ready to be searched; indexes where that is needed."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenPipeline:
+    """A pipeline that can be asked."""
+
+    rag: RAGInterface[Any]
+    """A `PipelineRAG`, or what a user's orchestration made of the stages."""
+    identity: Mapping[str, object]
+    """What each stage's results depend on, as JSON."""
+
+    def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
+        """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
+
+        What a user's orchestration made stays whole.
+        """
+        rag = self.rag
+        if isinstance(rag, PipelineRAG) and type(rag).__module__ == PipelineRAG.__module__:
+            return rag.without_post_retrieval(), rag.post_retrieval
+        return rag, None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pipeline:
+    """The six stages of a file, in order; nothing is read, indexed or connected yet."""
+
+    path: Path
+    """The file."""
+    name: str
+    """How reports call it."""
+    indexing: Indexing
+    retrieval: Retrieval
+    generation: ExtractiveGeneration | Generation
+    pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
+    post_retrieval: PostRetrieval | None = None
+    orchestration: Orchestration = field(default_factory=Orchestration)
+    own_orchestration: OwnOrchestration | None = None
+    """A user's class in the place of `ragbench.pipeline.rag.PipelineRAG`."""
+    service: LateSearch = field(default_factory=LateSearch)
+    """What operators ask when they search again."""
+    chats: tuple[LateChat, ...] = ()
+    """The language models; closed with the pipeline."""
+
+    @property
+    def corpus(self) -> Path | None:
+        """The corpus that the file names."""
+        return None if self.indexing.corpus is None else self.path.parent / self.indexing.corpus
+
+    @contextmanager
+    def open(
+        self, documents: Callable[[], Iterable[Document]] | None = None
+    ) -> Generator[OpenPipeline]:
+        """Indexes where that is needed, and keeps all open for the length of a block.
+
+        Args:
+            documents: gives the documents when the file names no corpus.
+
+        Yields:
+            The pipeline as a RAG.
+
+        Raises:
+            DataError: the corpus has problems.
+            ConfigError: there is no corpus, or a user's class cannot be built.
+            StoreError: the store cannot be used.
+        """
+        with ExitStack() as stack:
+            for chat in self.chats:
+                stack.callback(chat.close)
+            source = Documents(source=self.corpus, given=documents)
+            retriever = self.retrieval.open(source, self.indexing)
+            stack.callback(retriever.close)
+            self.service.retriever = retriever
+            stack.callback(setattr, self.service, "retriever", None)
+            plain = pipeline_rag(self._stages(retriever))
+            yield OpenPipeline(
+                rag=self._rag(plain),
+                identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
+            )
+
+    def _stages(self, retriever: Retriever) -> Stages:
+        generation, context = self.generation, dict[str, Any]()
+        if isinstance(generation, ExtractiveGeneration):
+            weights = retriever.word_weights
+            if weights is not None and generation.word_weights == "corpus":
+                context = {"word_weights": dict(weights.identity)}
+            generation = generation.open(weights)
+        return Stages(
+            searching=Searching(
+                retriever=retriever,
+                pre_retrieval=self.pre_retrieval,
+                rrf_k=self.orchestration.rrf_k,
+                candidates=self.orchestration.candidates,
+            ),
+            generator=generation,
+            post_retrieval=self.post_retrieval,
+            top_k=self.retrieval.top_k,
+            generation_context=context,
+        )
+
+    def _rag(self, plain: PipelineRAG) -> RAGInterface[Any]:
+        """The stages as they are, or what a user's class makes of them."""
+        own = self.own_orchestration
+        if own is None:
+            return plain
+        try:
+            rag = as_rag(own.made(plain.stages))
+        except InterfaceError as error:
+            raise ConfigError(f"'{own.spec}' is no RAG: {error}") from error
+        if not isinstance(rag, RAGInterface):
+            raise ConfigError(f"'{own.spec}': its methods are coroutines; a pipeline's are plain")
+        return rag

@@ -1,0 +1,1 @@
+"""Settings of configured things: read with every mistake told, built, described."""

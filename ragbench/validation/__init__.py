@@ -1,0 +1,1 @@
+"""Validation: is it relevant, is the answer there, where exactly, how good."""

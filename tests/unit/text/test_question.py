@@ -1,0 +1,51 @@
+import pytest
+
+from ragbench.text.question import holds_number, parse_question
+
+
+def test_function_words_are_left_out() -> None:
+    question = parse_question("What is the capital of France?")
+    assert question.tokens == ("capit", "franc")
+    assert question.pairs == {("the", "capit"), ("capit", "of"), ("of", "franc")}
+
+
+def test_a_question_of_function_words_keeps_them() -> None:
+    assert parse_question("Who is it?").tokens == ("who", "is", "it")
+
+
+def test_chinese_question_words_do_not_blur_into_pairs() -> None:
+    assert parse_question("苹果是什么").tokens == ("苹果",)
+
+
+def test_an_empty_question_has_no_tokens() -> None:
+    assert parse_question(" ?").tokens == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("When did it open?", True),
+        ("How many days?", True),
+        ("What year was it?", True),
+        ("Wie viele Tage?", True),
+        ("Wie groß ist es?", True),
+        ("Quand ?", True),
+        ("¿Cuántos días?", True),
+        ("有多少天？", True),
+        ("哪年开业？", True),
+        ("Who opened it?", False),
+        ("How does it work?", False),
+        ("Wie geht das?", False),
+        ("谁发明的？", False),
+    ],
+)
+def test_whether_a_number_is_asked_for(query: str, wanted: bool) -> None:
+    assert parse_question(query).wants_number is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [("room 5", True), ("Two of us", True), ("十二天", True), ("None here", False)],
+)
+def test_whether_a_text_holds_a_number(text: str, held: bool) -> None:
+    assert holds_number(text) is held
