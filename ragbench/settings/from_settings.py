@@ -133,7 +133,11 @@ def _one_of(value: object, hints: tuple[Any, ...], where: str, makers: Makers) -
     if value is None and type(None) in hints:
         return None
     others = [hint for hint in hints if hint is not type(None)]
-    return _value(value, others[0], where, makers)
+    mapping = collections.abc.Mapping
+    fitting = [
+        hint for hint in others if isinstance(value, mapping) == (get_origin(hint) is mapping)
+    ]
+    return _value(value, (fitting or others)[0], where, makers)
 
 
 def _choice(value: object, choices: tuple[Any, ...], where: str) -> object:
