@@ -4,6 +4,7 @@ RagbenchError
 ├── InputError                what the user gave cannot be used (exit code 2)
 │   ├── DataError             a data file has problems; holds all of them
 │   ├── ConfigError           an option, a name or a configuration value is wrong
+│   │   └── NoModelError      no model is named, and one is asked
 │   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
@@ -55,6 +56,7 @@ __all__ = [
     "LLMUnavailableError",
     "LLMUnreachableError",
     "MissingExtraError",
+    "NoModelError",
     "Problem",
     "RagbenchError",
     "RunError",
@@ -117,6 +119,10 @@ class ConfigError(InputError):
 
 class StoreError(InputError):
     """A vector store, or a collection of it, cannot be used as asked."""
+
+
+class NoModelError(ConfigError):
+    """No language model, or none for embeddings, is named, and one is asked."""
 
 
 class MissingExtraError(InputError):

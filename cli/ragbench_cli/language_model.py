@@ -1,27 +1,29 @@
-"""The language model of a command, opened when something first needs it."""
+"""The models of a command, opened when something first needs one."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragbench.llm.blocking import BlockingChat
-    from ragbench.llm.chat import Message
+    from ragbench.llm.chat import ChatModel, Message
+    from ragbench.llm.models import Models
+    from ragbench.llm.session import LLMSession
+    from ragbench.llm.settings import LLMSettings
 
 __all__ = ["LanguageModel", "language_model"]
 
 
 @dataclass(slots=True)
 class LanguageModel:
-    """A `ragbench.llm.chat.ChatModel` from the environment and ragbench.yaml."""
+    """A `ragbench.llm.chat.ChatModel` that is opened with a session when it is first asked."""
 
+    session: Callable[[], LLMSession]
+    """Gives the session; it may fail when no model is named."""
     purpose: str
     """What its calls are booked under."""
-    _stack: ExitStack
-    _chat: BlockingChat | None = field(default=None, init=False)
 
     @property
     def name(self) -> str:
@@ -30,7 +32,7 @@ class LanguageModel:
         Raises:
             ConfigError: no model is named, or a setting is wrong.
         """
-        return self._opened().name
+        return self._chat().name
 
     def complete(self, messages: Sequence[Message]) -> str:
         """See `ragbench.llm.chat.ChatModel.complete`.
@@ -38,26 +40,33 @@ class LanguageModel:
         Raises:
             ConfigError: no model is named, or a setting is wrong.
         """
-        return self._opened().complete(messages)
+        return self._chat().complete(messages)
 
-    def _opened(self) -> BlockingChat:
-        if self._chat is None:
-            from ragbench.llm.blocking import BlockingChat
-            from ragbench.llm.open_client import open_client
-            from ragbench_cli.llm_options import llm_settings
-
-            settings = llm_settings()
-            chat = BlockingChat(lambda: open_client(settings), purpose=self.purpose)
-            self._chat = self._stack.enter_context(chat)
-        return self._chat
+    def _chat(self) -> ChatModel:
+        return self.session().chat(self.purpose)
 
 
 @contextmanager
 def language_model(purpose: str) -> Generator[LanguageModel]:
-    """Gives the model for the length of a block; it costs nothing until it is used.
+    """Gives a model for the length of a block; it costs nothing until it is used.
 
     Args:
         purpose: what its calls are booked under.
     """
-    with ExitStack() as stack:
-        yield LanguageModel(purpose, stack)
+    from ragbench.llm.models import open_models
+    from ragbench.llm.session import LLMSession
+    from ragbench_cli.llm_options import llm_settings
+
+    settings: list[LLMSettings] = []
+
+    def opening() -> AbstractAsyncContextManager[Models]:
+        return open_models(settings[0])
+
+    with LLMSession(opening) as session:
+
+        def opened() -> LLMSession:
+            if not settings:
+                settings.append(llm_settings())
+            return session
+
+        yield LanguageModel(opened, purpose)

@@ -18,6 +18,7 @@ __all__ = [
     "LLMKeyFileOption",
     "LLMKeyVariableOption",
     "LLMModelOption",
+    "embedding_settings",
     "llm_section",
     "llm_settings",
 ]
@@ -46,7 +47,8 @@ ConfigOption = Annotated[
     Path | None,
     option(
         "--config",
-        help="YAML file with a section llm. By default ragbench.yaml, where there is one.",
+        help="YAML file with sections llm and embeddings. By default ragbench.yaml, where "
+        "there is one.",
         metavar="FILE",
     ),
 ]
@@ -68,32 +70,48 @@ def llm_settings(
     """
     from ragbench.llm.settings import resolve
 
-    path = config or _default()
+    path = _config(config)
     options = {
         "model": model,
         "base_url": base_url,
         "api_key_env": api_key_env,
         "api_key_file": None if api_key_file is None else str(api_key_file),
     }
-    section: Mapping[str, object] = {} if path is None else _section(path)
+    section: Mapping[str, object] = {} if path is None else _section(path, "llm")
     return resolve(options, os.environ, section=section, file=str(path or ""))
 
 
-def llm_section() -> Mapping[str, object]:
-    """The section ``llm`` of ragbench.yaml; empty where there is none.
+def llm_section(config: Path | None = None) -> Mapping[str, object]:
+    """The section ``llm`` of a configuration file, ragbench.yaml by default; empty if it has none.
 
     Raises:
         DataError: the file cannot be read.
     """
-    path = _default()
-    return {} if path is None else _section(path)
+    path = _config(config)
+    return {} if path is None else _section(path, "llm")
 
 
-def _default() -> Path | None:
-    return _DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None
+def embedding_settings(
+    *, config: Path | None = None, chat: LLMSettings | None = None
+) -> LLMSettings:
+    """The same for the model that gives vectors, which asks the same address if no other is named.
+
+    Raises:
+        ConfigError: a setting is wrong, or no model is named.
+        DataError: the configuration file cannot be read.
+    """
+    from ragbench.llm.settings import resolve_embeddings
+
+    path = _config(config)
+    section: Mapping[str, object] = {} if path is None else _section(path, "embeddings")
+    return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
 
 
-def _section(path: Path) -> Mapping[str, object]:
+def _config(named: Path | None) -> Path | None:
+    return named or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None)
+
+
+def _section(path: Path, name: str) -> Mapping[str, object]:
     from ragbench.data.yaml_file import read_yaml
     from ragbench.errors import DataError
 
@@ -101,9 +119,9 @@ def _section(path: Path) -> Mapping[str, object]:
     if not isinstance(cast("object", file.value), dict):
         raise DataError([file.problem((), "must hold sections such as llm")])
     value = cast("dict[str, object]", file.value)
-    section = value.get("llm")
+    section = value.get(name)
     if section is None:
         return {}
     if not isinstance(section, dict):
-        raise DataError([file.problem(("llm",), "must hold settings such as 'model: NAME'")])
+        raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
     return {str(name): value for name, value in cast("dict[object, object]", section).items()}

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from ragbench.pipeline import BaselineRAG
     from ragbench.postretrieval.operator import PostRetrieval
 
-__all__ = ["DocumentsBeside", "System", "baseline", "chosen_system", "open_pipeline", "user_rag"]
+__all__ = [
+    "DocumentsBeside",
+    "PipelineFile",
+    "System",
+    "baseline",
+    "chosen_system",
+    "open_pipeline",
+    "user_rag",
+]
 
 
 class System(NamedTuple):
@@ -68,11 +76,21 @@ class DocumentsBeside(NamedTuple):
         return read_documents(source, format=None if self.corpus else self.format)
 
 
+class PipelineFile(NamedTuple):
+    """A file that describes a RAG, and what a command says of it."""
+
+    path: Path
+    config: Path | None = None
+    """Where settings of language models stand that the file does not give."""
+    max_cost: str | None = None
+    """The cap on the command's cost."""
+
+
 @contextmanager
 def chosen_system(
     *,
     rag: str | None,
-    pipeline: Path | None,
+    pipeline: PipelineFile | None,
     arguments: dict[str, Any],
     documents: DocumentsBeside,
 ) -> Generator[System]:
@@ -113,23 +131,29 @@ def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
 
 
 @contextmanager
-def open_pipeline(path: Path, documents: DocumentsBeside) -> Generator[System]:
+def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[System]:
     """The RAG that a file describes, open for the length of a block.
 
     Args:
-        path: the file.
+        file: the file.
         documents: what it searches when the file names no corpus.
 
     Raises:
         DataError: the file or the documents have problems.
-        ConfigError: the documents are named twice, or nowhere.
+        ConfigError: the documents are named twice, or nowhere, or a cost is capped that cannot be.
     """
     import os
 
     from ragbench.pipeline import load_pipeline
     from ragbench_cli.llm_options import llm_section
 
-    pipeline = load_pipeline(path, environ=os.environ, llm=llm_section())
+    path = file.path
+    pipeline = load_pipeline(path, environ=os.environ, llm=llm_section(file.config))
+    if file.max_cost is not None and pipeline.chats:
+        raise ConfigError(
+            "--max-cost does not reach the language models that a pipeline asks: leave it out, and "
+            "judge the stored answers with --max-cost in a second run"
+        )
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:

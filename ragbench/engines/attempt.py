@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from ragbench.errors import InterfaceError
+from ragbench.errors import InterfaceError, LLMStoppedError
 from ragbench.interface.partial import PartialBatchError
 from ragbench.records.cells import Failure, Outcome, Status
 
@@ -45,8 +45,12 @@ def attempt(
 
     Yields:
         Each part as it is finished, in order: what a part gave is known, and can be stored, before
-        the next one is called. Only items whose own call raised are failed. Exceptions that do not
-        derive from `Exception` (Ctrl-C) pass through.
+        the next one is called. Only items whose own call raised are failed.
+
+    Raises:
+        LLMStoppedError: the call raised it: no model answers any more, and to call all the others
+            a failure would lose what a later run can still do.
+        BaseException: one that does not derive from `Exception` (Ctrl-C) passes through.
     """
     waiting = [items]
     while waiting and not stopped():
@@ -55,6 +59,8 @@ def attempt(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = call(part)
+        except LLMStoppedError:
+            raise
         except _CAUGHT as error:
             answer = error
         outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
@@ -79,6 +85,8 @@ async def attempt_async(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = await call(part)
+        except LLMStoppedError:
+            raise
         except _CAUGHT as error:
             if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                 raise

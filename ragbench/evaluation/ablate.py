@@ -16,7 +16,7 @@ from typing import Any
 from ragbench.errors import ConfigError, InputError, RunMismatchError
 from ragbench.evaluation.post_retrieve import handed_over
 from ragbench.evaluation.report import open_traces
-from ragbench.evaluation.scores import Column
+from ragbench.evaluation.scored_turn import Column
 from ragbench.interface.results import RetrievalResult
 from ragbench.postretrieval.config import Variant
 from ragbench.postretrieval.on_result import post_retrieved, steps_of

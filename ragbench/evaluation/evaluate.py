@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, InterfaceError, InterruptedRunError, Problem
+from ragbench.evaluation.judge_info import judge_info, judge_key
+from ragbench.evaluation.judging import JudgeRun, Judging
 from ragbench.evaluation.post_retrieve import post_retrieve_stage
 from ragbench.evaluation.rag_stages import RAG, generate_stage, retrieve_stage
 from ragbench.evaluation.report import report_of
 from ragbench.evaluation.run import Run
+from ragbench.evaluation.scored_turn import Column
 from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import InLoop, Limits, Settle
 from ragbench.interface.adapters.parts import Adapted
@@ -35,6 +38,7 @@ from ragbench.runs.manifest import (
     package_versions,
     write_manifest,
 )
+from ragbench.scoring.judge_plan import JudgePlan
 from ragbench.scoring.matching import Matching
 from ragbench.scoring.plan import Plan
 from ragbench.scoring.registry import default_metrics
@@ -66,6 +70,7 @@ def evaluate(
     selection: Selection | None = None,
     limits: Limits | None = None,
     matching: Matching = Matching.AUTO,
+    judging: Judging | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     stopped: Callable[[], bool] = lambda: False,
@@ -91,6 +96,7 @@ def evaluate(
         selection: which of the cases to take; all when not given.
         limits: batch size, calls in flight, time limit.
         matching: how retrieved chunks are compared with the relevant ones.
+        judging: who is asked by metrics that ask models; without it there may be none of those.
         fresh: forget what an earlier run left in the folder.
         retry_failed: compute again what failed in an earlier run.
         stopped: asked before each call; once true, what is in flight is finished and the run ends.
@@ -109,9 +115,12 @@ def evaluate(
         RunError: the folder cannot be written.
         RunLockedError: another process works on the folder.
         InterruptedRunError: `stopped` said so; the same call continues.
+        LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
     chosen = tuple(metrics) if metrics is not None else default_metrics()
-    Plan(chosen, matching=matching)  # a metric that cannot be computed is told before anything runs
+    # A metric that cannot be computed is told before anything runs.
+    Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
+    judge = _judge(chosen, judging)
     class_name = type(rag).__name__
     description = rag_description or describe_rag(rag, rag_name or class_name)
     stages = _stage_fingerprints(rag, description, top_k)
@@ -140,6 +149,7 @@ def evaluate(
             settings={**settings, "matching": str(matching)},
             packages=package_versions(_PACKAGES),
             git=git_state(Path.cwd()),
+            judge=None if judge is None else judge.info,
         )
         write_manifest(manifest.with_fingerprints(), folder.manifest)
 
@@ -148,6 +158,7 @@ def evaluate(
             known = replace(manifest, settings=now).with_fingerprints()
             write_manifest(known, folder.manifest)
 
+        settle = _settle(advance, dataset.cases)
         Run(
             journal=journal,
             retrieve=retrieve_stage(rag, bytes.fromhex(stages["retrieve"]), top_k)
@@ -160,15 +171,55 @@ def evaluate(
             if "generate" in stages
             else None,
             metrics=chosen,
+            judge=None if judge is None else judge.run(journal, stopped, settle),
             limits=limits or Limits(),
             retry_failed=retry_failed,
             stopped=stopped,
             in_loop=stack.enter_context(_event_loop()) if rag.is_async else asyncio.run,
-            settle=_settle(advance, dataset.cases),
+            settle=settle,
             restore=rag.restore if isinstance(rag, Adapted) else None,
             decided=decided,
         ).all_cases(matching)
     return report_of(out)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Judge:
+    """The judged metrics of a run and who judges them."""
+
+    plan: JudgePlan
+    judging: Judging
+    info: dict[str, Any]
+
+    def run(self, journal: Journal, stopped: Callable[[], bool], settle: Settle) -> JudgeRun:
+        return JudgeRun(
+            plan=self.plan,
+            columns=[Column.of(m, judge_key(self.info, m)) for m in self.plan.metrics],
+            judging=self.judging,
+            journal=journal,
+            stopped=stopped,
+            judged=lambda cases: settle("judge", cases, 0, 0),
+        )
+
+
+def _judge(metrics: Sequence[Metric], judging: Judging | None) -> _Judge | None:
+    """Makes the judged metrics ready.
+
+    Raises:
+        ConfigError: there is nobody to ask.
+    """
+    judged = [metric for metric in metrics if metric.is_judged]
+    if not judged:
+        return None
+    chat = embeddings = None
+    if judging is not None:
+        chat = None if judging.chat is None else judging.chat.endpoint
+        embeddings = None if judging.embeddings is None else judging.embeddings.endpoint
+    plan = JudgePlan(judged, repeats=1 if judging is None else judging.repeats)
+    info = judge_info(plan, chat, embeddings)
+    if judging is None:
+        raise ConfigError("nobody is there to ask: give evaluate() its argument judging")
+    return _Judge(plan=plan, judging=judging, info=info)
 
 
 def _check_room(rag: RAG) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from ragbench.errors import RunMismatchError
+from ragbench.evaluation.judge_tally import JudgeTally
 from ragbench.evaluation.traces import StoredTraces, TracedCase
 from ragbench.postretrieval.on_result import POST_RETRIEVE, steps_of
 from ragbench.preretrieval.on_result import pre_retrieval_failures
@@ -67,10 +68,12 @@ def report_of(path: Path) -> Report:
     metrics = parse_metrics([metric.name for metric in manifest.metrics])
     builder = SummaryBuilder(metrics)
     tally = _Tally()
+    judged = JudgeTally(metrics, manifest.judge)
     for case in open_traces(path, with_texts=False):
         cells = _complete(case)
         builder.add(case.trace.case, cells)
         tally.add(case.trace, cells)
+        judged.add(case.judgements)
     return Report(
         manifest=orjson.loads(orjson.dumps(manifest)),
         metrics=metrics,
@@ -79,6 +82,7 @@ def report_of(path: Path) -> Report:
         failures=tally.failures(),
         latencies=tally.latencies(),
         notes=_notes(manifest, tally),
+        judging=judged.report(),
         rows=lambda: (_row(case) for case in open_traces(path, with_texts=False)),
     )
 
@@ -125,6 +129,7 @@ def _row(case: TracedCase) -> CaseRow:
         stages={stage: outcome.status for stage, outcome in _stage_outcomes(trace)},
         failures=tuple(_failures(trace, cells)),
         cells=cells,
+        judgements=case.judgements,
     )
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ragbench.errors import InterruptedRunError
+from ragbench.evaluation.judging import JudgeRun
 from ragbench.evaluation.post_retrieve import (
     PostRetrieveInput,
     handed_over,
     post_retrieve_key,
 )
 from ragbench.evaluation.rag_stages import GenerateInput
-from ragbench.evaluation.scores import Column, Scoring, Turn
+from ragbench.evaluation.scored_turn import Column, Turn
+from ragbench.evaluation.scores import Scoring
 from ragbench.evaluation.stage import (
     InLoop,
     Limits,
@@ -69,6 +71,8 @@ class Run:
     generate: Stage[GenerateInput, GenerationResult[Any]] | None
     """None for a RAG that only retrieves."""
     metrics: tuple[Metric, ...]
+    judge: JudgeRun | None
+    """Settles the metrics that ask models; None where there are none."""
     limits: Limits
     retry_failed: bool
     stopped: Callable[[], bool]
@@ -88,6 +92,7 @@ class Run:
 
         Raises:
             InterruptedRunError: ``stopped`` said so; what was finished is in the journal.
+            LLMStoppedError: no model answers any more; what was answered is in the journal.
         """
         scoring: Scoring | None = None
         for window in self.journal.cases():
@@ -97,7 +102,10 @@ class Run:
                     matching = decide_matching([turn.trace for turn in turns])
                 self.decided(matching)
                 scoring = Scoring(
-                    columns=tuple(Column.of(metric) for metric in self.metrics),
+                    columns=tuple(
+                        Column.of(metric) for metric in self.metrics if not metric.is_judged
+                    ),
+                    judge=self.judge,
                     matching=matching,
                     journal=self.journal,
                     retry_failed=self.retry_failed,

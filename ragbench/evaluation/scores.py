@@ -3,68 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from ragbench.evaluation.judging import Job, JudgeRun
+from ragbench.evaluation.scored_turn import Column, Turn, cell_keys
 from ragbench.records.cells import Cell, Status
-from ragbench.records.metrics import Metric, Need
-from ragbench.runs.fingerprint import fixed_digest
-from ragbench.runs.journal import Journal, StoredCase
-from ragbench.runs.trace import Trace
+from ragbench.runs.journal import Journal
 from ragbench.scoring.matching import Matching
 from ragbench.scoring.plan import Plan
 
-__all__ = ["Column", "Scoring", "Turn", "cell_keys"]
-
-_GENERATED = frozenset(
-    {
-        Need.RESPONSE,
-        Need.MULTI_RESPONSES,
-        Need.CONFIDENCE,
-        Need.TOKENS,
-        Need.GENERATION_LATENCY,
-    }
-)
-
-
-class Turn(NamedTuple):
-    """A case's turn at scoring."""
-
-    stored: StoredCase
-    trace: Trace
-    retrieved: bytes
-    """Digest of what was retrieved."""
-    generated: bytes
-    """Digest of what was generated."""
-
-
-class Column(NamedTuple):
-    """A metric's place in the journal."""
-
-    metric: Metric
-    identity: str
-    """The metric's own, under which its cells are stored."""
-    reads_answer: bool
-    """Whether its cells depend on what was generated."""
-
-    @classmethod
-    def of(cls, metric: Metric) -> Column:
-        """The column of a metric."""
-        needs, abstains = metric.definition.needs, metric.definition.abstains
-        return cls(metric, metric.identity, abstains or not needs.isdisjoint(_GENERATED))
-
-
-def cell_keys(turn: Turn, matching: Matching) -> tuple[bytes, bytes]:
-    """Digests of all that a cell depends on, besides the metric itself.
-
-    Returns:
-        The key of metrics that read no answer, which keep their cells when only the answers
-        change, and the key of those that do. `Column.reads_answer` is the index.
-    """
-    question = fixed_digest(turn.stored.digest, turn.retrieved, matching.encode())
-    return question, fixed_digest(question, turn.generated)
-
+__all__ = ["Scoring"]
 
 _Keyed = tuple[Turn, tuple[bytes, bytes]]
 
@@ -74,18 +23,25 @@ class Scoring:
     """Scores windows of cases under the run's metrics."""
 
     columns: tuple[Column, ...]
+    """Those that nobody judges."""
+    judge: JudgeRun | None
+    """Settles the others; None where there are none."""
     matching: Matching
     journal: Journal
     retry_failed: bool
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
 
     def score(self, turns: Sequence[Turn]) -> int:
-        """Settles every cell of a window.
+        """Settles every cell of a window: first those that cost nothing.
 
         Returns:
-            How many cases had no cell to compute.
+            How many cases had no cell to compute, judged ones left aside.
+
+        Raises:
+            LLMStoppedError: no model answers any more; the rest is settled by a later run.
+            InterruptedRunError: the user stopped the judging.
         """
-        known = {}
+        known: dict[tuple[int, str, bytes], Cell] = {}
         if not self.journal.was_empty:
             known = self.journal.cells([turn.stored.number for turn in turns])
         # Groups are told apart by the positions of their columns: a metric's hash takes long.
@@ -98,15 +54,30 @@ class Scoring:
                 lacking = tuple(
                     position
                     for position, column in enumerate(self.columns)
-                    if self._is_missing(
-                        known.get((number, column.identity, keys[column.reads_answer]))
-                    )
+                    if self._is_missing(known.get((number, column.identity, column.key(keys))))
                 )
             groups[lacking].append((turn, keys))
         for positions, members in groups.items():
             if positions:
                 self._compute(positions, members)
+        if self.judge is not None:
+            self._judge(self.judge, turns, known)
         return len(groups.get((), ()))
+
+    def _judge(
+        self,
+        judge: JudgeRun,
+        turns: Sequence[Turn],
+        known: Mapping[tuple[int, str, bytes], Cell],
+    ) -> None:
+        jobs: list[Job] = []
+        for turn in turns:
+            keys = cell_keys(turn, self.matching)
+            for position, column in enumerate(judge.columns):
+                key = column.key(keys)
+                if self._is_missing(known.get((turn.stored.number, column.identity, key))):
+                    jobs.append(Job(turn, position, key))
+        judge.all(jobs)
 
     def _is_missing(self, cell: Cell | None) -> bool:
         return cell is None or (self.retry_failed and cell.status == Status.FAILED)
@@ -119,7 +90,7 @@ class Scoring:
             plan = self._plans[positions] = Plan(metrics, matching=self.matching)
         rows = plan.score([turn.trace for turn, _ in members])
         self.journal.record_cells(
-            (turn.stored.number, column.identity, keys[column.reads_answer], cell)
+            (turn.stored.number, column.identity, column.key(keys), cell)
             for (turn, keys), cells in zip(members, rows, strict=True)
             for column, cell in zip(columns, cells, strict=True)
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ragbench.evaluation.judge_info import judge_key
 from ragbench.evaluation.post_retrieve import handed_over, post_retrieve_key
 from ragbench.evaluation.run import (
     NO_GENERATION,
@@ -16,9 +17,10 @@ from ragbench.evaluation.run import (
     given_contexts,
     retrieve_key,
 )
-from ragbench.evaluation.scores import Column, Turn, cell_keys
+from ragbench.evaluation.scored_turn import Column, Turn, cell_keys
 from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.records.cells import Cell, Outcome, Status
+from ragbench.records.judgements import Judgement
 from ragbench.records.metrics import Metric
 from ragbench.runs.codec import decode_failure, decode_generation, decode_retrieval
 from ragbench.runs.fingerprint import NOTHING, SIZE
@@ -40,6 +42,8 @@ class TracedCase(NamedTuple):
     trace: Trace
     cells: tuple[Cell | None, ...]
     """A cell a metric; None where it has not been computed yet."""
+    judgements: tuple[tuple[Judgement, ...], ...]
+    """What each cell rests on, in the same order; none for a cell that nobody judged."""
     fingerprint: bytes
     """Digest of the case: its id and everything that is known of it."""
 
@@ -56,7 +60,8 @@ class StoredTraces:
 
     def __iter__(self) -> Iterator[TracedCase]:
         """Every case of the run."""
-        columns = [Column.of(metric) for metric in self.metrics]
+        judge = self.manifest.judge
+        columns = [Column.of(metric, judge_key(judge, metric)) for metric in self.metrics]
         for window in self.journal.cases():
             yield from self._window(window, columns)
 
@@ -66,6 +71,7 @@ class StoredTraces:
         numbers = [stored.number for stored in window]
         known = {stage: self.journal.outcomes(stage, numbers) for stage in self._identities}
         cells = self.journal.cells(numbers)
+        judged = {} if self.manifest.judge is None else self.journal.judgements(numbers)
         matching = Matching(self.manifest.settings["matching"])
         for stored in window:
             first, between, second = self._stored(stored, known)
@@ -86,11 +92,10 @@ class StoredTraces:
                 NOTHING if second is None else second.digest,
             )
             keys = cell_keys(turn, matching)
-            found = [
-                cells.get((stored.number, column.identity, keys[column.reads_answer]))
-                for column in columns
-            ]
-            yield TracedCase(turn.trace, tuple(found), stored.digest)
+            places = [(stored.number, column.identity, column.key(keys)) for column in columns]
+            found = tuple(map(cells.get, places))
+            judgements = tuple(judged.get(place, ()) for place in places) if judged else ()
+            yield TracedCase(turn.trace, found, judgements or ((),) * len(found), stored.digest)
 
     @cached_property
     def _identities(self) -> dict[str, bytes]:

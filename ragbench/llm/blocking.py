@@ -42,7 +42,7 @@ class BlockingChat:
         self._opening = opening
         self._purpose = purpose
         self._version = version
-        self._loop = LoopThread()
+        self._thread = LoopThread()
         self._client: LLMClient | None = None
         self._stack = AsyncExitStack()
 
@@ -52,11 +52,11 @@ class BlockingChat:
         Raises:
             ConfigError: the client cannot be made or opened.
         """
-        self._loop.start()
+        self._thread.start()
         try:
-            self._client = self._loop.run(self._open())
+            self._client = self._thread.run(self._open())
         except BaseException:
-            self._loop.stop()
+            self._thread.stop()
             raise
         return self
 
@@ -69,9 +69,9 @@ class BlockingChat:
         """Closes the client and ends the loop."""
         self._client = None
         try:
-            self._loop.run(self._stack.aclose())
+            self._thread.run(self._stack.aclose())
         finally:
-            self._loop.stop()
+            self._thread.stop()
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class BlockingChat:
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
         """`LLMClient.ask` for text, in the calling thread."""
         client = self._opened()
-        return self._loop.run(
+        return self._thread.run(
             client.ask(messages, purpose=self._purpose, version=self._version, repeat=repeat)
         )
 

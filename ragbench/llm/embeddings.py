@@ -101,6 +101,10 @@ class EmbeddingClient:
         """Closes all connections."""
         await self._connection.close()
 
+    def knows(self, text: str) -> bool:
+        """Whether a text's vector is kept; the client need not be open."""
+        return self._kept(self._key(text)) is not None
+
     def receipt(self) -> Receipt:
         """What was spent through this client so far; a request is a call."""
         return self._connection.ledger.receipt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -47,6 +48,22 @@ class Receipt:
     """None when no price is known."""
     price_origin: str | None
     """Where the price comes from, with its date; None when it is not known."""
+
+    @classmethod
+    def of(cls, receipts: Iterable[Receipt]) -> Receipt:
+        """Several receipts as one. Prices in two currencies are not added up."""
+        known = tuple(receipts)
+        lines = sorted(
+            (line for receipt in known for line in receipt.lines),
+            key=lambda line: (line.purpose, line.model),
+        )
+        currencies = {receipt.currency for receipt in known if receipt.currency is not None}
+        origins = {receipt.price_origin: None for receipt in known if receipt.price_origin}
+        return cls(
+            lines=tuple(lines),
+            currency=currencies.pop() if len(currencies) == 1 else None,
+            price_origin="; ".join(origin for origin in origins if origin) or None,
+        )
 
     @property
     def cost(self) -> Decimal | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, NoModelError
 from ragbench.interface.masking import mask_text, mask_url
 from ragbench.llm.api_key import ApiKey
 from ragbench.llm.dialect import Structured
@@ -25,12 +25,21 @@ from ragbench.llm.setting_values import (
     whole,
 )
 
-__all__ = ["DEFAULT_CACHE", "OPENAI_URL", "SETTING_NAMES", "LLMSettings", "Setting", "resolve"]
+__all__ = [
+    "DEFAULT_CACHE",
+    "OPENAI_URL",
+    "SETTING_NAMES",
+    "LLMSettings",
+    "Setting",
+    "resolve",
+    "resolve_embeddings",
+]
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
 """Beside the runs, so that a run finds what another one paid for; nothing in the home folder."""
-_PREFIX = "RAGBENCH_LLM_"
+_CHAT = "llm"
+_EMBEDDINGS = "embeddings"
 _READERS: dict[str, Any] = {
     "base_url": text,
     "model": text,
@@ -101,16 +110,53 @@ def resolve(
         file: that file's name.
 
     Raises:
-        ConfigError: a setting is unknown or wrong, or no model is named; says where it stands.
+        ConfigError: a setting is unknown or wrong; says where it stands.
+        NoModelError: no model is named.
     """
-    found = _Found(options, section or {}, file, environ)
+    found = _Found(options, section or {}, file, environ, _CHAT)
     base_url = found.base_url()
-    key = found.key(base_url)
+    return _settings(found, base_url, found.key(base_url), DEFAULT_CACHE)
+
+
+def resolve_embeddings(
+    environ: Mapping[str, str],
+    *,
+    section: Mapping[str, object] | None = None,
+    file: str = "",
+    chat: LLMSettings | None = None,
+) -> LLMSettings:
+    """The same for the model that gives vectors: ``RAGBENCH_EMBEDDINGS_<NAME>``.
+
+    Args:
+        environ: the environment.
+        section: the section ``embeddings`` of a configuration file.
+        file: that file's name.
+        chat: the language model's settings: address, key and cache are its own where nothing else
+            is said.
+
+    Raises:
+        ConfigError: a setting is unknown or wrong; says where it stands.
+        NoModelError: no model is named.
+    """
+    found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
+    if chat is not None and found.value("base_url") is None:
+        cache = chat.cache or "off"
+        if found.value("api_key_env") is None and found.value("api_key_file") is None:
+            return _settings(found, chat.endpoint.base_url, chat.endpoint.key, cache)
+        return _settings(found, chat.endpoint.base_url, found.key(chat.endpoint.base_url), cache)
+    base_url = found.base_url()
+    cache = DEFAULT_CACHE if chat is None else chat.cache or "off"
+    return _settings(found, base_url, found.key(base_url), cache)
+
+
+def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
     model = found.value("model")
     if model is None:
-        raise ConfigError(
-            f"no model is named. Give --llm-model, 'model' in the section llm of ragbench.yaml or "
-            f"{_PREFIX}MODEL"
+        option = "--llm-model, " if found.kind == _CHAT else ""
+        what = "model" if found.kind == _CHAT else "model for embeddings"
+        raise NoModelError(
+            f"no {what} is named. Give {option}'model' in the section {found.kind} of "
+            f"ragbench.yaml or {found.prefix}MODEL"
         )
     endpoint = Endpoint(
         base_url=base_url,
@@ -124,7 +170,7 @@ def resolve(
         retry=RetryPolicy(**found.given("retries", "rate_limit_wait")),
         **found.given("timeout", "deadline", "concurrency"),
     )
-    path = found.value("cache", DEFAULT_CACHE)
+    path = found.value("cache", cache)
     return LLMSettings(
         endpoint=endpoint,
         limits=limits,
@@ -143,19 +189,22 @@ class _Found:
         section: Mapping[str, object],
         file: str,
         environ: Mapping[str, str],
+        kind: str,
     ) -> None:
+        self.kind = kind
+        self.prefix = f"RAGBENCH_{kind.upper()}_"
         self._environ = environ
         self._values: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
         for name in (*options, *section):
             if name not in _READERS:
                 known = ", ".join(_READERS)
-                raise ConfigError(f"{file or 'llm'}: there is no setting '{name}'. Known: {known}")
+                raise ConfigError(f"{file or kind}: there is no setting '{name}'. Known: {known}")
         for name, read in _READERS.items():
-            variable = f"{_PREFIX}{name.upper()}"
+            variable = f"{self.prefix}{name.upper()}"
             for origin, given in (
                 (f"option --llm-{name.replace('_', '-')}", options.get(name)),
-                (f"{file}: llm.{name}", section.get(name)),
+                (f"{file}: {kind}.{name}", section.get(name)),
                 (variable, environ.get(variable) or None),
             ):
                 if given is not None:
@@ -188,7 +237,7 @@ class _Found:
             nearer = self._rank("api_key_env") < self._rank("api_key_file")
             variable, path = (variable, None) if nearer else (None, path)
         if not variable and not path:
-            own = f"{_PREFIX}API_KEY"
+            own = f"{self.prefix}API_KEY"
             theirs = {OPENAI_URL, (self._environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")}
             if self._environ.get(own):
                 variable = own
@@ -235,7 +284,7 @@ class _Found:
 
     def _rank(self, name: str) -> int:
         origin = self._origins[name]
-        return 0 if origin.startswith("option ") else 2 if origin.startswith(_PREFIX) else 1
+        return 0 if origin.startswith("option ") else 2 if origin.startswith(self.prefix) else 1
 
 
 def _shown(value: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragbench.engines.deadline import with_deadline
-from ragbench.errors import ConfigError, InputError
+from ragbench.errors import ConfigError, InputError, LLMStoppedError
 from ragbench.postretrieval.checked_scores import checked_scores
 from ragbench.postretrieval.query import Query
 from ragbench.postretrieval.ranked import RankedChunk
@@ -51,7 +51,8 @@ def rerank(
             that is not finite, or takes longer than the timeout. ``"keep"``: the chunks keep
             their order and scores, and the failure stands on the result. ``"raise"``: it is
             raised. `InputError` (a package that is not installed, a model that does not exist) is
-            always raised: it would fail for every query.
+            always raised: it would fail for every query. So is `LLMStoppedError`: no model
+            answers any more, and a later run goes on.
         timeout: seconds the reranker may take; None for no limit.
         top_k: how many chunks to keep, at least 1; None for all.
 
@@ -68,7 +69,7 @@ def rerank(
         return Reranked(chunks=())
     try:
         scores = _scores(query, chunks, reranker, timeout)
-    except InputError:
+    except (InputError, LLMStoppedError):
         raise
     except (Exception, SystemExit) as error:
         if on_error == "raise":

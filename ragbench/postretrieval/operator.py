@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ragbench.errors import InputError, InterfaceError, RagbenchError
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.postretrieval.contract import (
     Operator,
     OperatorInput,
@@ -176,7 +176,7 @@ class PostRetrieval:
         try:
             output = _checked(operator.apply(state), operator)
             output = replace(output, chunks=in_order(output.chunks))
-        except InputError:
+        except (InputError, LLMStoppedError):
             raise
         except Exception as error:
             if self.on_error == "raise":

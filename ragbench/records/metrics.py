@@ -119,6 +119,9 @@ class MetricDefinition:
     extra: str | None = None
     """The ragbench extra that it needs."""
     cost: Cost = Cost.FREE
+    calls: str = ""
+    """Calls to a language model that a case takes, such as ``"2"`` or ``"2K + 3"`` for K contexts;
+    empty where there is none. Texts to embed stand behind a plus, as in ``"3 + 4 texts"``."""
     deterministic: bool = True
     """False for measured times: the same run gives other values, so reports that must repeat
     byte for byte keep them apart."""
@@ -143,6 +146,11 @@ class Metric:
         listed = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
         return f"{self.definition.name}{f'({listed})' if listed else ''}{cutoff}"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a model takes part in computing it."""
+        return self.definition.cost is not Cost.FREE
 
     @property
     def identity(self) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.records.cells import Cell, Failure, Status
+from ragbench.records.judgements import Judgement
+from ragbench.records.judging import JudgeReport
 from ragbench.records.metrics import Metric
 from ragbench.records.summaries import Summary
 
@@ -36,6 +38,9 @@ class CaseRow:
     """What failed, a failure a stage or metric."""
     cells: tuple[Cell, ...]
     """A cell a metric, in the report's order."""
+    judgements: tuple[tuple[Judgement, ...], ...] = ()
+    """What each cell rests on, in the same order, where a model judged it; empty when no metric of
+    the run asks one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,3 +98,5 @@ class Report:
     """What a reader must know to read the numbers right."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order; read from the run anew at each call, so that memory stays flat."""
+    judging: JudgeReport | None = None
+    """What judging took; None when no metric of the run asks a model."""

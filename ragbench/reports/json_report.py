@@ -6,6 +6,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from ragbench.records.judging import JudgeReport
 from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
 from ragbench.reports.rows import case_object, metric_object, shown_columns
@@ -49,6 +50,7 @@ def _head(report: Report) -> dict[str, Any]:
         ],
         "stages": report.stages,
         "failures": report.failures,
+        "judging": None if report.judging is None else _judging(report.judging),
         "notes": report.notes,
     }
 
@@ -65,4 +67,24 @@ def _summary(summary: Summary) -> dict[str, Any]:
         "failed": summary.failed,
         "reasons": [{"reason": reason, "cases": count} for reason, count in summary.reasons],
         "slices": summary.slices,
+    }
+
+
+def _judging(judging: JudgeReport) -> dict[str, Any]:
+    """What judging took. Who judged stands in the manifest."""
+    return {
+        "currency": judging.currency,
+        "price_origin": judging.price_origin,
+        "metrics": [
+            {
+                "metric": line.metric,
+                "answers": line.answers,
+                "prompt_tokens": line.prompt_tokens,
+                "completion_tokens": line.completion_tokens,
+                "unreported": line.unreported,
+                "cost": None if line.cost is None else f"{line.cost:f}",
+                "steadiness": line.steadiness,
+            }
+            for line in judging.lines
+        ],
     }

@@ -18,7 +18,7 @@ _LONGEST_TABLE = 50
 
 def markdown_report(report: Report) -> Iterator[bytes]:
     """The report in pieces."""
-    for section in (_title, _metrics, _slices, _failures, _origin):
+    for section in (_title, _metrics, _slices, _judging, _failures, _origin):
         lines = list(section(report))
         if lines:
             yield ("\n".join(lines) + "\n\n").encode()
@@ -96,6 +96,64 @@ def _slices(report: Report) -> Iterator[str]:
         ),
     )
     yield from _rest(len(rows))
+
+
+def _judging(report: Report) -> Iterator[str]:
+    """What the answers took that the judged scores rest on, whenever they were paid for."""
+    judging = report.judging
+    if judging is None:
+        return
+    judge = judging.judge
+    yield "## Judging"
+    yield ""
+    for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
+        if known is not None:
+            yield f"- {what}: {markdown_text(known['model'])} at {markdown_text(known['base_url'])}"
+    yield f"- fingerprint `{judge['fingerprint']}`"
+    price = "not known" if judging.price_origin is None else markdown_text(judging.price_origin)
+    yield f"- price: {price}"
+    yield ""
+    yield from _table(
+        ("metric", "answers", "tokens in", "tokens out", f"cost{_currency(judging.currency)}"),
+        (
+            (
+                f"`{line.metric}`",
+                f"{line.answers:,}",
+                f"{line.prompt_tokens:,}",
+                f"{line.completion_tokens:,}",
+                "not known" if line.cost is None else f"{line.cost:.4f}",
+            )
+            for line in judging.lines
+        ),
+    )
+    steady = [(line.metric, line.steadiness) for line in judging.lines if line.steadiness]
+    if steady:
+        yield ""
+        yield f"Each case was judged {judge['repeats']} times."
+        yield ""
+        yield from _table(
+            (
+                "metric",
+                "cases",
+                "deviation within a case",
+                "cases that changed",
+                "error of the mean",
+            ),
+            (
+                (
+                    f"`{metric}`",
+                    f"{found.cases:,}",
+                    f"{found.deviation:.3f}",
+                    f"{found.changed:,}",
+                    f"{found.error:.4f}",
+                )
+                for metric, found in steady
+            ),
+        )
+
+
+def _currency(currency: str | None) -> str:
+    return "" if currency is None else f" ({currency})"
 
 
 def _failures(report: Report) -> Iterator[str]:

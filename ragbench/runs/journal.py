@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 from ragbench.errors import DataError, Problem, RunError, RunMismatchError
 from ragbench.records.cases import Case
 from ragbench.records.cells import Cell, Status
+from ragbench.records.judgements import Judgement
 from ragbench.runs.codec import (
     check_text,
     decode_case,
@@ -28,6 +29,7 @@ from ragbench.runs.codec import (
 )
 from ragbench.runs.fingerprint import SIZE, digest, fixed_digest
 from ragbench.runs.journal_file import connect, transaction
+from ragbench.runs.judgement_codec import decode_judgements, encode_judgements
 
 __all__ = ["Journal", "StoredCase", "StoredOutcome", "output_digest"]
 
@@ -85,6 +87,7 @@ class Journal:
         self._new_texts: list[tuple[bytes, str]] = []
         self._new_outcomes: list[tuple[object, ...]] = []
         self._new_cells: list[tuple[object, ...]] = []
+        self._new_judgements: list[tuple[object, ...]] = []
         self._db = connect(path)
         self.was_empty = self._db.execute("SELECT 1 FROM outcomes LIMIT 1").fetchone() is None
 
@@ -116,7 +119,8 @@ class Journal:
     def flush(self) -> None:
         """Makes everything recorded so far survive a crash of the process."""
         texts, outcomes, cells = self._new_texts, self._new_outcomes, self._new_cells
-        if not (outcomes or cells):
+        judgements = self._new_judgements
+        if not (outcomes or cells or judgements):
             return
         with transaction(self._db):
             self._db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
@@ -124,9 +128,13 @@ class Journal:
                 "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", outcomes
             )
             self._db.executemany("INSERT OR REPLACE INTO cells VALUES (?, ?, ?, ?, ?, ?)", cells)
+            self._db.executemany(
+                "INSERT OR REPLACE INTO judgements VALUES (?, ?, ?, ?)", judgements
+            )
         texts.clear()
         outcomes.clear()
         cells.clear()
+        judgements.clear()
 
     # --- cases
 
@@ -270,6 +278,25 @@ class Journal:
         return {
             (number, metric, key): _cell(status, value, detail)
             for number, metric, key, status, value, detail in rows
+        }
+
+    def record_judgements(
+        self, number: int, metric: str, key: bytes, judgements: Sequence[Judgement]
+    ) -> None:
+        """Stores what a cell rests on, beside the cell."""
+        self._new_judgements.append((number, metric, key, encode_judgements(judgements)))
+
+    def judgements(
+        self, numbers: Sequence[int]
+    ) -> dict[tuple[int, str, bytes], tuple[Judgement, ...]]:
+        """What the judged cells of these cases rest on, by case number, metric identity and key."""
+        self.flush()
+        rows = self._db.execute(
+            f"SELECT number, metric, key, body FROM judgements WHERE number IN ({_marks(numbers)})",
+            tuple(numbers),
+        )
+        return {
+            (number, metric, key): decode_judgements(body) for number, metric, key, body in rows
         }
 
 

@@ -13,6 +13,15 @@ __all__ = ["connect", "transaction"]
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
 _SCHEMA_VERSION = 1
+_JUDGEMENTS = """
+CREATE TABLE IF NOT EXISTS judgements (
+    number INTEGER NOT NULL,
+    metric TEXT NOT NULL,
+    key BLOB NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (number, metric, key)
+) WITHOUT ROWID;
+"""
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE cases (
@@ -46,6 +55,7 @@ CREATE TABLE cells (
     detail BLOB,
     PRIMARY KEY (number, metric, key)
 ) WITHOUT ROWID;
+{_JUDGEMENTS}
 PRAGMA application_id={_APPLICATION};
 PRAGMA user_version={_SCHEMA_VERSION};
 COMMIT;
@@ -69,6 +79,8 @@ def connect(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA cache_size=-8000")
         if db.execute("PRAGMA user_version").fetchone() == (0,):
             db.executescript(_SCHEMA)
+        else:  # journals of earlier versions have no judgements
+            db.execute(_JUDGEMENTS)
     except sqlite3.OperationalError as error:  # locked, read-only, disk full
         db.close()
         raise RunMismatchError(f"{path} cannot be opened: {error}") from error

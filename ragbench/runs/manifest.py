@@ -83,6 +83,8 @@ class Manifest:
     """Versions of the packages that compute something."""
     git: Mapping[str, Any] | None = None
     """Commit of the working folder and whether it had changes; None outside a repository."""
+    judge: Mapping[str, Any] | None = None
+    """Who judged: see `ragbench.evaluation.judge_info`; None when no metric asked a model."""
     schema_version: int = SCHEMA_VERSION
     fingerprints: Mapping[str, str] = field(default_factory=dict[str, str])
     """Fingerprint of each part that two runs must share to be compared."""
@@ -96,6 +98,8 @@ class Manifest:
             "rag": fingerprint((self.rag.description, self.rag.stages)),
             "settings": fingerprint(self.settings),
         }
+        if self.judge is not None:
+            fingerprints["judge"] = str(self.judge["fingerprint"])
         return replace(self, fingerprints=fingerprints)
 
 

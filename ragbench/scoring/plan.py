@@ -42,9 +42,15 @@ class Plan:
 
         Raises:
             MissingExtraError: a metric needs a package that is not installed.
-            ConfigError: a definition names a scorer that does not exist.
+            ConfigError: a definition names a scorer that does not exist, or a metric asks a model:
+                `ragbench.scoring.judge_plan.JudgePlan` computes those.
         """
         self.metrics = tuple(metrics)
+        judged = [metric.name for metric in self.metrics if metric.is_judged]
+        if judged:
+            raise ConfigError(
+                f"{', '.join(judged)}: asks a model, and nobody is asked here. 'ragbench eval' does"
+            )
         self.matching = matching
         self._groups = _groups(self.metrics, matching)
 

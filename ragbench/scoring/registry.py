@@ -18,7 +18,15 @@ from typing import cast
 from ragbench.errors import ConfigError
 from ragbench.records.metrics import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.registry import Registry, load_attribute
-from ragbench.scoring.definitions import abstention, answer, candidates, operational, ragas, rank
+from ragbench.scoring.definitions import (
+    abstention,
+    answer,
+    candidates,
+    judged,
+    operational,
+    ragas,
+    rank,
+)
 from ragbench.scoring.grammar import Spelling, read_spelling, split_metrics
 
 __all__ = ["default_metrics", "definitions", "find_definition", "parse_metric", "parse_metrics"]
@@ -30,6 +38,7 @@ _BUILT_IN: tuple[MetricDefinition, ...] = (
     *abstention.DEFINITIONS,
     *operational.DEFINITIONS,
     *ragas.DEFINITIONS,
+    *judged.DEFINITIONS,
 )
 
 _DEFAULT = (

@@ -159,6 +159,8 @@ def metric(definition: MetricDefinition) -> Iterator[str]:
     yield f"- range: {low}{unit}; {better[definition.direction.value]}"
     needs = ", ".join(f"`{need.value}`" for need in sorted(definition.needs))
     yield f"- reads: {needs}"
+    if definition.calls:
+        yield f"- costs: {definition.calls} (calls a case; K is the number of contexts)"
     if definition.abstains:
         yield "- a declined answer is abstained"
     for parameter in definition.parameters:

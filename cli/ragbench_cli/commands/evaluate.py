@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,19 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation, invocation_of
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+)
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
+    from ragbench.evaluation.dry_run import DryRun
     from ragbench.records.reports import Report
+    from ragbench_cli.models_in_use import ModelsInUse
 
 __all__ = ["command"]
 
@@ -180,6 +190,42 @@ def command(
             metavar="TARGET=SOURCE",
         ),
     ] = None,
+    llm_model: LLMModelOption = None,
+    llm_base_url: LLMBaseUrlOption = None,
+    llm_api_key_env: LLMKeyVariableOption = None,
+    llm_api_key_file: LLMKeyFileOption = None,
+    config: ConfigOption = None,
+    dry_run: Annotated[
+        bool,
+        option(
+            "--dry-run",
+            help="Judge nothing: render the prompts of metrics that ask models and tell calls, "
+            "tokens and price. The RAG is asked, and its answers are kept for the run.",
+        ),
+    ] = False,
+    max_cost: Annotated[
+        str | None,
+        option(
+            "--max-cost",
+            help="The most that models may cost in this command; needs a known price.",
+            metavar="AMOUNT",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int,
+        option(
+            "--repeats",
+            help="How often each case is judged: a score is the mean, and the report tells how far "
+            "the judge agrees with itself.",
+            metavar="N",
+            min=1,
+            show_default=True,
+        ),
+    ] = 1,
+    no_preflight: Annotated[
+        bool,
+        option("--no-preflight", help="Do not try the models before the first judgement."),
+    ] = False,
     fresh: Annotated[bool, option("--fresh", help="Start over instead of continuing.")] = False,
     retry_failed: Annotated[
         bool, option("--retry-failed", help="Call again what failed in an earlier run.")
@@ -198,9 +244,10 @@ def command(
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
       ragbench eval datasets/pellorin --pipeline rag.yaml
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
+      ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
     from ragbench.data.read import read_cases
-    from ragbench.errors import ConfigError, InterruptedRunError
+    from ragbench.errors import ConfigError
     from ragbench.evaluation.evaluate import evaluate
     from ragbench.evaluation.rag_service import chunk_service
     from ragbench.evaluation.selection import Selection
@@ -210,19 +257,18 @@ def command(
     from ragbench.reports.write import write_reports
     from ragbench.scoring.matching import Matching
     from ragbench.scoring.registry import default_metrics, parse_metrics
-    from ragbench_cli.language_model import language_model
+    from ragbench_cli.models_in_use import ModelChoice, models_in_use
     from ragbench_cli.naming import dataset_name, default_folder
     from ragbench_cli.progress import progress
-    from ragbench_cli.systems import DocumentsBeside, chosen_system
+    from ragbench_cli.systems import DocumentsBeside, PipelineFile, chosen_system
     from ragbench_cli.values import json_object, mapping, one_of
 
-    _check_together(
+    _check(
+        timeout=timeout,
         pipeline=pipeline,
         rag=rag,
         others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
     )
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     if not chosen:
         raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
@@ -230,21 +276,31 @@ def command(
     how = Matching(one_of(matching, _MATCHING, "--matching"))
     fields = mapping(field, "--field")
     arguments = json_object(rag_args, "--rag-args")
+    choice = ModelChoice(
+        model=llm_model,
+        base_url=llm_base_url,
+        api_key_env=llm_api_key_env,
+        api_key_file=llm_api_key_file,
+        config=config,
+        max_cost=max_cost,
+        repeats=repeats,
+        preflight=not no_preflight,
+    )
     with (
         console.stop_on_signal() as stopped,
         console.stdout_for_data(),
         progress(shown=not quiet) as bars,
-        language_model("post_retrieve") as chat,
+        models_in_use(choice, chosen, dry_run=dry_run) as models,
         chosen_system(
             rag=rag,
-            pipeline=pipeline,
+            pipeline=None if pipeline is None else PipelineFile(pipeline, config, max_cost),
             arguments=arguments,
             documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
         ) as system,
     ):
         stage = system.post_retrieval
         if post_retrieval is not None:
-            resources = Resources(service=chunk_service(system.rag), chat=chat)
+            resources = Resources(service=chunk_service(system.rag), chat=models.operators())
             stage = load_post_retrieval(post_retrieval, resources)
         # Files by their names: an edited file finds its retrievals again.
         described: object = system.description if pipeline is None else str(pipeline)
@@ -252,7 +308,7 @@ def command(
         if post_retrieval is not None:
             identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
-        try:
+        with _accounted(models, folder, quiet=quiet):
             report = evaluate(
                 read_cases(dataset, format=format, fields=fields),
                 system.rag,
@@ -271,15 +327,15 @@ def command(
                     timeout=timeout,
                 ),
                 matching=how,
+                judging=models.judging,
                 fresh=fresh,
                 retry_failed=retry_failed,
                 stopped=stopped,
                 advance=bars,
             )
-        except InterruptedRunError as error:
-            raise InterruptedRunError(
-                f"what is finished is stored in {folder}. The same command continues"
-            ) from error
+        if models.dry_run is not None:
+            _show_estimate(models.dry_run, as_json=json)
+            return
     write_reports(report, folder)
     _show(report, folder, as_json=json)
     if not quiet:
@@ -289,12 +345,27 @@ def command(
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
-def _check_together(
-    *, pipeline: Path | None, rag: str | None, others: Mapping[str, object]
+def _show(report: Report, folder: Path, *, as_json: bool) -> None:
+    from ragbench_cli.tables import print_report
+
+    if as_json:
+        console.print_file(folder / "report.json")
+    else:
+        print_report(report)
+
+
+def _check(
+    *,
+    timeout: float | None,
+    pipeline: Path | None,
+    rag: str | None,
+    others: Mapping[str, object],
 ) -> None:
-    """Refuses options that say the same thing in two ways."""
+    """Refuses options that say the same thing in two ways, and a time that is none."""
     from ragbench.errors import ConfigError
 
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     if pipeline is None:
         if rag is not None and others["--corpus"] is not None:
             raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
@@ -304,13 +375,37 @@ def _check_together(
             raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
 
 
-def _show(report: Report, folder: Path, *, as_json: bool) -> None:
-    from ragbench_cli.tables import print_report
+@contextmanager
+def _accounted(models: ModelsInUse, folder: Path, *, quiet: bool) -> Generator[None]:
+    """Whatever ends a run, its folder is named and what was spent is told."""
+    from ragbench.errors import InterruptedRunError, LLMStoppedError
+    from ragbench.reports.receipts import append_receipt
+    from ragbench_cli.cost_tables import say_receipt
+
+    try:
+        yield
+    except InterruptedRunError as error:
+        raise InterruptedRunError(
+            f"what is finished is stored in {folder}. The same command continues"
+        ) from error
+    except LLMStoppedError as error:
+        told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
+        raise type(error)(told, status=error.status) from error
+    finally:
+        receipt = models.session.receipt()
+        if receipt.lines and folder.is_dir():
+            append_receipt(receipt, folder)
+        if not quiet:
+            say_receipt(receipt)
+
+
+def _show_estimate(counted: DryRun, *, as_json: bool) -> None:
+    from ragbench_cli.cost_tables import estimate_object, print_estimate
 
     if as_json:
-        console.print_file(folder / "report.json")
+        console.print_json(estimate_object(counted.estimate(), counted.cases))
     else:
-        print_report(report)
+        print_estimate(counted.estimate(), counted.cases)
 
 
 def _hint(report: Report, folder: Path, invocation: Invocation) -> None:

@@ -125,6 +125,8 @@ def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
     ]
     if definition.abstains:
         facts.append(("declined", "a declined answer gives no score: it counts as abstained"))
+    if definition.calls:
+        facts.append(("costs", f"{definition.calls} (calls a case; K is the number of contexts)"))
     for item in definition.parameters:
         choices = f" One of {', '.join(map(_value, item.choices))}." if item.choices else ""
         facts.append((_default(item), f"{item.summary.rstrip('.')}.{choices}"))
@@ -159,6 +161,7 @@ def _metric(definition: MetricDefinition) -> dict[str, Any]:
         "abstains": definition.abstains,
         "deterministic": definition.deterministic,
         "cost": definition.cost,
+        "calls": definition.calls,
         "extra": definition.extra,
         "version": definition.version,
         "summary": definition.summary,
