@@ -209,7 +209,8 @@ class FaultServer:
         if fault == "500":
             return 500, [], _error("the server had an error")
         if fault == "401":
-            return 401, [], _error(f"Incorrect API key: {self.key}")
+            sent = self.calls[-1].headers.get("authorization", "none").removeprefix("Bearer ")
+            return 401, [], _error(f"Incorrect API key: {sent}")
         if fault == "400":
             return 400, [], _error("response_format is not supported")
         if fault == "garbage":

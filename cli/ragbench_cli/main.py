@@ -23,9 +23,11 @@ from ragbench_cli.commands import (
     gate,
     index,
     init,
+    judge_card,
     report,
     search,
     show,
+    validate,
 )
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
@@ -42,6 +44,7 @@ app = typer.Typer(
 )
 for _name, _command in (
     ("eval", evaluate.command),
+    ("validate", validate.command),
     ("report", report.command),
     ("gate", gate.command),
     ("compare", compare.command),
@@ -50,10 +53,11 @@ for _name, _command in (
     ("ablate", ablate.command),
     ("index", index.command),
     ("search", search.command),
+    ("judge-card", judge_card.command),
     ("init", init.command),
     ("doctor", doctor.command),
 ):
-    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
+    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper().replace('-', '_')}"}
     app.command(_name, context_settings=_settings)(_command)
 for _name, _group in (("baseline", baseline.app), ("cache", cache.app), ("show", show.app)):
     app.add_typer(

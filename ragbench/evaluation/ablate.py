@@ -127,6 +127,7 @@ def _is_replayable(metric: Metric) -> bool:
     return (
         definition.group is Group.RETRIEVER
         and definition.deterministic
+        and not metric.is_judged
         and not Column.of(metric).reads_answer
     )
 

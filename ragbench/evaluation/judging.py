@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragbench.errors import InterruptedRunError, RagbenchError
 from ragbench.evaluation.scored_turn import Column, Turn
@@ -23,8 +23,9 @@ from ragbench.runs.journal import Journal
 from ragbench.scoring.judge_plan import JudgePlan
 from ragbench.scoring.panel import Asks, Embeds, Panel
 
-__all__ = ["Job", "JudgeRun", "Judging", "Rehearsal"]
+__all__ = ["Job", "JudgeRun", "Judging", "Rehearsal", "judge_many"]
 
+JobT = TypeVar("JobT")
 _A_SLOT = 4
 """Cells in the work for each call that may be in flight: while some wait for a rate limit or for
 their turn, others ask."""
@@ -113,11 +114,13 @@ class JudgeRun:
             chat, embeddings = self.plan.needs_chat, self.plan.needs_embeddings
             session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
             self._is_tried = True
-        workers = _A_SLOT * self.judging.limits.concurrency
 
         def work(models: Models, tell: Callable[[_Told], None]) -> Coroutine[Any, Any, None]:
-            panel = _Stoppable(models, self.stopped)
-            return _work(self.plan, panel, iter(open_jobs), workers, tell)
+            async def judge(job: Job, panel: Panel) -> None:
+                tell(_Told(job, await self.plan.judge(job.position, job.turn.trace, panel)))
+
+            concurrency = self.judging.limits.concurrency
+            return judge_many(open_jobs, judge, models, concurrency, self.stopped)
 
         for batch in session.stream(work):
             done = 0
@@ -141,23 +144,40 @@ class JudgeRun:
             self.journal.record_judgements(number, metric, job.key, judged.judgements)
 
 
-async def _work(
-    plan: JudgePlan, panel: Panel, jobs: Iterator[Job], workers: int, tell: Callable[[_Told], None]
+async def judge_many(
+    jobs: Iterable[JobT],
+    judge: Callable[[JobT, Panel], Awaitable[None]],
+    panel: Panel,
+    concurrency: int,
+    stopped: Callable[[], bool],
 ) -> None:
-    """Judges all, a bounded number at a time; after an error that stops all, no further one."""
+    """Works through jobs, a bounded number at a time.
+
+    Args:
+        jobs: taken one after the other, as there is room.
+        judge: does one; what fails alone it keeps to itself.
+        panel: who is asked.
+        concurrency: the most calls in flight.
+        stopped: asked before each call; once true, no further one is made.
+
+    Raises:
+        RagbenchError: a job raised it; no further job was begun.
+    """
     stopping: list[RagbenchError] = []
+    asked = _Stoppable(panel, stopped)
+    waiting = iter(jobs)
 
     async def worker() -> None:
-        for job in jobs:
+        for job in waiting:
             try:
-                tell(_Told(job, await plan.judge(job.position, job.turn.trace, panel)))
-            except RagbenchError as error:  # cells that fail alone do not come here
+                await judge(job, asked)
+            except RagbenchError as error:
                 stopping.append(error)
             if stopping:
                 return
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(workers):
+        for _ in range(_A_SLOT * concurrency):
             group.create_task(worker())
     if stopping:
         raise stopping[0]

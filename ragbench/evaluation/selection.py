@@ -7,11 +7,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
+from typing import Protocol, TypeVar
 
 from ragbench.errors import ConfigError
-from ragbench.records.cases import Case
 
-__all__ = ["Selection"]
+__all__ = ["Named", "Selection"]
+
+
+class Named(Protocol):
+    """A case, or a labelled claim."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from others."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=Named)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +49,7 @@ class Selection:
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
 
-    def apply(self, cases: Iterable[Case]) -> Iterator[Case]:
+    def apply(self, cases: Iterable[ItemT]) -> Iterator[ItemT]:
         """The chosen cases.
 
         A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
@@ -48,8 +60,8 @@ class Selection:
         else:
             yield from islice(cases, self.limit)
 
-    def _drawn(self, cases: Iterable[Case], size: int) -> Iterator[Case]:
-        def rank(entry: tuple[int, Case]) -> bytes:
+    def _drawn(self, cases: Iterable[ItemT], size: int) -> Iterator[ItemT]:
+        def rank(entry: tuple[int, ItemT]) -> bytes:
             text = f"{self.seed}:{entry[1].id}".encode("utf-8", "backslashreplace")
             return blake2b(text, digest_size=16).digest()
 

@@ -26,6 +26,7 @@ from ragbench.scoring.definitions import (
     operational,
     ragas,
     rank,
+    support,
 )
 from ragbench.scoring.grammar import Spelling, read_spelling, split_metrics
 
@@ -39,6 +40,7 @@ _BUILT_IN: tuple[MetricDefinition, ...] = (
     *operational.DEFINITIONS,
     *ragas.DEFINITIONS,
     *judged.DEFINITIONS,
+    *support.DEFINITIONS,
 )
 
 _DEFAULT = (

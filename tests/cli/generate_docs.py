@@ -82,7 +82,7 @@ def description(command: Any) -> Iterator[str]:
 
 
 def options(command: Any, path: tuple[str, ...]) -> Iterator[str]:
-    prefix = "_".join(path).upper() if path[1:] else None
+    prefix = "_".join(path).upper().replace("-", "_") if path[1:] else None
     yield "| argument or option | meaning | default | environment |"
     yield "|---|---|---|---|"
     for parameter in command.params:

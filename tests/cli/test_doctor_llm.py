@@ -107,3 +107,16 @@ def test_a_wrong_configuration_is_told_with_its_place(
     assert state == "failed"
     assert "ragbench.yaml" in detail
     assert told in detail
+
+
+def test_the_model_for_embeddings_is_asked_where_one_is_named(
+    ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_LLM_API_KEY", KEY)
+    monkeypatch.setenv("RAGBENCH_EMBEDDINGS_MODEL", "e5")
+    asked = ("doctor", "--json", "--llm-model", "m", "--llm-base-url", server.url)
+    found = checks(ragbench(*asked))
+    assert found["embeddings"] == ("ok", f"e5 at {server.url}: 2 numbers a text")
+    monkeypatch.setenv("RAGBENCH_EMBEDDINGS_BASE_URL", "no address")
+    done = ragbench(*asked)
+    assert (done.code, checks(done)["embeddings"][0]) == (2, "failed")

@@ -66,6 +66,13 @@ def test_options_that_say_the_same_twice_are_refused(
     assert told in done.err
 
 
+def test_a_cost_cannot_be_capped_that_a_pipeline_spends(ragbench: Ragbench) -> None:
+    save("llm: {model: m, base_url: 'http://localhost:1/v1'}\ngeneration: chat")
+    done = ragbench(*RUN, "--pipeline", "rag.yaml", "--max-cost", "1")
+    assert done.code == 2
+    assert "--max-cost does not reach the language models that a pipeline asks" in done.err
+
+
 def test_every_problem_is_told_before_anything_runs(ragbench: Ragbench) -> None:
     save("retreival: bm25\ngeneration:\n  type: extractiv\n")
     done = ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run")

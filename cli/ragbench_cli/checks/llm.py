@@ -5,40 +5,63 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragbench.errors import LLMError, RagbenchError
-from ragbench.llm.chat import Message
+from ragbench.errors import LLMError, NoModelError, RagbenchError
 from ragbench_cli.checks.check import Check
 
 if TYPE_CHECKING:
     from ragbench.llm.client import LLMClient
+    from ragbench.llm.limits import CallLimits
     from ragbench.llm.settings import LLMSettings
 
 __all__ = ["check_llm"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Capital:
-    """What the model is asked for as structure."""
-
-    city: str
-    letters: int
-
-
-def check_llm(read: Callable[[], LLMSettings]) -> list[Check]:
+def check_llm(
+    read: Callable[[], LLMSettings], read_embeddings: Callable[[LLMSettings], LLMSettings]
+) -> list[Check]:
     """Tells each setting and asks the model twice; stops at the first thing that does not work.
 
     Args:
         read: gives the settings, or raises what is wrong with them.
+        read_embeddings: gives those of the model for embeddings, which is asked once where one is
+            named.
     """
     try:
         settings = read()
     except RagbenchError as error:
         return [Check(name="llm settings", state="failed", detail=str(error))]
     with asyncio.Runner() as runner:
-        return _settings(settings) + runner.run(_check(settings))
+        checks = _settings(settings) + runner.run(_check(settings))
+        try:
+            embeddings = read_embeddings(settings)
+        except NoModelError:
+            return checks
+        except RagbenchError as error:
+            return [*checks, Check(name="embeddings", state="failed", detail=str(error))]
+        return [*checks, runner.run(_embeds(embeddings))]
+
+
+async def _embeds(settings: LLMSettings) -> Check:
+    from ragbench.llm.embeddings import EmbeddingClient
+
+    where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
+    try:
+        async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
+            found = await client.embed(["ready"], purpose="doctor")
+    except RagbenchError as error:
+        return Check(name="embeddings", state="failed", detail=str(error))
+    return _ok("embeddings", f"{where}: {len(found.vectors[0]):,} numbers a text")
+
+
+def _patience(settings: LLMSettings) -> CallLimits:
+    """What a run would be patient with is told here at once."""
+    from ragbench.llm.retry import RetryPolicy
+
+    patience = RetryPolicy(retries=1, rate_limit_wait=5.0)
+    return replace(settings.limits, retry=patience, timeout=min(settings.limits.timeout, 60.0))
 
 
 def _settings(settings: LLMSettings) -> list[Check]:
@@ -62,14 +85,10 @@ def _settings(settings: LLMSettings) -> list[Check]:
 
 async def _check(settings: LLMSettings) -> list[Check]:
     from ragbench.llm.client import LLMClient
-    from ragbench.llm.retry import RetryPolicy
 
-    # What a run would be patient with is told here at once.
-    patience = RetryPolicy(retries=1, rate_limit_wait=5.0)
-    limits = replace(settings.limits, retry=patience, timeout=min(settings.limits.timeout, 60.0))
     checks: list[Check] = []
     try:
-        async with LLMClient(settings.endpoint, limits=limits) as client:
+        async with LLMClient(settings.endpoint, limits=_patience(settings)) as client:
             await _answers(client, checks)
             await _structure(client, checks)
     except LLMError as error:
@@ -81,9 +100,10 @@ async def _check(settings: LLMSettings) -> list[Check]:
 
 
 async def _answers(client: LLMClient, checks: list[Check]) -> None:
+    from ragbench.llm.preflight import ask_word
+
     started = time.perf_counter()
-    asked = [Message(role="user", content="Reply with the single word: ready")]
-    reply = await client.ask(asked, purpose="doctor")
+    reply = await ask_word(client, purpose="doctor")
     seconds = time.perf_counter() - started
     text = " ".join(reply.text.split())
     shown = f"'{text[:60]} ...'" if len(text) > 60 else f"'{text}'"
@@ -93,16 +113,10 @@ async def _answers(client: LLMClient, checks: list[Check]) -> None:
 
 
 async def _structure(client: LLMClient, checks: list[Check]) -> None:
-    from ragbench.llm.schema import schema_of
+    from ragbench.llm.preflight import ask_structure
 
     started = time.perf_counter()
-    asked = [
-        Message(
-            role="user",
-            content="Which city is the capital of France, and how many letters has its name?",
-        )
-    ]
-    reply = await client.ask(asked, schema=schema_of(_Capital), purpose="doctor")
+    reply = await ask_structure(client, purpose="doctor")
     seconds = time.perf_counter() - started
     way = "no mode" if client.structured is None else client.structured.value
     mended = ", after one correction" if reply.repaired else ""

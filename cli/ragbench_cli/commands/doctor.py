@@ -15,6 +15,7 @@ from ragbench_cli.llm_options import (
     LLMKeyFileOption,
     LLMKeyVariableOption,
     LLMModelOption,
+    embedding_settings,
     llm_settings,
 )
 from ragbench_cli.options import JsonOption, option
@@ -92,7 +93,8 @@ def command(
                 base_url=llm_base_url,
                 api_key_env=llm_api_key_env,
                 api_key_file=llm_api_key_file,
-            )
+            ),
+            lambda chat: embedding_settings(config=config, chat=chat),
         )
     if json:
         console.print_json(checks)

@@ -20,10 +20,13 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
 
 if TYPE_CHECKING:
     from ragbench.evaluation.dry_run import DryRun
+    from ragbench.llm.chat import ChatModel
     from ragbench.records.reports import Report
+    from ragbench.validation.validator import Validator
     from ragbench_cli.models_in_use import ModelsInUse
 
 __all__ = ["command"]
@@ -102,6 +105,16 @@ def command(
             metavar="FILE",
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        option(
+            "--validate",
+            help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
+            "Adds the answer/abstain matrix to the report. See docs/validate.md.",
+            metavar="NAME",
+        ),
+    ] = None,
+    calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
         option(
@@ -297,10 +310,13 @@ def command(
             arguments=arguments,
             documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
         ) as system,
+        _validator(validate, calibration, models.chat("validate")) as judge,
     ):
         stage = system.post_retrieval
         if post_retrieval is not None:
-            resources = Resources(service=chunk_service(system.rag), chat=models.operators())
+            resources = Resources(
+                service=chunk_service(system.rag), chat=models.chat("post_retrieve")
+            )
             stage = load_post_retrieval(post_retrieval, resources)
         # Files by their names: an edited file finds its retrievals again.
         described: object = system.description if pipeline is None else str(pipeline)
@@ -314,6 +330,7 @@ def command(
                 system.rag,
                 out=folder,
                 post_retrieval=stage,
+                validator=judge,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
@@ -333,9 +350,9 @@ def command(
                 stopped=stopped,
                 advance=bars,
             )
-        if models.dry_run is not None:
-            _show_estimate(models.dry_run, as_json=json)
-            return
+    if models.dry_run is not None:
+        _show_estimate(models.dry_run, as_json=json)
+        return
     write_reports(report, folder)
     _show(report, folder, as_json=json)
     if not quiet:
@@ -343,6 +360,22 @@ def command(
     if _nothing_succeeded(report):
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
+
+
+@contextmanager
+def _validator(
+    name: str | None, calibration: Path | None, chat: ChatModel
+) -> Generator[Validator | None]:
+    """The validator of a name; None without one."""
+    from ragbench.errors import ConfigError
+
+    if name is None:
+        if calibration is not None:
+            raise ConfigError("--calibration is for a validator: name one with --validate")
+        yield None
+        return
+    with validator_maker(ValidatorChoice(name=name, calibration=calibration), chat) as (make, _):
+        yield make()
 
 
 def _show(report: Report, folder: Path, *, as_json: bool) -> None:

@@ -1,0 +1,160 @@
+"""Agreement of two raters on ordered levels, beyond what the levels' shares make likely.
+
+Cohen 1960, "A Coefficient of Agreement for Nominal Scales"; with weights, Cohen 1968, "Weighted
+Kappa". Intervals are percentiles of resamples of whole clusters (Davison & Hinkley 1997).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragbench.errors import InputError
+from ragbench.stats.draws import resample_counts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Agreement", "Estimated", "agreement"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimated:
+    """A figure with its interval."""
+
+    value: float | None
+    """None when it is not defined: both raters know one level only."""
+    low: float | None = None
+    """None with ``high`` when there are too few clusters, or it is not defined in too many
+    resamples."""
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agreement:
+    """How far two raters agree."""
+
+    count: int
+    """Items that both rated."""
+    counts: tuple[tuple[int, ...], ...]
+    """Items by the first rater's level (row) and the second's (column)."""
+    observed: Estimated
+    """Share of items with the same level."""
+    base_rate: float
+    """Share of items with the first rater's most frequent level: what always saying that one
+    would agree."""
+    kappa: Estimated
+    """Cohen's, -1 to 1: 0 is what chance gives at these shares."""
+    quadratic: Estimated
+    """Weighted by the square of the distance between levels."""
+
+
+def agreement(
+    pairs: Sequence[tuple[int, int]],
+    levels: int,
+    clusters: Sequence[str | None] | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2_000,
+    seed: int = 0,
+) -> Agreement:
+    """Compares two raters.
+
+    Args:
+        pairs: the level that each gave, item by item; from 0.
+        levels: how many levels there are.
+        clusters: what each item shares with others; None means that it stands alone.
+        confidence: of the intervals.
+        resamples: number of resamples.
+        seed: of the draws.
+
+    Raises:
+        InputError: there is no pair, or a level is out of range.
+    """
+    import numpy as np
+
+    if not pairs:
+        raise InputError("there is nothing that both rated")
+    if any(not 0 <= level < levels for pair in pairs for level in pair):
+        raise InputError(f"a level is not in 0 .. {levels - 1}")
+    tables = _by_cluster(pairs, levels, clusters)
+    whole = tables.sum(axis=0)[None]
+    figures = (_observed(whole), _kappa(whole, levels, 0), _kappa(whole, levels, 2))
+    samples: list[NDArray[np.float64]] | None = None
+    if len(tables) >= 10:
+        drawn = np.concatenate(
+            [counts @ tables for counts in resample_counts(seed, resamples, len(tables))]
+        )
+        samples = [_observed(drawn), _kappa(drawn, levels, 0), _kappa(drawn, levels, 2)]
+    observed, kappa, quadratic = (
+        _estimated(float(figure[0]), None if samples is None else samples[at], confidence)
+        for at, figure in enumerate(figures)
+    )
+    table = whole[0].reshape(levels, levels)
+    return Agreement(
+        count=len(pairs),
+        counts=tuple(tuple(int(cell) for cell in row) for row in table),
+        observed=observed,
+        base_rate=float(table.sum(axis=1).max()) / len(pairs),
+        kappa=kappa,
+        quadratic=quadratic,
+    )
+
+
+def _by_cluster(
+    pairs: Sequence[tuple[int, int]], levels: int, clusters: Sequence[str | None] | None
+) -> NDArray[np.float64]:
+    """A table of counts a cluster, flat: shape (clusters, levels * levels)."""
+    import numpy as np
+
+    names: list[str | int] = [
+        position if clusters is None or clusters[position] is None else str(clusters[position])
+        for position in range(len(pairs))
+    ]
+    rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
+    tables = np.zeros((len(rows), levels * levels))
+    for name, (first, second) in zip(names, pairs, strict=True):
+        tables[rows[name], first * levels + second] += 1
+    return tables
+
+
+def _observed(tables: NDArray[np.float64]) -> NDArray[np.float64]:
+
+    levels = math.isqrt(tables.shape[1])
+    same = tables.reshape(-1, levels, levels).trace(axis1=1, axis2=2)
+    found: NDArray[np.float64] = same / tables.sum(axis=1)
+    return found
+
+
+def _kappa(tables: NDArray[np.float64], levels: int, power: int) -> NDArray[np.float64]:
+    """1 - observed disagreement / expected disagreement; NaN where none is expected."""
+    import numpy as np
+
+    cells = tables.reshape(-1, levels, levels)
+    total = cells.sum(axis=(1, 2))
+    distance = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
+    weights = distance**power if power else (distance > 0).astype(float)
+    expected = np.einsum("ni,nj->nij", cells.sum(axis=2), cells.sum(axis=1)) / total[:, None, None]
+    seen = (cells * weights).sum(axis=(1, 2))
+    chance = (expected * weights).sum(axis=(1, 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: NDArray[np.float64] = np.where(chance > 0, 1 - seen / chance, np.nan)
+    return found
+
+
+def _estimated(value: float, samples: NDArray[np.float64] | None, confidence: float) -> Estimated:
+    import numpy as np
+
+    if math.isnan(value):
+        return Estimated(value=None)
+    if samples is None:
+        return Estimated(value=value)
+    known = samples[~np.isnan(samples)]
+    if len(known) < 0.95 * len(samples):
+        return Estimated(value=value)
+    rest = (1 - confidence) / 2
+    low, high = np.quantile(known, [rest, 1 - rest])
+    return Estimated(value=value, low=float(low), high=float(high))

@@ -1,0 +1,228 @@
+"""Metrics that ask a model, from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Ragbench
+from tests.llm_server import FaultServer
+
+ROOT = Path(__file__).parents[2]
+KEY = "sk-very-secret-0123456789"
+RUN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run", "-m", "token_f1,support")
+
+
+@pytest.fixture(autouse=True)
+def _no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+        monkeypatch.delenv(name)
+
+
+def model(server: FaultServer, *more: str) -> tuple[str, ...]:
+    return ("--llm-model", "m", "--llm-base-url", server.url, *more)
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_judged_run_tells_scores_tokens_and_what_was_said(ragbench: Ragbench) -> None:
+    with FaultServer() as server:
+        done = ragbench(*RUN, *model(server))
+        assert done.code == 0
+        again = ragbench(*RUN, *model(server))
+    assert "support" in done.out
+    assert "asked   4 calls (0 kept from before, 0 failed) in 4 requests" in done.err
+    assert "cost not known" in done.err and "asked" not in again.err
+    assert len(server.calls) == 4  # the preflight and three cases
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    assert report["manifest"]["judge"]["chat"]["model"] == "m"
+    assert report["manifest"]["fingerprints"]["judge"]
+    line = report["judging"]["metrics"][0]
+    assert (line["metric"], line["answers"], line["cost"]) == ("support", 3, None)
+    lines = Path("run/judgements.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(told)["case"] for told in lines] == ["c1", "c2", "c3"]
+    assert json.loads(lines[0])["judgements"][0]["steps"][0]["answer"]["verdict"]
+    receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
+    assert [entry["purpose"] for entry in json.loads(receipts[0])["lines"]] == [
+        "preflight", "support",
+    ]  # fmt: skip
+    assert len(receipts) == 1
+
+
+def test_the_report_follows_its_schema_and_the_terminal_its_report(ragbench: Ragbench) -> None:
+    import jsonschema
+
+    from ragbench.reports.schema import report_schema
+
+    with FaultServer() as server:
+        assert ragbench(*RUN, *model(server, "--repeats", "2")).code == 0
+    raw = Path("run/report.json").read_text("utf-8")
+    jsonschema.validate(json.loads(raw), report_schema())
+    text = Path("run/report.md").read_text("utf-8")
+    assert "## Judging" in text and "Each case was judged 2 times." in text
+
+
+def test_without_a_model_one_line_says_what_to_set(ragbench: Ragbench) -> None:
+    done = ragbench(*RUN)
+    assert done.code == 2
+    assert done.err.startswith("Error: support: a language model is asked, and none is named.")
+    assert "--llm-model" in done.err and "RAGBENCH_LLM_MODEL" in done.err
+    assert not Path("run").exists()
+
+
+def test_a_dry_run_tells_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
+    Path("ragbench.yaml").write_text(
+        "llm:\n  price_input: 1\n  price_output: 2\n", encoding="utf-8"
+    )
+    with FaultServer() as server:
+        done = ragbench(*RUN, *model(server, "--dry-run"))
+        assert (done.code, server.calls) == (0, [])
+        assert "3 judgements would be made" in done.out
+        assert "all together: 0.00" in done.out and "USD" in done.out
+        told = json.loads(ragbench(*RUN, *model(server, "--dry-run", "--json")).out)
+        assert told["least"]["lines"][0]["calls"] == 3
+        low, high = (float(amount) for amount in told["cost"])
+        assert 0 < low < high
+        assert server.calls == []
+        assert ragbench(*RUN, *model(server)).code == 0
+    calls = Path("calls.log").read_text("utf-8").splitlines()
+    assert len(calls) == 3  # the RAG was asked once a case, by the dry run
+
+
+def test_a_cap_ends_the_command_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
+    Path("ragbench.yaml").write_text(
+        "llm:\n  price_input: 10\n  price_output: 10\n  max_tokens: 100\n", encoding="utf-8"
+    )
+    with FaultServer() as server:
+        done = ragbench(*RUN, *model(server, "--max-cost", "0.001", "--no-preflight"))
+        assert done.code == 2
+        assert "the cost is capped at 0.001" in done.err
+        assert "ragbench report run" in done.err
+        assert server.calls == []
+        shown = ragbench("report", "run")
+        assert shown.code == 0 and "not scored yet" in shown.out
+        assert ragbench(*RUN, *model(server, "--max-cost", "1", "--no-preflight")).code == 0
+    assert len(server.calls) == 3
+
+
+def test_a_cap_needs_a_price(ragbench: Ragbench) -> None:
+    with FaultServer() as server:
+        done = ragbench(*RUN, *model(server, "--max-cost", "1"))
+    assert done.code == 2
+    assert "the cost cannot be capped" in done.err and not server.calls
+
+
+@pytest.mark.parametrize("fault", ["none", "401", "500", "refusal"])
+def test_no_key_is_written_anywhere(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, workplace: Path, fault: str
+) -> None:
+    """Whatever happens: the server of these tests quotes the key in its errors."""
+    monkeypatch.setenv("RAGBENCH_LLM_API_KEY", KEY)
+    monkeypatch.setenv("RAGBENCH_LLM_RETRIES", "0")
+    faults = {fault: 1.0} if fault in ("500", "refusal") else {}
+    with FaultServer(key="another" if fault == "401" else KEY, faults=faults) as server:
+        done = ragbench(*RUN, *model(server, "--no-preflight"))
+        card = ragbench("judge-card", "labels.jsonl", *model(server))
+        dry = ragbench(*RUN, *model(server, "--dry-run"))
+        checked = ragbench("doctor", *model(server))
+        assert server.calls and all(
+            call.headers["authorization"] == f"Bearer {KEY}" for call in server.calls
+        )
+    assert done.code == (2 if fault == "401" else 0)
+    assert (workplace / "run" / "journal.sqlite").exists()
+    told = "".join(part for one in (done, card, dry, checked) for part in (one.out, one.err))
+    assert KEY not in told
+    assert not [path for path, content in written(workplace).items() if KEY.encode() in content]
+
+
+def test_show_tells_needs_cost_and_direction(ragbench: Ragbench) -> None:
+    known = {
+        entry["name"]: entry for entry in json.loads(ragbench("show", "metrics", "--json").out)
+    }
+    assert known["ragas:noise_sensitivity"]["calls"] == "2K + 3"
+    assert known["ragas:noise_sensitivity"]["direction"] == "lower"
+    assert known["ragas:faithfulness"]["cost"] == "llm"
+    assert set(known["ragas:answer_relevancy"]["needs"]) == {
+        "embeddings", "llm", "query", "response",
+    }  # fmt: skip
+    assert "K is the number of contexts" in ragbench("show", "metric", "ragas:context_recall").out
+
+
+def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
+    rows: list[dict[str, Any]] = [
+        {"claim": f"Bee {n} flies.", "evidence": ["Bees fly."], "label": n % 3 == 0}
+        for n in range(12)
+    ]
+    Path("labels.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    with FaultServer() as server:
+        done = ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2"))
+        told = json.loads(
+            ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2", "--json")).out
+        )
+        assert len(server.calls) == 1 + 24
+        assert ragbench("judge-card", "labels.jsonl", "-m", "F1", *model(server)).code == 2
+    assert done.code == 0
+    assert "12 of 12 claims judged" in done.out and "invented quotes   1.000" in done.out
+    assert (told["judged"], told["base_rate"]) == (12, pytest.approx(8 / 12))
+    assert told["consistency"]["value"] == 1.0
+
+
+def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
+    cases = "".join(
+        json.dumps({"id": f"k{n}", "query": f"Question {n}?", "reference": "27 days"}) + "\n"
+        for n in range(60)
+    )
+    Path("cases.jsonl").write_text(cases, "utf-8")
+    draw = random.Random(11)
+
+    def command(out: str, url: str) -> list[str]:
+        return [
+            sys.executable, "-m", "ragbench_cli", "eval", "cases.jsonl", "--rag", "rags.py:Plain",
+            "-m", "support", "--out", out, "-q", "--llm-model", "m", "--llm-base-url", url,
+        ]  # fmt: skip
+
+    path = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
+
+    def environment(cache: str) -> dict[str, str]:
+        return os.environ | {"PYTHONPATH": path, "RAGBENCH_LLM_CACHE": cache}
+
+    with FaultServer(latency=0.02) as server:
+        for _ in range(2):
+            already = len(server.good)
+            process = subprocess.Popen(
+                command("killed", server.url), env=environment("killed.sqlite"),
+                stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            enough = already + draw.randrange(3, 20)
+            while len(server.good) < enough and process.poll() is None:
+                time.sleep(0.002)
+            process.send_signal(signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
+        before = len(server.good)
+        subprocess.run(
+            command("killed", server.url), env=environment("killed.sqlite"), check=True,
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        asked = [json.dumps(call.payload) for call in server.calls]
+        # What was in flight when the process died may be asked again, at most once a kill.
+        assert before < 61
+        assert len(asked) - len(set(asked)) <= 2 * 32
+        finished = server.calls
+        subprocess.run(
+            command("whole", server.url), env=environment("whole.sqlite"), check=True,
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    assert len(set(asked)) == 61 and finished
+    for name in ("report.json", "report.md", "cases.csv", "judgements.jsonl"):
+        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes(), name

@@ -1,0 +1,103 @@
+"""A whole judged run in which every prompt is answered by a real model.
+
+Any OpenAI-compatible server will do, such as llama.cpp's ``llama-server`` with a small model::
+
+    llama-server -m SmolLM2-135M-Instruct.Q4_1.gguf --port 8080
+    RAGBENCH_TEST_LLM_URL=http://127.0.0.1:8080/v1 pytest -m judge_model -s
+
+It checks the plumbing, not what the model thinks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.evaluation.evaluate import evaluate
+from ragbench.evaluation.judging import Judging
+from ragbench.interface.base import RAGInterface
+from ragbench.llm.models import open_models
+from ragbench.llm.session import LLMSession
+from ragbench.llm.settings import resolve
+from ragbench.records.cases import Case
+from ragbench.records.cells import Status
+from ragbench.scoring.registry import parse_metrics
+
+URL = os.environ.get("RAGBENCH_TEST_LLM_URL", "")
+MODEL = os.environ.get("RAGBENCH_TEST_LLM_MODEL", "model")
+
+pytestmark = [
+    pytest.mark.judge_model,
+    pytest.mark.ragas,
+    pytest.mark.skipif(not URL, reason="no model: set RAGBENCH_TEST_LLM_URL"),
+    # ragas leaves a file of its own open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+METRICS = "exact_match, support, ragas:faithfulness, ragas:context_recall, ragas:context_relevance"
+OF_THE_MODEL = {"LLMReplyError", "LLMTruncatedError", "LLMRefusedError"}
+"""What a small model may do; anything else is a fault of ours."""
+
+
+class Bees(RAGInterface):
+    """Knows one thing."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["Honey bees live in hives. A hive has one queen.", "Cows eat grass."]
+
+    def generate(self, query: str, contexts: Any) -> str:
+        return "Honey bees live in hives, and a hive has one queen."
+
+
+def test_a_real_model_judges_and_is_asked_once(tmp_path: Path) -> None:
+    settings = resolve(
+        {
+            "base_url": URL, "model": MODEL, "cache": str(tmp_path / "cache.sqlite"),
+            "max_tokens": 400, "concurrency": 2, "timeout": 300,
+        },
+        {},
+    )  # fmt: skip
+    cases = [
+        Case(id="bees", query="Where do honey bees live?", reference="Honey bees live in hives."),
+        Case(id="queen", query="How many queens has a hive?", reference="A hive has one queen."),
+    ]
+
+    def run() -> tuple[Any, Any]:
+        with LLMSession(lambda: open_models(settings)) as session:
+            judging = Judging(session=session, chat=settings)
+            report = evaluate(
+                cases, Bees(), out=tmp_path / "run", metrics=parse_metrics(METRICS), judging=judging
+            )
+            return report, session.receipt()
+
+    started = time.perf_counter()
+    report, receipt = run()
+    seconds = time.perf_counter() - started
+    print(f"\n{seconds:.0f} s")
+    for line in receipt.lines:
+        print(f"{line.purpose:<25} {line.calls} calls, {line.requests} requests, {line.usage}")
+    for row in report.rows():
+        for metric, cell in zip(report.metrics, row.cells, strict=True):
+            told = cell.reason or cell.failure or ""
+            print(f"{row.id:<6} {metric.name:<25} {cell.value} {told}")
+    for row in report.rows():
+        for metric, cell, judgements in zip(report.metrics, row.cells, row.judgements, strict=True):
+            definition = metric.definition
+            if cell.status is Status.MEASURED:
+                assert cell.value is not None
+                assert definition.low <= cell.value <= (definition.high or cell.value)
+            elif cell.failure is not None:
+                assert cell.failure.type in OF_THE_MODEL, cell.failure
+            assert judgements or not metric.is_judged
+    measured = sum(summary.measured for summary in report.summaries if summary.metric.is_judged)
+    assert measured > 0
+    assert all(line.usage.reported for line in receipt.lines)
+    # What failed is stored as failed: the same command asks nobody.
+    again, spent = run()
+    assert [list(row.cells) for row in again.rows()] == [list(row.cells) for row in report.rows()]
+    assert spent.lines == ()

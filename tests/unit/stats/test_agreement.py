@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.errors import InputError
+from ragbench.stats.agreement import agreement
+
+
+def pairs(table: list[list[int]]) -> list[tuple[int, int]]:
+    return [
+        (row, column)
+        for row, counts in enumerate(table)
+        for column, count in enumerate(counts)
+        for _ in range(count)
+    ]
+
+
+def test_kappa_by_hand() -> None:
+    """Cohen's usual example: 20 + 15 of 50 agree; by chance (25*30 + 25*20) / 50^2 = 1/2."""
+    found = agreement(pairs([[20, 5], [10, 15]]), 2)
+    assert found.observed.value == pytest.approx(0.7)
+    assert found.kappa.value == pytest.approx((0.7 - 0.5) / (1 - 0.5))
+    assert found.base_rate == 0.5
+    assert found.quadratic.value == pytest.approx(found.kappa.value)  # two levels: the same
+
+
+def test_quadratic_weights_by_hand() -> None:
+    """Marginals 2,1,1 and 1,1,2 of 4; one of four pairs two levels apart."""
+    found = agreement(pairs([[1, 0, 1], [0, 1, 0], [0, 0, 1]]), 3)
+    # seen: one pair two levels apart: 4 / 4; expected: sum of d^2 * row * column / 4^2.
+    expected = (2 * 1 * 1 + 2 * 2 * 4 + 1 * 1 * 1 + 1 * 2 * 1 + 1 * 1 * 4 + 1 * 1 * 1) / 16
+    assert found.quadratic.value == pytest.approx(1 - (4 / 4) / expected)
+
+
+def test_a_judge_that_says_one_thing_has_no_kappa_above_chance() -> None:
+    found = agreement(pairs([[0, 10], [0, 90]]), 2)
+    assert found.observed.value == found.base_rate == 0.9
+    assert found.kappa.value == 0.0
+
+
+def test_where_both_know_one_level_kappa_is_not_defined() -> None:
+    assert agreement(pairs([[0, 0], [0, 9]]), 2).kappa.value is None
+
+
+def test_clusters_widen_the_interval() -> None:
+    told = pairs([[30, 10], [10, 30]])
+    alone = agreement(told, 2)
+    names = [str(position % 16) for position in range(len(told))]
+    blocks = [str(position // 5) for position in range(len(told))]
+    assert alone.kappa.low is not None and alone.kappa.high is not None
+    assert alone.kappa.low < 0.5 < alone.kappa.high
+    wide = agreement(told, 2, blocks)
+    assert wide.kappa.low is not None and wide.kappa.high is not None
+    assert wide.kappa.high - wide.kappa.low > alone.kappa.high - alone.kappa.low
+    assert agreement(told, 2, ["one"] * 80).kappa.low is None  # nothing to resample
+    assert agreement(told, 2, names) == agreement(told, 2, names)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=60))
+def test_bounds_and_symmetry(told: list[tuple[int, int]]) -> None:
+    found = agreement(told, 3, resamples=100)
+    other = agreement([(b, a) for a, b in told], 3, resamples=100)
+    for one, two in ((found.kappa, other.kappa), (found.quadratic, other.quadratic)):
+        assert one.value == (None if two.value is None else pytest.approx(two.value))
+        assert one.value is None or -1 - 1e-9 <= one.value <= 1 + 1e-9
+        if one.low is not None and one.high is not None:
+            assert one.low <= one.high
+    assert sum(map(sum, found.counts)) == len(told)
+
+
+@pytest.mark.parametrize("told", [[], [(0, 3)], [(-1, 0)]])
+def test_what_cannot_be_compared(told: list[tuple[int, int]]) -> None:
+    with pytest.raises(InputError):
+        agreement(told, 3)
