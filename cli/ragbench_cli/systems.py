@@ -14,6 +14,8 @@ from ragbench_cli.naming import rag_name
 
 if TYPE_CHECKING:
     from ragbench.evaluation.rag_stages import RAG
+    from ragbench.llm.late_chat import LateChat
+    from ragbench.llm.ledger import Receipt
     from ragbench.pipeline import BaselineRAG
     from ragbench.postretrieval.operator import PostRetrieval
 
@@ -39,6 +41,12 @@ class System(NamedTuple):
     """What stands between its retrieval and its generation."""
     concurrency: int = 1
     """Calls in flight when the user does not say."""
+    chats: tuple[LateChat, ...] = ()
+    """Language models of its own."""
+
+    def receipts(self) -> list[Receipt]:
+        """What its own language models took so far; of each that was asked."""
+        return [found for chat in self.chats if (found := chat.receipt()) is not None]
 
 
 def user_rag(spec: str, arguments: dict[str, Any]) -> System:
@@ -164,6 +172,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity})),
             stage,
             pipeline.orchestration.concurrency,
+            pipeline.chats,
         )
 
 

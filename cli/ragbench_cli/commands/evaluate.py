@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragbench.records.reports import Report
     from ragbench.validation.validator import Validator
     from ragbench_cli.models_in_use import ModelsInUse
+    from ragbench_cli.systems import System
 
 __all__ = ["command"]
 
@@ -324,7 +325,7 @@ def command(
         if post_retrieval is not None:
             identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
-        with _accounted(models, folder, quiet=quiet):
+        with _accounted(models, system, folder, quiet=quiet):
             report = evaluate(
                 read_cases(dataset, format=format, fields=fields),
                 system.rag,
@@ -409,9 +410,12 @@ def _check(
 
 
 @contextmanager
-def _accounted(models: ModelsInUse, folder: Path, *, quiet: bool) -> Generator[None]:
+def _accounted(
+    models: ModelsInUse, system: System, folder: Path, *, quiet: bool
+) -> Generator[None]:
     """Whatever ends a run, its folder is named and what was spent is told."""
     from ragbench.errors import InterruptedRunError, LLMStoppedError
+    from ragbench.llm.ledger import Receipt
     from ragbench.reports.receipts import append_receipt
     from ragbench_cli.cost_tables import say_receipt
 
@@ -425,7 +429,7 @@ def _accounted(models: ModelsInUse, folder: Path, *, quiet: bool) -> Generator[N
         told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
         raise type(error)(told, status=error.status) from error
     finally:
-        receipt = models.session.receipt()
+        receipt = Receipt.of([models.session.receipt(), *system.receipts()])
         if receipt.lines and folder.is_dir():
             append_receipt(receipt, folder)
         if not quiet:
