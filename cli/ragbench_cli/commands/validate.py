@@ -125,10 +125,11 @@ def command(
         bool, option("--quiet", "-q", help="No progress, no mapping and no summary.")
     ] = False,
 ) -> None:
-    """Judge what a retriever returned: which chunks are relevant, is the answer in them, where.
+    """Judge what a retriever returned.
 
-    Nothing is retrieved and nothing is answered. Every quote is an exact stretch of a chunk. A
-    record that cannot be read is told, counted and left out.
+    Which chunks are relevant, is the answer in them, where does it stand, how good is the
+    retrieval. Nothing is retrieved and nothing is answered. Every quote is an exact stretch of a
+    chunk. A record that cannot be read is told, counted and left out.
 
     \b
     Examples:
