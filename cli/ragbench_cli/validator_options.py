@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli.options import option
 
@@ -39,7 +39,7 @@ ValidatorOption = Annotated[
     option(
         "--validator",
         help="Who judges: lexical (no model), local (models on this machine), llm (a language "
-        "model), cascade (the cheap one first).",
+        "model), cascade (lexical first, the llm where it is unsure).",
         metavar="NAME",
         show_default=True,
         complete=_validators,
@@ -108,7 +108,9 @@ def validator_maker(
     }
     if choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
-    if choice.name not in _WITH_LANGUAGE_MODEL:
+    if choice.name == "cascade":
+        given = {"first": "lexical", "second": "llm", **given}
+    if not _asks_language_model(given):
         yield partial(build_validator, given), True
         return
     settings = partial(
@@ -125,4 +127,9 @@ def validator_maker(
         yield lambda: made, False
 
 
-_WITH_LANGUAGE_MODEL = frozenset({"llm", "cascade"})
+def _asks_language_model(given: object) -> bool:
+    """Whether a validator, or one within it, asks a language model."""
+    if isinstance(given, Mapping):
+        settings = cast("Mapping[str, object]", given)
+        return any(map(_asks_language_model, settings.values()))
+    return given == "llm"
