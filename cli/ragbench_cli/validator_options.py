@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragbench.validation.validator import Validator
 
 __all__ = [
+    "CALLS",
     "DEFAULT_VALIDATOR",
     "CalibrationOption",
     "ValidatorArgsOption",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 DEFAULT_VALIDATOR = "lexical"
+CALLS = 8
+"""Queries that a language model is asked about side by side; its client has a limit of its own."""
 
 
 def _validators(typed: str) -> list[str]:
@@ -61,7 +64,8 @@ WorkersOption = Annotated[
     int | None,
     option(
         "--workers",
-        help="Processes that judge. By default one a processor; 1 for a language model.",
+        help="Processes that judge, by default one a processor; with a language model queries that "
+        "are asked about side by side, by default 8.",
         metavar="N",
         min=1,
     ),

@@ -31,7 +31,7 @@ def said(payload: Payload) -> str:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FaultServer]:
     monkeypatch.setenv("RAGBENCH_LLM_CACHE", str(tmp_path / "cache"))
-    with FaultServer(say=said) as server:
+    with FaultServer(say=said, latency=0.05) as server:
         yield server
 
 
@@ -39,7 +39,7 @@ def dump() -> str:
     records = [
         {
             "query_id": f"q{number}",
-            "query": "How many days of paid leave do employees get?",
+            "query": f"How many days of paid leave do employees get in year {number}?",
             "chunks": [{"id": "leave", "text": LEAVE}, {"id": "desk", "text": "Open from 8."}],
         }
         for number in range(3)
@@ -67,6 +67,7 @@ def test_quotes_are_located_and_inventions_dropped(ragbench: Ragbench, server: F
     assert summary["details"]["fabricated_quotes"] == 3
     assert "fabricated quotes" in done.err
     asked = len(server.good)
+    assert server.peak > 1
     assert Path("v.jsonl").read_text("utf-8") == done.out
     # The same command again pays for nothing.
     again = ragbench("validate", dump(), "--validator", "llm", *options(server), "--json", "-q")

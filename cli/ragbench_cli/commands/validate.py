@@ -30,6 +30,7 @@ from ragbench_cli.llm_options import (
 )
 from ragbench_cli.options import option
 from ragbench_cli.validator_options import (
+    CALLS,
     DEFAULT_VALIDATOR,
     CalibrationOption,
     ValidatorArgsOption,
@@ -180,6 +181,7 @@ def command(
             emit=_emitter(json=json, text=out is None),
             demands=wanted,
             workers=(workers or available_cpus()) if may_be_many else 1,
+            threads=1 if may_be_many else workers or CALLS,
             limit=limit,
             strict=strict,
             fresh=fresh,
