@@ -13,6 +13,7 @@ __all__ = ["PRE_RETRIEVE", "pre_retrieval_failures", "told"]
 
 PRE_RETRIEVE = "pre_retrieve"
 """The key of what was searched for, in a result's metadata."""
+_FAILURE = {"type", "message", "stage", "cause"}
 
 
 def told(asked: PreRetrieved) -> dict[str, Any]:
@@ -38,17 +39,17 @@ def told(asked: PreRetrieved) -> dict[str, Any]:
 
 def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
     """What went wrong before a retrieval and was made up for; nothing when it does not say."""
-    if not isinstance(result.metadata, Mapping):
+    metadata: object = result.metadata
+    if not isinstance(metadata, Mapping):
         return ()
-    record = cast("Mapping[str, Any]", result.metadata).get(PRE_RETRIEVE)
+    record = cast("Mapping[str, Any]", metadata).get(PRE_RETRIEVE)
     if not isinstance(record, Mapping):
         return ()
     listed = cast("Mapping[str, Any]", record).get("failures")
     if not isinstance(listed, list):
         return ()
     # A RAG of a user's may have a key of this name, too.
-    return tuple(
-        Failure(**failure)
-        for failure in cast("list[Any]", listed)
-        if isinstance(failure, dict) and set(failure) == {"type", "message", "stage", "cause"}
-    )
+    records = [
+        cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)
+    ]
+    return tuple(Failure(**one) for one in records if set(one) == _FAILURE)

@@ -187,8 +187,8 @@ def main() -> None:
     options = parser.parse_args()
     count, contexts = options.cases, options.contexts
     if options.side is not None:
-        side = ours if options.side == "ours" else theirs
-        print(json.dumps(side(options.url, count, contexts)))
+        run = ours if options.side == "ours" else theirs
+        print(json.dumps(run(options.url, count, contexts)))
         return
     both = {side: measured(side, count, contexts) for side in ("ours", "theirs")}
     for side, found in both.items():
