@@ -20,7 +20,12 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import JsonOption, argument, option
-from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
+from ragbench_cli.validator_options import (
+    CalibrationOption,
+    ValidatorArgsOption,
+    ValidatorChoice,
+    validator_maker,
+)
 
 if TYPE_CHECKING:
     from ragbench.evaluation.dry_run import DryRun
@@ -115,6 +120,7 @@ def command(
             metavar="NAME",
         ),
     ] = None,
+    validator_args: ValidatorArgsOption = None,
     calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
@@ -311,7 +317,7 @@ def command(
             arguments=arguments,
             documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
         ) as system,
-        _validator(validate, calibration, models.chat("validate")) as judge,
+        _validator(validate, validator_args, calibration, models.chat("validate")) as judge,
     ):
         stage = system.post_retrieval
         if post_retrieval is not None:
@@ -365,17 +371,19 @@ def command(
 
 @contextmanager
 def _validator(
-    name: str | None, calibration: Path | None, chat: ChatModel
+    name: str | None, settings: str | None, calibration: Path | None, chat: ChatModel
 ) -> Generator[Validator | None]:
     """The validator of a name; None without one."""
     from ragbench.errors import ConfigError
 
     if name is None:
-        if calibration is not None:
-            raise ConfigError("--calibration is for a validator: name one with --validate")
+        for option, given in (("--calibration", calibration), ("--validator-args", settings)):
+            if given is not None:
+                raise ConfigError(f"{option} is for a validator: name one with --validate")
         yield None
         return
-    with validator_maker(ValidatorChoice(name=name, calibration=calibration), chat) as (make, _):
+    choice = ValidatorChoice(name=name, settings=settings, calibration=calibration)
+    with validator_maker(choice, chat) as (make, _):
         yield make()
 
 
