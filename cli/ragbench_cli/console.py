@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["data_console", "print_file", "print_json", "say", "stdout_for_data", "stop_on_signal"]
+__all__ = [
+    "data_console",
+    "print_file",
+    "print_json",
+    "print_json_line",
+    "say",
+    "stdout_for_data",
+    "stop_on_signal",
+]
 
 
 def say(text: str) -> None:
@@ -29,6 +37,13 @@ def print_json(value: object) -> None:
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     _write(orjson.dumps(value, option=options))
+
+
+def print_json_line(value: object) -> None:
+    """Prints a value as one line of the command's output."""
+    import orjson
+
+    _write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def print_file(path: Path) -> None:

@@ -47,26 +47,29 @@ class LanguageModel:
 
 
 @contextmanager
-def language_model(purpose: str) -> Generator[LanguageModel]:
+def language_model(
+    purpose: str, settings: Callable[[], LLMSettings] | None = None
+) -> Generator[LanguageModel]:
     """Gives a model for the length of a block; it costs nothing until it is used.
 
     Args:
         purpose: what its calls are booked under.
+        settings: gives its settings; those of the environment and ragbench.yaml when not given.
     """
     from ragbench.llm.models import open_models
     from ragbench.llm.session import LLMSession
     from ragbench_cli.llm_options import llm_settings
 
-    settings: list[LLMSettings] = []
+    known: list[LLMSettings] = []
 
     def opening() -> AbstractAsyncContextManager[Models]:
-        return open_models(settings[0])
+        return open_models(known[0])
 
     with LLMSession(opening) as session:
 
         def opened() -> LLMSession:
-            if not settings:
-                settings.append(llm_settings())
+            if not known:
+                known.append((settings or llm_settings)())
             return session
 
         yield LanguageModel(opened, purpose)

@@ -19,6 +19,7 @@ __all__ = [
     "LLMKeyVariableOption",
     "LLMModelOption",
     "embedding_settings",
+    "llm_section",
     "llm_settings",
 ]
 
@@ -94,6 +95,16 @@ def embedding_settings(
     path = _config(config)
     section: Mapping[str, object] = {} if path is None else _section(path, "embeddings")
     return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
+
+
+def llm_section() -> Mapping[str, object]:
+    """The section ``llm`` of ragbench.yaml; empty where there is none.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    path = _config(None)
+    return {} if path is None else _section(path, "llm")
 
 
 def _config(named: Path | None) -> Path | None:

@@ -21,10 +21,13 @@ from ragbench_cli.commands import (
     export,
     flaky,
     gate,
+    index,
     init,
     judge_card,
     report,
+    search,
     show,
+    validate,
 )
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation
@@ -41,12 +44,15 @@ app = typer.Typer(
 )
 for _name, _command in (
     ("eval", evaluate.command),
+    ("validate", validate.command),
     ("report", report.command),
     ("gate", gate.command),
     ("compare", compare.command),
     ("flaky", flaky.command),
     ("export", export.command),
     ("ablate", ablate.command),
+    ("index", index.command),
+    ("search", search.command),
     ("judge-card", judge_card.command),
     ("init", init.command),
     ("doctor", doctor.command),

@@ -80,19 +80,23 @@ class ModelsInUse:
     dry_run: DryRun | None
     _chat: list[LLMSettings]
 
-    def operators(self) -> LanguageModel:
-        """The language model for operators between retrieval and generation."""
-        return LanguageModel(self._for_operators, "post_retrieve")
+    def chat(self, purpose: str) -> LanguageModel:
+        """The language model for a stage of the run: operators, a validator.
 
-    def _for_operators(self) -> LLMSession:
+        Args:
+            purpose: what its calls are booked under.
+        """
+        return LanguageModel(self._for_stages, purpose)
+
+    def _for_stages(self) -> LLMSession:
         if not self._chat:
             self._chat.append(self.choice.chat())
         if self.dry_run is not None:
             from ragbench.errors import ConfigError
 
             raise ConfigError(
-                "an operator of --post-retrieval asks a language model, which a dry run does not. "
-                "Run without judged metrics first: what was retrieved is kept for the dry run"
+                "a stage of the run asks a language model, which a dry run does not. Run without "
+                "judged metrics first: what the stages gave is kept for the dry run"
             )
         return self.session
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ragbench.runs.fingerprint import fingerprint
 from ragbench.runs.folder import run_name
 
-__all__ = ["dataset_name", "default_folder", "rag_name"]
+__all__ = ["collection_name", "dataset_name", "default_folder", "rag_name"]
 
 _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 """File names that say nothing: the folder's name says more."""
@@ -45,3 +45,15 @@ def default_folder(dataset: str, rag: str, identity: object) -> Path:
     """
     name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))
     return Path("reports") / name
+
+
+def collection_name(source: str) -> str:
+    """A name for a collection that every store takes, from how the user names the corpus."""
+    import re
+
+    path = Path(source)
+    name = path.name.split(".")[0] or path.resolve().name
+    if name in ("corpus", "documents"):
+        name = path.resolve().parent.name
+    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")

@@ -14,13 +14,14 @@ from ragbench_cli.console import say
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ragbench.evaluation.evaluate import Advance
+__all__ = ["Lines", "StageAdvance", "progress"]
 
-__all__ = ["Lines", "progress"]
+StageAdvance = Callable[[str, int | None, int, int, int], None]
+"""As `ragbench.evaluation.evaluate.Advance`; the total is None where nobody knows it."""
 
 
 @contextmanager
-def progress(*, shown: bool) -> Generator[Advance | None]:
+def progress(*, shown: bool) -> Generator[StageAdvance | None]:
     """Shows a run's progress, with its rate, its failures and the time left.
 
     The bars are wiped when the run is through, and stay when it ends early.
@@ -77,7 +78,7 @@ class Lines:
     _counts: dict[str, _Counts] = field(default_factory=dict[str, _Counts])
     _last: float | None = None
 
-    def advance(self, stage: str, total: int, done: int, failed: int, reused: int) -> None:
+    def advance(self, stage: str, total: int | None, done: int, failed: int, reused: int) -> None:
         """See `ragbench.evaluation.evaluate.Advance`."""
         counts = self._counts.setdefault(stage, _Counts())
         counts.add(done, failed, reused)
@@ -87,7 +88,8 @@ class Lines:
         elif now - self._last >= self.every:
             self._last = now
             note = f" ({counts.note()})" if counts.note() else ""
-            self.tell(f"{stage} {counts.done:,}/{total:,}{note}")
+            of = "" if total is None else f"/{total:,}"
+            self.tell(f"{stage} {counts.done:,}{of}{note}")
 
 
 def _new_bars() -> Progress:
@@ -119,7 +121,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, _Counts] = {}
 
-    def advance(self, stage: str, total: int, done: int, failed: int, reused: int) -> None:
+    def advance(self, stage: str, total: int | None, done: int, failed: int, reused: int) -> None:
         """See `ragbench.evaluation.evaluate.Advance`."""
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=total, rate="", note="")

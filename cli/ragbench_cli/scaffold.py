@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ragbench.errors import InputError
 
-__all__ = ["FILES", "write_scaffold"]
+__all__ = ["EXTRAS", "FILES", "write_scaffold"]
 
 FILES = {
     "ragbench.yaml": "ragbench.yaml",
@@ -18,13 +19,19 @@ FILES = {
 }
 """Path in the folder, and the template beside this module."""
 
+EXTRAS = {"pipeline": {"pipeline.yaml": "pipeline.yaml"}}
+"""Further files by what they are asked for with."""
 
-def write_scaffold(folder: Path, *, force: bool = False) -> tuple[list[str], list[str]]:
+
+def write_scaffold(
+    folder: Path, *, force: bool = False, extras: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
     """Writes the files that are not there yet.
 
     Args:
         folder: where to; made when it does not exist.
         force: overwrite what is there.
+        extras: names of `EXTRAS` whose files are written too.
 
     Returns:
         Files that were written, and files that were left as they are.
@@ -38,7 +45,8 @@ def write_scaffold(folder: Path, *, force: bool = False) -> tuple[list[str], lis
     written: list[str] = []
     kept: list[str] = []
     try:
-        for name, template in FILES.items():
+        wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
+        for name, template in wanted.items():
             path = folder / name
             if path.exists() and not force:
                 kept.append(name)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import ConfigError
 from ragbench.interface.identity import describe_rag
+from ragbench.records.corpus import Document
 from ragbench_cli.naming import rag_name
 
 if TYPE_CHECKING:
     from ragbench.evaluation.rag_stages import RAG
     from ragbench.pipeline import BaselineRAG
+    from ragbench.postretrieval.operator import PostRetrieval
 
-__all__ = ["System", "baseline", "user_rag"]
+__all__ = ["DocumentsBeside", "System", "baseline", "chosen_system", "open_pipeline", "user_rag"]
 
 
 class System(NamedTuple):
@@ -23,6 +27,10 @@ class System(NamedTuple):
     name: str
     description: dict[str, Any]
     """What distinguishes it from others; the same description may reuse its results."""
+    post_retrieval: PostRetrieval | None = None
+    """What stands between its retrieval and its generation."""
+    concurrency: int = 1
+    """Calls in flight when the user does not say."""
 
 
 def user_rag(spec: str, arguments: dict[str, Any]) -> System:
@@ -37,29 +45,105 @@ def user_rag(spec: str, arguments: dict[str, Any]) -> System:
     return System(rag, rag_name(spec), dict(describe_rag(rag, spec, arguments)))
 
 
-def baseline(
-    arguments: dict[str, Any], *, dataset: str, corpus: str | None, format: str | None
-) -> System:
+class DocumentsBeside(NamedTuple):
+    """The documents of a command that brings none of its own."""
+
+    dataset: str
+    """Where the cases come from."""
+    corpus: str | None = None
+    """Where the documents come from, when the user says."""
+    format: str | None = None
+    """The dataset's format, when the user says."""
+
+    def read(self) -> Iterable[Document]:
+        """The documents.
+
+        Raises:
+            ConfigError: standard input brings none.
+            DataError: they have problems.
+        """
+        from ragbench.data.read import read_documents
+
+        source = self.corpus or _documents_beside(self.dataset)
+        return read_documents(source, format=None if self.corpus else self.format)
+
+
+@contextmanager
+def chosen_system(
+    *,
+    rag: str | None,
+    pipeline: Path | None,
+    arguments: dict[str, Any],
+    documents: DocumentsBeside,
+) -> Generator[System]:
+    """The RAG that options choose, for the length of a block; without any, the baseline.
+
+    Args:
+        rag: a user's RAG.
+        pipeline: a file that describes one.
+        arguments: of the user's RAG or the baseline.
+        documents: for RAGs that bring none.
+
+    Raises:
+        ConfigError: it cannot be loaded or built, or there are no documents.
+        DataError: the pipeline's file or the documents have problems.
+    """
+    if pipeline is not None:
+        with open_pipeline(pipeline, documents) as system:
+            yield system
+    elif rag is not None:
+        yield user_rag(rag, arguments)
+    else:
+        yield baseline(arguments, documents)
+
+
+def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
     """The RAG that ragbench brings, over the documents that belong to a dataset.
 
     Args:
         arguments: its settings.
-        dataset: where the cases come from.
-        corpus: where the documents come from, when the user says.
-        format: the dataset's format, when the user says.
+        documents: what it searches.
 
     Raises:
         ConfigError: a setting is wrong, or there are no documents to look for.
         DataError: the documents have problems.
     """
-    rag = _baseline_over(
-        corpus or _documents_beside(dataset), arguments, None if corpus else format
-    )
+    rag = _baseline_over(documents, arguments)
     return System(rag, "baseline", dict(describe_rag(rag, "baseline", arguments)))
 
 
-def _baseline_over(source: str, arguments: dict[str, Any], format: str | None) -> BaselineRAG:
-    from ragbench.data.read import read_documents
+@contextmanager
+def open_pipeline(path: Path, documents: DocumentsBeside) -> Generator[System]:
+    """The RAG that a file describes, open for the length of a block.
+
+    Args:
+        path: the file.
+        documents: what it searches when the file names no corpus.
+
+    Raises:
+        DataError: the file or the documents have problems.
+        ConfigError: the documents are named twice, or nowhere.
+    """
+    import os
+
+    from ragbench.pipeline import load_pipeline
+    from ragbench_cli.llm_options import llm_section
+
+    pipeline = load_pipeline(path, environ=os.environ, llm=llm_section())
+    if documents.corpus is not None and pipeline.corpus is not None:
+        raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
+    with pipeline.open(documents.read) as opened:
+        rag, stage = opened.staged()
+        yield System(
+            rag,
+            pipeline.name,
+            dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity})),
+            stage,
+            pipeline.orchestration.concurrency,
+        )
+
+
+def _baseline_over(documents: DocumentsBeside, arguments: dict[str, Any]) -> BaselineRAG:
     from ragbench.pipeline import BaselineRAG, BaselineSettings
 
     known = sorted(BaselineSettings.__annotations__)
@@ -69,9 +153,9 @@ def _baseline_over(source: str, arguments: dict[str, Any], format: str | None) -
             f"--rag-args: the baseline RAG has no setting {', '.join(unknown)}. It has "
             f"{', '.join(known)}"
         )
-    documents = list(read_documents(source, format=format))
+    read = list(documents.read())
     try:
-        return BaselineRAG(documents, **arguments)
+        return BaselineRAG(read, **arguments)
     except TypeError as error:
         raise ConfigError(f"--rag-args: a setting has the wrong type: {error}") from error
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ragbench.records.reports import FailureGroup, Report
     from ragbench.records.summaries import Summary
+    from ragbench.records.validation_tables import ValidationTable
 
 __all__ = ["print_report"]
 
@@ -42,6 +43,8 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     if measured:
         yield ""
         yield _metrics(measured, console)
+    if report.validation is not None:
+        yield from _validation(report.validation)
     yield from paragraph("not measured", _unmeasured(shown))
     yield from paragraph("failed", _failures(report))
     if report.latencies:
@@ -117,6 +120,26 @@ def _row(summary: Summary, columns: Sequence[str], counts: Sequence[str]) -> Ite
     for name in counts:
         count: int = getattr(summary, name)
         yield styled((f"{count:,}", "red" if name == "failed" else "")) if count else styled("-")
+
+
+def _validation(table: ValidationTable) -> Iterator[RenderableType]:
+    """Verdicts on what was retrieved, by what the system made of it."""
+    quality = ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
+    yield ""
+    found = bare_table("answer in the chunks", "the system", "cases", "rate", "95% interval")
+    for cell in table.matrix:
+        low, high = cell.rate.low, cell.rate.high
+        found.add_row(
+            styled(f"  {'yes' if cell.answer_present else 'no'}"),
+            styled("answered" if cell.answered else "abstained"),
+            styled(f"{cell.rate.count:,}"),
+            styled((_number(cell.rate.share, ""), "bold")),
+            styled("-" if low is None or high is None else f"{low:.3f} .. {high:.3f}"),
+        )
+    yield found
+    yield styled(f"  by {table.validator}; retrieval quality: {quality}")
+    if table.unmatched:
+        yield styled(f"  {table.unmatched:,} cases with a verdict have no answer, no abstention")
 
 
 def _is_latency(summary: Summary) -> bool:

@@ -30,6 +30,14 @@ class Embedder(Protocol):
         """How many numbers a vector has."""
         ...
 
+    @property
+    def hybrid_weight(self) -> float:
+        """How much its ranking counts in a hybrid search, where that of BM25 counts 1.
+
+        Measured, where the embedder is known (docs/retrieval.md); 1 where nothing is known.
+        """
+        ...
+
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """The vectors of questions.
 

@@ -39,6 +39,8 @@ SAMPLE_LANGUAGES = ("en", "zh", "de", "fr", "es")
 """Languages that the sample holds, by ISO 639-1."""
 _QUANTILE = 0.98
 _STEPS = 100
+_FLAT = 1e-6
+"""A curve that rises less than this from the background on says nothing: a line is used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +61,11 @@ class Calibration:
 
     def score(self, cosine: float) -> float:
         """The cosine on this scale: 0 for the background, at most 1, below 0 for less."""
+        cosine = min(cosine, 1.0)
         low, high = self._curve(self.background), self._curve(1.0)
-        return (self._curve(min(cosine, 1.0)) - low) / (high - low)
+        if high - low < _FLAT:
+            return (cosine - self.background) / (1.0 - self.background)
+        return (self._curve(cosine) - low) / (high - low)
 
     def to_json(self) -> dict[str, float]:
         """As JSON holds it."""
@@ -81,8 +86,6 @@ class Calibration:
         return cls(**{name: float(cast("float", value[name])) for name in names})
 
     def _curve(self, cosine: float) -> float:
-        if self.slope <= 0:
-            return cosine
         return 1 / (1 + math.exp(-self.slope * (cosine - self.midpoint)))
 
 

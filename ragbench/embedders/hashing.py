@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
+from ragbench.settings.from_settings import from_settings
 from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class HashingEmbedder:
             "tokeniser": TOKENISER_VERSION,
         }
 
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.base.Embedder`."""
+        return 1.0
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.base.Embedder`."""
         return self.embed_passages(texts)
@@ -74,4 +80,6 @@ def from_name(model: str, settings: Mapping[str, Any]) -> HashingEmbedder:
     """See `ragbench.embedders.registry.EMBEDDERS`; the model is the dimension."""
     if model and not model.isdecimal():
         raise ConfigError(f"hashing: the dimension is a whole number, not '{model}'")
-    return HashingEmbedder(**({"dimension": int(model)} if model else {}), **settings)
+    given = {"dimension": int(model), **settings} if model else settings
+    made = from_settings(HashingEmbedder, given, where="embedder hashing")
+    return cast("HashingEmbedder", made)

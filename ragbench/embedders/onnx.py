@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
 from ragbench.models.onnx_encoder import Pooling, TextEncoder, stated_pooling
 from ragbench.models.onnx_files import OnnxFiles, find_onnx_files
+from ragbench.settings.from_settings import from_settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,6 +76,11 @@ class OnnxEmbedder:
         """See `ragbench.embedders.base.Embedder`."""
         return self._encoder.dimension
 
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.base.Embedder`."""
+        return 1.0
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.base.Embedder`."""
         return unit_rows(self._encoder.encode(texts, prefix=self.query_prefix))
@@ -119,4 +125,5 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OnnxEmbedder:
     """See `ragbench.embedders.registry.EMBEDDERS`; the model is a folder or ``owner/name``."""
     if not model:
         raise ConfigError("the embedder onnx needs a model: onnx:FOLDER or onnx:owner/name")
-    return OnnxEmbedder(model=model, **settings)
+    given = {"model": model, **settings}
+    return cast("OnnxEmbedder", from_settings(OnnxEmbedder, given, where="embedder onnx"))

@@ -78,6 +78,11 @@ class OpenAIEmbedder:
         """See `ragbench.embedders.base.Embedder`; asks for the vector of a word to know it."""
         return int(self._embed([_PROBE], "").shape[1])
 
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.base.Embedder`."""
+        return 1.0
+
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.base.Embedder`.
 

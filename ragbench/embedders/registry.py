@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ragbench.embedders.base import Embedder
-from ragbench.errors import ConfigError
 from ragbench.registry import Registry
 
 __all__ = ["DEFAULT_EMBEDDER", "EMBEDDERS", "open_embedder"]
@@ -42,7 +41,4 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     """
     kind, _, model = name.partition(":")
     make = EMBEDDERS.load(kind)
-    try:
-        return cast("Embedder", make(model, settings))
-    except TypeError as error:
-        raise ConfigError(f"embedder '{kind}': {error}") from error
+    return cast("Embedder", make(model, settings))

@@ -19,6 +19,7 @@ from ragbench.evaluation.run import Run
 from ragbench.evaluation.scored_turn import Column
 from ragbench.evaluation.selection import Selection
 from ragbench.evaluation.stage import InLoop, Limits, Settle
+from ragbench.evaluation.validate_stage import VALIDATE, validate_stage
 from ragbench.interface.adapters.parts import Adapted
 from ragbench.interface.identity import describe_rag
 from ragbench.postretrieval.on_result import POST_RETRIEVE
@@ -42,6 +43,7 @@ from ragbench.scoring.judge_plan import JudgePlan
 from ragbench.scoring.matching import Matching
 from ragbench.scoring.plan import Plan
 from ragbench.scoring.registry import default_metrics
+from ragbench.validation.validator import Validator
 
 __all__ = ["Advance", "evaluate"]
 
@@ -61,6 +63,7 @@ def evaluate(
     *,
     out: Path,
     post_retrieval: PostRetrieval | None = None,
+    validator: Validator | None = None,
     metrics: Sequence[Metric] | None = None,
     name: str = "dataset",
     source: str = "",
@@ -87,6 +90,8 @@ def evaluate(
         out: the run folder.
         post_retrieval: what happens to chunks between the RAG's retrieval and its generation;
             nothing when not given.
+        validator: what judges the chunks that generation is given, and changes nothing of them;
+            nothing when not given.
         metrics: what to measure; `default_metrics` when not given.
         name: the dataset's name in reports.
         source: where the dataset came from, as the user named it.
@@ -108,8 +113,8 @@ def evaluate(
     Raises:
         DataError: there are no cases or one cannot be used; nothing is run, and an earlier run in
             the folder is left as it was.
-        ConfigError: a metric cannot be computed as it is set, or post-retrieval is asked for a RAG
-            that gives no room for it.
+        ConfigError: a metric cannot be computed as it is set, or post-retrieval or validation is
+            asked for a RAG that gives no room for it.
         MissingExtraError: a metric needs a package that is not installed.
         RunMismatchError: the folder holds something that is no run.
         RunError: the folder cannot be written.
@@ -129,6 +134,10 @@ def evaluate(
         _check_room(rag)
         settings[POST_RETRIEVE] = post_retrieval.identity
         stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
+    if validator is not None:
+        if "retrieval" not in rag.families:
+            raise ConfigError("the RAG does not retrieve: validation has nothing to judge")
+        stages[VALIDATE] = fingerprint((VALIDATE, validator.name, validator.identity))
     folder = RunFolder(path=out)
     with ExitStack() as stack:
         if stack.enter_context(folder.locked()):
@@ -167,6 +176,9 @@ def evaluate(
             post_retrieve=None
             if post_retrieval is None
             else post_retrieve_stage(post_retrieval, bytes.fromhex(stages[POST_RETRIEVE])),
+            validate=None
+            if validator is None
+            else validate_stage(validator, bytes.fromhex(stages[VALIDATE])),
             generate=generate_stage(rag, bytes.fromhex(stages["generate"]))
             if "generate" in stages
             else None,

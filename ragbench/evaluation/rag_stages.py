@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import orjson
+
 from ragbench.errors import InterfaceError
 from ragbench.evaluation.stage import Stage
 from ragbench.interface.base import AsyncRAGInterface, RAGInterface
@@ -14,6 +16,7 @@ from ragbench.interface.forms import GENERATION, RETRIEVAL, Family, routes
 from ragbench.interface.partial import PartialBatchError
 from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.interface.top_k import pass_top_k, top_k_of_method
+from ragbench.preretrieval.on_result import PRE_RETRIEVE, pre_retrieval_failures
 from ragbench.records.cells import Status
 from ragbench.runs.codec import (
     decode_generation,
@@ -72,7 +75,16 @@ def retrieve_stage(
         encode=encode_retrieval,
         decode=decode_retrieval,
         status=lambda _: Status.MEASURED,
+        is_incomplete=_was_made_up_for,
     )
+
+
+def _was_made_up_for(body: bytes) -> bool:
+    """Whether something went wrong before the retrieval, and another try may find more."""
+    if PRE_RETRIEVE.encode() not in body or b'"failures"' not in body:
+        return False
+    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body)[3])
+    return bool(pre_retrieval_failures(result))
 
 
 def generate_stage(rag: RAG, identity: bytes) -> Stage[GenerateInput, GenerationResult[Any]]:

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ import orjson
 from ragbench.errors import RunMismatchError
 from ragbench.evaluation.judge_tally import JudgeTally
 from ragbench.evaluation.traces import StoredTraces, TracedCase
+from ragbench.evaluation.validate_stage import VALIDATE
+from ragbench.evaluation.validation_tally import ValidationTally
 from ragbench.postretrieval.on_result import POST_RETRIEVE, steps_of
+from ragbench.preretrieval.on_result import pre_retrieval_failures
 from ragbench.records.cells import Cell, Failure, Outcome, Status
 from ragbench.records.reports import CaseRow, FailureGroup, Latency, Report, StageCount
 from ragbench.runs.folder import RunFolder
@@ -82,6 +85,7 @@ def report_of(path: Path) -> Report:
         latencies=tally.latencies(),
         notes=_notes(manifest, tally),
         judging=judged.report(),
+        validation=tally.validation.table(),
         rows=lambda: (_row(case) for case in open_traces(path, with_texts=False)),
     )
 
@@ -92,21 +96,21 @@ def _complete(case: TracedCase) -> tuple[Cell, ...]:
 
 def _stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
     between = trace.post_retrieval
-    if between is None:
-        return (("retrieve", trace.retrieval), ("generate", trace.generation))
-    return (
-        ("retrieve", trace.retrieval),
-        (POST_RETRIEVE, between),
-        ("generate", trace.generation),
-    )
+    stages: list[tuple[str, Outcome[Any]]] = [("retrieve", trace.retrieval)]
+    if between is not None:
+        stages.append((POST_RETRIEVE, between))
+    if trace.validation is not None:
+        stages.append((VALIDATE, trace.validation))
+    return (*stages, ("generate", trace.generation))
 
 
 def _made_up_for(trace: Trace) -> list[Failure]:
-    """Failures of operators that were passed over."""
-    between = trace.post_retrieval
+    """Failures before retrieval and of operators that were passed over."""
+    first, between = trace.retrieval.value, trace.post_retrieval
+    found = [] if first is None else [*pre_retrieval_failures(first)]
     if between is None or between.value is None:
-        return []
-    return [failure for step in steps_of(between.value) for failure in step.failures]
+        return found
+    return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]
 
 
 def _row(case: TracedCase) -> CaseRow:
@@ -128,6 +132,9 @@ def _row(case: TracedCase) -> CaseRow:
         failures=tuple(_failures(trace, cells)),
         cells=cells,
         judgements=case.judgements,
+        validation=None
+        if trace.validation is None or trace.validation.value is None
+        else replace(trace.validation.value, query_id=trace.case.id),
     )
 
 
@@ -159,12 +166,14 @@ class _Tally:
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     seconds: dict[str, array[float]] = field(default_factory=dict[str, "array[float]"])
     repeated_ids: int = 0
-    is_post_retrieved: bool = False
+    known_stages: set[str] = field(default_factory=set[str])
+    validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Iterable[Cell]) -> None:
         """Counts a case."""
-        self.is_post_retrieved = self.is_post_retrieved or trace.post_retrieval is not None
+        self.validation.add(trace)
         for stage, outcome in _stage_outcomes(trace):
+            self.known_stages.add(stage)
             self.statuses[stage, outcome.status] += 1
             if outcome.seconds is not None:
                 self.seconds.setdefault(stage, array("d")).append(outcome.seconds)
@@ -187,8 +196,8 @@ class _Tally:
                 stage=stage,
                 **{status.value: self.statuses[stage, status] for status in Status},
             )
-            for stage in ("retrieve", POST_RETRIEVE, "generate")
-            if stage != POST_RETRIEVE or self.is_post_retrieved
+            for stage in ("retrieve", POST_RETRIEVE, VALIDATE, "generate")
+            if stage in self.known_stages
         )
 
     def failures(self) -> tuple[FailureGroup, ...]:

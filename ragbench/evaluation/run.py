@@ -25,10 +25,12 @@ from ragbench.evaluation.stage import (
     Work,
     run_stage,
 )
+from ragbench.evaluation.validate_stage import ValidateInput, validate_key
 from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome, Status
 from ragbench.records.metrics import Metric
+from ragbench.records.validation import Validation
 from ragbench.runs.fingerprint import NOTHING, fixed_digest, text_digests
 from ragbench.runs.journal import Journal, StoredCase
 from ragbench.runs.trace import Trace
@@ -67,6 +69,8 @@ class Run:
     retrieve: Stage[str, RetrievalResult[Any]] | None
     """None for a RAG that only generates."""
     post_retrieve: Stage[PostRetrieveInput, RetrievalResult[Any]] | None
+    """None for a run without such a stage."""
+    validate: Stage[ValidateInput, Validation] | None
     """None for a run without such a stage."""
     generate: Stage[GenerateInput, GenerationResult[Any]] | None
     """None for a RAG that only retrieves."""
@@ -118,6 +122,8 @@ class Run:
         self._check_stopped()
         processed = self._post_retrieve(window, retrieved)
         self._check_stopped()
+        validated = self._validate(window, processed or retrieved)
+        self._check_stopped()
         generated = self._generate(window, retrieved, processed)
         self._check_stopped()
         return [
@@ -128,6 +134,7 @@ class Run:
                     retrieval=retrieved[stored.number].outcome,
                     generation=generated[stored.number].outcome,
                     post_retrieval=processed[stored.number].outcome if processed else None,
+                    validation=validated[stored.number].outcome if validated else None,
                 ),
                 context_digest(
                     retrieved[stored.number].digest,
@@ -168,6 +175,26 @@ class Run:
             key = post_retrieve_key(stage.identity, before.digest, query)
             given: RetrievalResult[Any] = cast("RetrievalResult[Any]", before.outcome.value)
             work.append(Work(stored.number, key, (query, given)))
+        if settled:
+            self.settle(stage.name, len(settled), len(settled), 0)
+        return settled | self._settle(stage, work)
+
+    def _validate(
+        self, window: Sequence[StoredCase], given: dict[int, Settled]
+    ) -> dict[int, Settled] | None:
+        stage = self.validate
+        if stage is None:
+            return None
+        settled: dict[int, Settled] = {}
+        work: list[Work[ValidateInput]] = []
+        for stored in window:
+            before, query = given[stored.number], stored.case.query
+            if before.outcome.status is Status.FAILED:
+                settled[stored.number] = _passed_on(before)
+                continue
+            key = validate_key(stage.identity, before.digest, query)
+            result: RetrievalResult[Any] = cast("RetrievalResult[Any]", before.outcome.value)
+            work.append(Work(stored.number, key, (query, result)))
         if settled:
             self.settle(stage.name, len(settled), len(settled), 0)
         return settled | self._settle(stage, work)

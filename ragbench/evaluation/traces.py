@@ -18,6 +18,7 @@ from ragbench.evaluation.run import (
     retrieve_key,
 )
 from ragbench.evaluation.scored_turn import Column, Turn, cell_keys
+from ragbench.evaluation.validate_stage import VALIDATE, decode_validation, validate_key
 from ragbench.postretrieval.on_result import POST_RETRIEVE
 from ragbench.records.cells import Cell, Outcome, Status
 from ragbench.records.judgements import Judgement
@@ -32,7 +33,12 @@ from ragbench.scoring.matching import Matching
 __all__ = ["StoredTraces", "TracedCase"]
 
 
-_ABSENT = {"retrieve": NO_RETRIEVAL, POST_RETRIEVE: NO_RETRIEVAL, "generate": NO_GENERATION}
+_ABSENT = {
+    "retrieve": NO_RETRIEVAL,
+    POST_RETRIEVE: NO_RETRIEVAL,
+    VALIDATE: NO_RETRIEVAL,
+    "generate": NO_GENERATION,
+}
 _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
@@ -75,6 +81,8 @@ class StoredTraces:
         matching = Matching(self.manifest.settings["matching"])
         for stored in window:
             first, between, second = self._stored(stored, known)
+            given = between if POST_RETRIEVE in self._identities else first
+            verdict = self._verdict(stored, given, known)
             turn = Turn(
                 stored,
                 Trace(
@@ -83,6 +91,9 @@ class StoredTraces:
                     generation=self._outcome("generate", second, _generation),
                     post_retrieval=self._outcome(POST_RETRIEVE, between, self._retrieval)
                     if POST_RETRIEVE in self._identities
+                    else None,
+                    validation=self._outcome(VALIDATE, verdict, _verdict)
+                    if VALIDATE in self._identities
                     else None,
                 ),
                 context_digest(
@@ -133,6 +144,21 @@ class StoredTraces:
         key = generate_key(identities["generate"], query, texts)
         return first, between, known["generate"].get((number, key))
 
+    def _verdict(
+        self,
+        stored: StoredCase,
+        given: StoredOutcome | None,
+        known: Mapping[str, Mapping[tuple[int, bytes], StoredOutcome]],
+    ) -> StoredOutcome | None:
+        """What validation said of what generation was given; None where there is nothing yet."""
+        if VALIDATE not in self._identities or given is None:
+            return None
+        if given.status is Status.FAILED:
+            return given._replace(seconds=None)
+        identity = self._identities[VALIDATE]
+        key = validate_key(identity, given.digest, stored.case.query)
+        return known[VALIDATE].get((stored.number, key))
+
     def _handed_over(self, stored: StoredOutcome) -> bytes:
         """Digests of the texts that generation was given."""
         if stored.status is Status.FAILED:
@@ -155,6 +181,10 @@ class StoredTraces:
             failure = decode_failure(stored.body)
             return Outcome(status=stored.status, failure=failure, seconds=stored.seconds)
         return Outcome(status=stored.status, value=decode(stored), seconds=stored.seconds)
+
+
+def _verdict(stored: StoredOutcome) -> Any:
+    return decode_validation(stored.body)
 
 
 def _generation(stored: StoredOutcome) -> Any:

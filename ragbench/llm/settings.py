@@ -25,7 +25,15 @@ from ragbench.llm.setting_values import (
     whole,
 )
 
-__all__ = ["DEFAULT_CACHE", "OPENAI_URL", "LLMSettings", "Setting", "resolve", "resolve_embeddings"]
+__all__ = [
+    "DEFAULT_CACHE",
+    "OPENAI_URL",
+    "SETTING_NAMES",
+    "LLMSettings",
+    "Setting",
+    "resolve",
+    "resolve_embeddings",
+]
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
@@ -55,6 +63,8 @@ _READERS: dict[str, Any] = {
     "cache_max_mb": whole,
 }
 """Every setting, and what reads its value."""
+SETTING_NAMES = tuple(_READERS)
+"""Every setting."""
 _MAY_BE_UNSENT = frozenset({"temperature", "seed", "max_tokens", "deadline"})
 
 

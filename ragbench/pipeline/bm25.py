@@ -1,4 +1,4 @@
-"""Retrieval by words over whole documents, in memory: what the baseline does."""
+"""Retrieval by words, in memory: what the baseline does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ragbench.errors import ConfigError
+from ragbench.indexing.pieces import document_chunks
 from ragbench.pipeline.corpus import chunks_digest, whole_documents
 from ragbench.pipeline.documents import Documents
 from ragbench.pipeline.indexing import Indexing
@@ -20,7 +21,7 @@ __all__ = ["Bm25Retrieval"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bm25Retrieval:
-    """BM25 over the documents, each of them whole; the index is in memory.
+    """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them.
 
     Raises:
         ConfigError: a setting is out of its range.
@@ -51,7 +52,13 @@ class Bm25Retrieval:
             DataError: the corpus has problems.
             ConfigError: there is no corpus.
         """
-        chunks = whole_documents(documents.read())
+        read = documents.read()
+        chunker = indexing.chunker
+        chunks = (
+            whole_documents(read)
+            if chunker is None
+            else [chunk for document in read for chunk in document_chunks(document, chunker)]
+        )
         index = Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
         return _OpenBm25(index=index, corpus=chunks_digest(chunks))
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from ragbench.data.yaml_file import Place, YamlFile
 from ragbench.generation.chat import ChatGenerator
 from ragbench.pipeline.extractive import ExtractiveGeneration
+from ragbench.pipeline.indexing import Indexing
 from ragbench.pipeline.own import OwnRetrieval
 from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.postretrieval.rerank import Rerank
@@ -20,12 +21,17 @@ Found = Iterator[tuple[Place, str]]
 
 
 def impossible(
-    file: YamlFile, retrieval: Any, post_retrieval: PostRetrieval | None, generation: Any
+    file: YamlFile,
+    indexing: Indexing,
+    retrieval: Any,
+    post_retrieval: PostRetrieval | None,
+    generation: Any,
 ) -> Found:
     """What cannot be done together.
 
     Args:
         file: the file.
+        indexing: stage 1.
         retrieval: stage 3; None where it is wrong by itself.
         post_retrieval: stage 4.
         generation: stage 5; None where it is wrong by itself.
@@ -36,6 +42,7 @@ def impossible(
     if retrieval is None:
         return
     yield from _unused_indexing(file, retrieval)
+    yield from _missing_embedder(file, indexing, retrieval)
     yield from _missing_embeddings(file, retrieval, post_retrieval)
     if isinstance(generation, ChatGenerator):
         yield from _too_many_contexts(retrieval, post_retrieval, generation)
@@ -52,9 +59,22 @@ def _unused_indexing(file: YamlFile, retrieval: Any) -> Found:
     if retrieval.uses_store:
         return
     for key in section:
-        if key != "corpus":
-            told = f"'{key}' has no use: this retrieval keeps its index in memory, without vectors"
+        if key in ("store", "collection", "embedder"):
+            told = (
+                f"'{key}' has no use with bm25, which keeps words in memory: leave it out, or take "
+                "dense, sparse or hybrid retrieval"
+            )
             yield ("indexing", key), told
+
+
+def _missing_embedder(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:
+    section = _section(file, "indexing")
+    none = "embedder" in section and section["embedder"] is None
+    if isinstance(retrieval, OwnRetrieval) or not retrieval.uses_store or not none:
+        return
+    if indexing.embedder is None:
+        told = "a store keeps vectors: name an embedder, or take bm25 retrieval, which needs none"
+        yield ("indexing", "embedder"), told
 
 
 def _missing_embeddings(file: YamlFile, retrieval: Any, stage: PostRetrieval | None) -> Found:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.interface.adapt import AnyRAG, as_rag
+from ragbench.interface.adapt import as_rag
+from ragbench.interface.base import RAGInterface
 from ragbench.llm.late_chat import LateChat
 from ragbench.pipeline.documents import Documents
 from ragbench.pipeline.extractive import ExtractiveGeneration
@@ -45,12 +46,12 @@ class Retrieval(Protocol):
 class OpenPipeline:
     """A pipeline that can be asked."""
 
-    rag: AnyRAG
+    rag: RAGInterface[Any]
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
     """What each stage's results depend on, as JSON."""
 
-    def staged(self) -> tuple[AnyRAG, PostRetrieval | None]:
+    def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
 
         What a user's orchestration made stays whole.
@@ -112,10 +113,9 @@ class Pipeline:
             stack.callback(retriever.close)
             self.service.retriever = retriever
             stack.callback(setattr, self.service, "retriever", None)
-            stages = self._stages(retriever)
-            plain = pipeline_rag(stages)
+            plain = pipeline_rag(self._stages(retriever))
             yield OpenPipeline(
-                rag=plain if self.own_orchestration is None else self._own(stages),
+                rag=self._rag(plain),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
             )
 
@@ -139,10 +139,15 @@ class Pipeline:
             generation_context=context,
         )
 
-    def _own(self, stages: Stages) -> AnyRAG:
+    def _rag(self, plain: PipelineRAG) -> RAGInterface[Any]:
+        """The stages as they are, or what a user's class makes of them."""
         own = self.own_orchestration
-        assert own is not None
+        if own is None:
+            return plain
         try:
-            return as_rag(own.made(stages))
+            rag = as_rag(own.made(plain.stages))
         except InterfaceError as error:
             raise ConfigError(f"'{own.spec}' is no RAG: {error}") from error
+        if not isinstance(rag, RAGInterface):
+            raise ConfigError(f"'{own.spec}': its methods are coroutines; a pipeline's are plain")
+        return rag

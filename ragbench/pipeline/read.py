@@ -9,7 +9,6 @@ from typing import Any
 from ragbench.data.yaml_file import Place, read_yaml
 from ragbench.errors import ConfigError, DataError
 from ragbench.pipeline.combinations import impossible
-from ragbench.pipeline.indexing import Indexing
 from ragbench.pipeline.late_search import LateSearch
 from ragbench.pipeline.models import Models
 from ragbench.pipeline.orchestration import Orchestration
@@ -22,6 +21,7 @@ from ragbench.pipeline.own import (
     own_rag,
 )
 from ragbench.pipeline.pipeline import Pipeline
+from ragbench.pipeline.read_indexing import read_indexing
 from ragbench.pipeline.reading import Chosen, Reading
 from ragbench.pipeline.registries import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
 from ragbench.postretrieval.build import Resources
@@ -77,21 +77,22 @@ def load_pipeline(
         reading.finish()
         raise DataError(reading.problems)
     top.refuse_others(SECTIONS)
+    name = top.text("name") or path.stem
     models = Models(reading=reading, environ=environ or {}, defaults=llm or {})
     models.check()
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
-    indexing = _indexing(reading)
+    indexing = read_indexing(reading)
     retrieval = _retrieval(reading)
     post_retrieval = _post_retrieval(reading, models, service)
     generation = _generation(reading, models)
     orchestration, own = _orchestration(reading)
-    for place, message in impossible(reading.file, retrieval, post_retrieval, generation):
+    for place, message in impossible(reading.file, indexing, retrieval, post_retrieval, generation):
         reading.wrong(place, message)
     reading.finish()
     return Pipeline(
         path=path,
-        name=top.text("name") or path.stem,
+        name=name,
         indexing=indexing,
         retrieval=retrieval,
         generation=generation,
@@ -102,16 +103,6 @@ def load_pipeline(
         service=service,
         chats=models.opened(),
     )
-
-
-def _indexing(reading: Reading) -> Indexing:
-    given = reading.mapping(("indexing",))
-    found: Indexing | None = reading.from_settings(Indexing, given, ("indexing",), "indexing")
-    if found is not None and found.corpus is not None:
-        corpus = reading.folder / found.corpus
-        if not corpus.exists():
-            reading.wrong(("indexing", "corpus"), f"there is no file or folder '{found.corpus}'")
-    return found or Indexing()
 
 
 def _pre_retrieval(reading: Reading, models: Models) -> PreRetrieval:

@@ -21,6 +21,9 @@ RETRIEVALS = Registry(
     kind="retrievals",
     builtin={
         "bm25": f"{_HERE}.bm25:Bm25Retrieval",
+        "dense": f"{_HERE}.engine:DenseRetrieval",
+        "sparse": f"{_HERE}.engine:SparseRetrieval",
+        "hybrid": f"{_HERE}.engine:HybridRetrieval",
     },
 )
 

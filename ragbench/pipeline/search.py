@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.interface.results import RetrievalResult
 from ragbench.pipeline.stages import Retriever
 from ragbench.preretrieval.normalise import Normalise
+from ragbench.preretrieval.on_result import PRE_RETRIEVE, told
 from ragbench.preretrieval.stage import PreRetrieval, PreRetrieved
-from ragbench.records.cells import Failure
 from ragbench.records.corpus import Chunk
 from ragbench.retrieval.fusion import reciprocal_rank_fusion
 
-__all__ = ["PRE_RETRIEVE", "Searching"]
-
-PRE_RETRIEVE = "pre_retrieve"
-"""The key of what was searched for, in a result's metadata."""
+__all__ = ["Searching"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,29 +91,15 @@ class Searching:
     ) -> RetrievalResult:
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
-            metadata[PRE_RETRIEVE] = _told(asked)
+            metadata[PRE_RETRIEVE] = told(asked)
         embedding = self.retriever.query_embedding(question)
         if embedding is not None:
             metadata["query_embedding"] = embedding
-        return RetrievalResult.from_chunks(chunks, metadata=metadata)
+        return RetrievalResult.from_chunks([*map(_with_document, chunks)], metadata=metadata)
 
 
-def _told(asked: PreRetrieved) -> Mapping[str, Any]:
-    told: dict[str, Any] = {
-        "queries": [
-            {"text": query.text, "kind": query.kind, "weight": query.weight}
-            for query in asked.queries
-        ]
-    }
-    if asked.failures:
-        told["failures"] = [_failure(failure) for failure in asked.failures]
-    return told
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "type": failure.type,
-        "message": failure.message,
-        "stage": failure.stage,
-        "cause": failure.cause,
-    }
+def _with_document(chunk: Chunk) -> Chunk:
+    """A passage names its document, by which an evaluation can compare it with the gold."""
+    if chunk.document_id is None or chunk.document_id == chunk.id:
+        return chunk
+    return replace(chunk, metadata={"document_id": chunk.document_id, **chunk.metadata})

@@ -11,6 +11,8 @@ from ragbench.records.judgements import Judgement
 from ragbench.records.judging import JudgeReport
 from ragbench.records.metrics import Metric
 from ragbench.records.summaries import Summary
+from ragbench.records.validation import Validation
+from ragbench.records.validation_tables import ValidationTable
 
 __all__ = ["CaseRow", "FailureGroup", "Latency", "Report", "StageCount"]
 
@@ -41,6 +43,8 @@ class CaseRow:
     judgements: tuple[tuple[Judgement, ...], ...] = ()
     """What each cell rests on, in the same order, where a model judged it; empty when no metric of
     the run asks one."""
+    validation: Validation | None = None
+    """The verdict on what generation was given; None without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +100,8 @@ class Report:
     """Differs from run to run: kept out of every file that must not."""
     notes: tuple[str, ...]
     """What a reader must know to read the numbers right."""
+    validation: ValidationTable | None = None
+    """What the verdicts on retrievals come to; None for a run without them."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order; read from the run anew at each call, so that memory stays flat."""
     judging: JudgeReport | None = None

@@ -9,6 +9,7 @@ import orjson
 from ragbench.records.judging import JudgeReport
 from ragbench.records.reports import CaseRow, Report
 from ragbench.records.summaries import Summary
+from ragbench.records.validation_tables import ValidationTable
 from ragbench.reports.rows import case_object, metric_object, shown_columns
 
 __all__ = ["SCHEMA_VERSION", "JsonReport"]
@@ -40,7 +41,7 @@ class JsonReport:
 
 
 def _head(report: Report) -> dict[str, Any]:
-    return {
+    found = {
         "schema_version": SCHEMA_VERSION,
         "manifest": report.manifest,
         "summaries": [
@@ -52,6 +53,29 @@ def _head(report: Report) -> dict[str, Any]:
         "failures": report.failures,
         "judging": None if report.judging is None else _judging(report.judging),
         "notes": report.notes,
+    }
+    if report.validation is not None:
+        found["validation"] = _validation(report.validation)
+    return found
+
+
+def _validation(table: ValidationTable) -> dict[str, Any]:
+    return {
+        "validator": table.validator,
+        "verdicts": table.verdicts,
+        "quality": dict(table.quality),
+        "answer_present": table.answer_present,
+        "matrix": [
+            {
+                "answer_present": cell.answer_present,
+                "answered": cell.answered,
+                "meaning": cell.meaning,
+                "cases": cell.rate.count,
+                "rate": cell.rate,
+            }
+            for cell in table.matrix
+        ],
+        "unmatched": table.unmatched,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ragbench.records.dump_summaries import Share
 from ragbench.records.reports import Report
 from ragbench.records.summaries import Summary
 from ragbench.reports.escape import markdown_text
@@ -18,7 +19,7 @@ _LONGEST_TABLE = 50
 
 def markdown_report(report: Report) -> Iterator[bytes]:
     """The report in pieces."""
-    for section in (_title, _metrics, _slices, _judging, _failures, _origin):
+    for section in (_title, _metrics, _validation, _slices, _judging, _failures, _origin):
         lines = list(section(report))
         if lines:
             yield ("\n".join(lines) + "\n\n").encode()
@@ -70,6 +71,44 @@ def _metrics(report: Report) -> Iterator[str]:
             if summary.metric.definition.deterministic
         ),
     )
+
+
+def _validation(report: Report) -> Iterator[str]:
+    table = report.validation
+    if table is None:
+        return
+    yield "## Validation"
+    yield ""
+    yield (
+        f"By `{table.validator}`: the answer is in the chunks of {_rate(table.answer_present)} of "
+        f"{table.verdicts:,} cases. Retrieval quality: "
+        + ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
+        + "."
+    )
+    yield ""
+    yield from _table(
+        ("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
+        (
+            (
+                "yes" if cell.answer_present else "no",
+                "answered" if cell.answered else "abstained",
+                f"{cell.rate.count:,} of {cell.rate.total:,}",
+                _number(cell.rate.share),
+                "-"
+                if cell.rate.low is None or cell.rate.high is None
+                else f"{cell.rate.low:.3f} .. {cell.rate.high:.3f}",
+                cell.meaning,
+            )
+            for cell in table.matrix
+        ),
+    )
+    if table.unmatched:
+        yield ""
+        yield f"{table.unmatched:,} cases with a verdict have no answer and no abstention."
+
+
+def _rate(share: Share) -> str:
+    return f"{share.count:,} ({_number(share.share)})"
 
 
 def _slices(report: Report) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 from ragbench.records.cells import Cell, Failure, Status
 from ragbench.records.metrics import Metric
 from ragbench.records.reports import CaseRow
+from ragbench.reports.validation_json import validation_object
 
 __all__ = ["case_object", "failure_object", "metric_object", "shown_columns"]
 
@@ -27,7 +28,7 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         row: the case.
         columns: see `shown_columns`.
     """
-    return {
+    found = {
         "id": row.id,
         "fingerprint": row.fingerprint,
         "query": row.query,
@@ -42,6 +43,9 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         "failures": [failure_object(failure) for failure in row.failures],
     }
+    if row.validation is not None:
+        found["validation"] = validation_object(row.validation, row.validation.warnings)
+    return found
 
 
 def metric_object(metric: Metric) -> dict[str, Any]:

@@ -23,6 +23,9 @@ from ragbench.text.tokens import TOKENISER_VERSION
 
 __all__ = ["Collection"]
 
+_WORTH_KEEPING = 2000
+"""Chunks from which on reading a BM25 index is faster than building it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Collection:
@@ -53,10 +56,14 @@ class Collection:
         return HybridStrategy(
             dense=self._dense,
             sparse=self._sparse,
-            weights=(self.settings.dense_weight, self.settings.sparse_weight),
+            weights=(self._dense_weight(), self.settings.sparse_weight),
             rrf_k=self.settings.rrf_k,
             candidates=self.settings.candidates,
         )
+
+    def _dense_weight(self) -> float:
+        weight = self.settings.dense_weight
+        return self._embedder.hybrid_weight if weight is None else weight
 
     def check_complete(self) -> None:
         """Refuses a collection whose indexing did not come to its end.
@@ -118,9 +125,11 @@ class Collection:
     def _index(self) -> SparseIndex:
         info = self.store.info()
         digest = self.identity.digest
-        if self.sparse_folder is None or not digest or not info.complete:
+        count = self.store.count()
+        worth = count >= _WORTH_KEEPING and bool(digest) and info.complete
+        if self.sparse_folder is None or not worth:
             return SparseIndex.build(self.store)
-        key = fingerprint([self.address, info.name, digest, self.store.count(), TOKENISER_VERSION])
+        key = fingerprint([self.address, info.name, digest, count, TOKENISER_VERSION])
         folder = self.sparse_folder / f"{info.name}-{key}"
         index = SparseIndex.load(folder)
         if index is None:

@@ -32,8 +32,9 @@ class RetrievalSettings:
     query, 1 the highest. In a hybrid search it holds for each leg before they are fused."""
     strategy: StrategyName = "hybrid"
     """``dense`` compares meanings by vectors, ``sparse`` words by BM25, ``hybrid`` fuses both."""
-    dense_weight: float = 1.0
-    """Hybrid: weight of the dense ranking, at least 0."""
+    dense_weight: float | None = None
+    """Hybrid: weight of the dense ranking, at least 0; None for the one measured for the embedder
+    (`ragbench.embedders.base.Embedder.hybrid_weight`)."""
     sparse_weight: float = 1.0
     """Hybrid: weight of the sparse ranking, at least 0."""
     rrf_k: int = 60
@@ -52,7 +53,7 @@ class RetrievalSettings:
         if self.strategy not in get_args(StrategyName):
             known = ", ".join(get_args(StrategyName))
             raise ConfigError(f"strategy is one of {known}, not '{self.strategy}'")
-        weights = (self.dense_weight, self.sparse_weight)
+        weights = (1.0 if self.dense_weight is None else self.dense_weight, self.sparse_weight)
         if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
             raise ConfigError("the weights must be at least 0, and one of them above 0")
 
@@ -82,10 +83,12 @@ def _read(name: str, variable: str, text: str) -> object:
     wanted = "dense, sparse or hybrid"
     try:
         value: object = text.strip()
-        if isinstance(default, float):
-            wanted, value = "a number", float(text)
+        if isinstance(default, float) or name == "dense_weight":
+            wanted = "a number"
+            value = float(text)
         elif isinstance(default, int):
-            wanted, value = "a whole number", int(text)
+            wanted = "a whole number"
+            value = int(text)
         RetrievalSettings(**{name: cast("Any", value)})
     except (ValueError, ConfigError) as error:
         detail = str(error) if isinstance(error, ConfigError) else f"expected {wanted}"

@@ -91,15 +91,20 @@ class Manifest:
 
     def with_fingerprints(self) -> Manifest:
         """The same manifest with the fingerprints of its parts filled in."""
+        stages = dict(self.rag.stages)
+        # The verdicts of a validator change nothing of what the system does.
+        validator = stages.pop("validate", None)
         fingerprints = {
             "dataset": self.dataset.fingerprint,
             "metrics": fingerprint(self.metrics),
             "packages": fingerprint(self.packages),
-            "rag": fingerprint((self.rag.description, self.rag.stages)),
+            "rag": fingerprint((self.rag.description, stages)),
             "settings": fingerprint(self.settings),
         }
         if self.judge is not None:
             fingerprints["judge"] = str(self.judge["fingerprint"])
+        if validator is not None:
+            fingerprints["validate"] = validator
         return replace(self, fingerprints=fingerprints)
 
 

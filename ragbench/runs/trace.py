@@ -8,6 +8,7 @@ from typing import Any
 from ragbench.interface.results import GenerationResult, RetrievalResult
 from ragbench.records.cases import Case
 from ragbench.records.cells import Outcome
+from ragbench.records.validation import Validation
 
 __all__ = ["Trace"]
 
@@ -23,6 +24,8 @@ class Trace:
     """What the RAG's generation gave. A RAG that only retrieves: skipped."""
     post_retrieval: Outcome[RetrievalResult[Any]] | None = None
     """What stood after post-retrieval; None when the run has no such stage."""
+    validation: Outcome[Validation] | None = None
+    """The verdict on what generation was given; None when the run has no such stage."""
 
     @property
     def context(self) -> Outcome[RetrievalResult[Any]]:

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from typing import Any, cast
 
+from ragbench.interface.identity import describe_class
 from ragbench.interface.masking import MASK, is_secret, mask_text
 
 __all__ = ["described"]
@@ -17,7 +18,7 @@ def described(value: object) -> Any:
 
     Credentials are masked. Records become mappings of their type and their public fields. Of
     anything else (a model, a service) its type, and its name and its identity where it has them,
-    are all that can be known.
+    are all that can be known. A class of a user's has a digest of its source, too.
     """
     if value is None or isinstance(value, (bool, int, float)):
         return value
@@ -39,6 +40,8 @@ def _told(value: object) -> dict[str, Any]:
     name = getattr(value, "name", None)
     if isinstance(name, str):
         told["name"] = name
+    if kind.__module__.partition(".")[0] != "ragbench":
+        told["sources"] = describe_class(kind)["sources"]
     identity = getattr(value, "identity", None)
     if isinstance(identity, Mapping):
         told["identity"] = described(cast("Mapping[Any, Any]", identity))

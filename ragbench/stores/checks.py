@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _MAX_NAME = 200
+_TINY, _HUGE = 1e-30, 1e30
 
 
 def check_name(name: object) -> None:
@@ -104,18 +105,30 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
     import numpy as np
 
     try:
-        rows = np.asarray(vectors, dtype=np.float64)
+        rows = np.asarray(vectors)
+        if rows.dtype != np.float32:
+            rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise StoreError(f"expected one row of numbers a {what}: {error}") from error
-    if rows.ndim != 2 and not (rows.ndim == 1 and rows.size == 0):
-        raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")
-    if rows.ndim == 1:
+    if rows.ndim == 1 and rows.size == 0:
         rows = rows.reshape(0, dimension)
+    if rows.ndim != 2:
+        raise StoreError(f"expected one row of numbers a {what}, found shape {rows.shape}")
     if rows.shape[1] != dimension:
         raise StoreError(
             f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
             "indexed with another embedder?"
         )
+    square = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="same_kind")
+    if square.size and square.min() > _TINY and square.max() < _HUGE:
+        unit: NDArray[np.float32] = (rows / np.sqrt(square)[:, None]).astype(np.float32)
+        return unit
+    return _unit_rows_of_any_size(rows.astype(np.float64), what)
+
+
+def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.float32]:
+    import numpy as np
+
     # Divided by the greatest first: the square of a very long or short row would not be finite.
     size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     if not np.isfinite(size).all():

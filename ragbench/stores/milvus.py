@@ -43,6 +43,8 @@ _PART = 16000
 """Characters: four bytes each are within the 65,535 bytes that a text may have."""
 _LONGEST = 65535
 _PARTS = 4096
+_LABELS = 2500
+"""Of 24 digits and a comma, as one text, they are within those 65,535 bytes."""
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
@@ -60,7 +62,7 @@ def open_milvus(address: str) -> MilvusDatabase:
     if address.startswith("milvus:") and path:
         if not path.endswith(".db"):
             raise ConfigError(f"'{address}': the path of Milvus Lite ends with .db")
-        return MilvusDatabase(address, lambda: _lite(path), index="FLAT")
+        return MilvusDatabase(address, lambda: _lite(path), lite=True)
     url = urlsplit(address.removeprefix("milvus+"))
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(
@@ -77,23 +79,23 @@ def open_milvus(address: str) -> MilvusDatabase:
             timeout=_TIMEOUT,
         )
 
-    return MilvusDatabase(mask_url(address), open_client, index="AUTOINDEX")
+    return MilvusDatabase(mask_url(address), open_client)
 
 
 class MilvusDatabase(EngineDatabase[Any]):
     """Collections of one client."""
 
-    def __init__(self, address: str, open_client: Callable[[], Any], *, index: str) -> None:
+    def __init__(self, address: str, open_client: Callable[[], Any], *, lite: bool = False) -> None:
         """Names the place; nothing is read or written.
 
         Args:
             address: without a password.
             open_client: makes the client.
-            index: how vectors are indexed, in Milvus' words.
+            lite: whether it is Milvus Lite.
         """
         super().__init__(address)
         self._open_client = open_client
-        self._index = index
+        self._lite = lite
 
     def connect(self) -> Any:
         """The client.
@@ -140,7 +142,7 @@ class MilvusDatabase(EngineDatabase[Any]):
                     )
                 return None
             connection.load_collection(fitted)
-        return Milvus(self.address, connection, fitted, self.failures)
+        return Milvus(self.address, connection, fitted, self.failures, lite=self._lite)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection and its entry, if it has one."""
@@ -162,7 +164,8 @@ class MilvusDatabase(EngineDatabase[Any]):
 
     def _make_chunks(self, connection: Any, name: str, dimension: int) -> None:
         kind = _pymilvus().DataType
-        schema = connection.create_schema(auto_id=False, enable_dynamic_field=False)
+        # Numbers are dynamic fields: which there are is not known before.
+        schema = connection.create_schema(auto_id=False, enable_dynamic_field=True)
         # An id may hold anything, and Milvus finds ids by expressions: the key is its digest.
         schema.add_field("key", kind.VARCHAR, is_primary=True, max_length=64)
         schema.add_field("id", kind.VARCHAR, max_length=_LONGEST)
@@ -174,16 +177,20 @@ class MilvusDatabase(EngineDatabase[Any]):
             max_length=_LONGEST,
         )
         schema.add_field("digest", kind.VARCHAR, max_length=64)
-        schema.add_field(
-            "labels", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_PARTS, max_length=64
-        )
-        schema.add_field("numbers", kind.JSON)
+        if self._lite:
+            # It looks into arrays row by row, in Python; into texts it does not.
+            schema.add_field("labels", kind.VARCHAR, max_length=_LONGEST)
+        else:
+            schema.add_field(
+                "labels", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_PARTS, max_length=64
+            )
         schema.add_field("vector", kind.FLOAT_VECTOR, dim=dimension)
         self._make_collection(connection, name, schema)
 
     def _make_collection(self, connection: Any, name: str, schema: Any) -> None:
         index = connection.prepare_index_params()
-        index.add_index("vector", index_type=self._index, metric_type="IP")
+        kind = "FLAT" if self._lite else "AUTOINDEX"
+        index.add_index("vector", index_type=kind, metric_type="IP")
         connection.create_collection(
             name, schema=schema, index_params=index, consistency_level="Strong"
         )
@@ -195,13 +202,20 @@ class Milvus:
     most = _MOST
 
     def __init__(
-        self, address: str, client: Any, name: str, failures: tuple[type[Exception], ...]
+        self,
+        address: str,
+        client: Any,
+        name: str,
+        failures: tuple[type[Exception], ...],
+        *,
+        lite: bool,
     ) -> None:
         """Takes what is open."""
         self.address = address
         self.failures = failures
         self._client = client
         self._name = name
+        self._lite = lite
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
@@ -224,22 +238,22 @@ class Milvus:
     ) -> None:
         """See `Engine`."""
         for chunk in chunks:
-            if len(chunk.labels) > _PARTS or len(chunk.body) > _PARTS * _PART:
+            if len(chunk.labels) > _LABELS or len(chunk.body) > _PARTS * _PART:
                 raise StoreError(
                     f"{self.address}: the chunk '{chunk.id[:60]}' is too large: Milvus takes at "
-                    f"most {_PARTS} metadata values and {_PARTS * _PART:,} characters of JSON"
+                    f"most {_LABELS} metadata values and {_PARTS * _PART:,} characters of JSON"
                 )
         for first in range(0, len(chunks), _BATCH):
             batch = chunks[first : first + _BATCH]
-            made = [
+            made: list[dict[str, Any]] = [
                 {
                     "key": _key(chunk.id),
                     "id": chunk.id,
                     "body": _parts(chunk.body),
                     "digest": chunk.digest,
-                    "labels": list(chunk.labels),
-                    "numbers": dict(chunk.numbers),
+                    "labels": f",{','.join(chunk.labels)}," if self._lite else list(chunk.labels),
                     "vector": row,
+                    **chunk.numbers,
                 }
                 for chunk, row in zip(batch, rows[first : first + _BATCH], strict=True)
             ]
@@ -294,7 +308,7 @@ class Milvus:
                 list(rows),
                 anns_field="vector",
                 limit=limit,
-                filter="" if filters is None else condition(filters),
+                filter="" if filters is None else condition(filters, lite=self._lite),
                 output_fields=["body"],
             )
         # What pymilvus calls the distance is the inner product.
@@ -310,33 +324,33 @@ class Milvus:
             yield from found
 
 
-def condition(filters: Filter) -> str:
+def condition(filters: Filter, *, lite: bool) -> str:
     """A folded filter as Milvus' boolean expression.
 
     Labels and names are hexadecimal digits and limits are numbers: nothing is to be escaped.
+
+    Args:
+        filters: the filter.
+        lite: whether it is for Milvus Lite, which keeps labels as one text.
     """
-    if isinstance(filters, And):
-        return f"({' and '.join(condition(part) for part in filters.filters)})"
-    if isinstance(filters, Or):
-        return f"({' or '.join(condition(part) for part in filters.filters)})"
+    if isinstance(filters, (And, Or)):
+        word = " and " if isinstance(filters, And) else " or "
+        return f"({word.join(condition(part, lite=lite) for part in filters.filters)})"
     if isinstance(filters, Not):
-        return f"(not {condition(filters.filter)})"
+        return f"(not {condition(filters.filter, lite=lite)})"
     if isinstance(filters, Range):
         name = number_name(filters.field, dates=filters.of_dates)
         # To compare with what is missing is neither true nor false: first it must be there.
-        tests = [f'numbers["{name}"] {_SIGNS[word]} {limit!r}' for word, limit in limits(filters)]
-        return f"({' and '.join([_contains([name]), *tests])})"
+        tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in filters.limits().items()]
+        return f"({' and '.join([_contains([name], lite=lite), *tests])})"
     values = filters.values if isinstance(filters, In) else (filters.value,)
     keys = [key for value in values if (key := equality_key(value)) is not None]
-    return _contains([label(filters.field, key) for key in keys])
+    return _contains([label(filters.field, key) for key in keys], lite=lite)
 
 
-def limits(filters: Range) -> list[tuple[str, float]]:
-    """The limits of a range, by name."""
-    return sorted(filters.limits().items())
-
-
-def _contains(labels: list[str]) -> str:
+def _contains(labels: list[str], *, lite: bool) -> str:
+    if lite:
+        return "(" + " or ".join(f'labels like "%,{name},%"' for name in labels) + ")"
     if len(labels) == 1:
         return f'array_contains(labels, "{labels[0]}")'
     return f"array_contains_any(labels, {json.dumps(labels)})"

@@ -26,6 +26,7 @@ from ragbench.stores.engine_database import (
 from ragbench.stores.hybrid_engine import HybridEngineStore
 from ragbench.stores.qdrant_points import (
     DENSE,
+    MOST_INDEXED,
     SPARSE,
     check_collisions,
     condition,
@@ -148,6 +149,7 @@ class QdrantEmbedded:
         self._shard = shard
         self._info = info
         self._body = package.PayloadSelector.Include(["body"])
+        self._indexed: set[str] = set()
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
@@ -167,6 +169,7 @@ class QdrantEmbedded:
     ) -> None:
         """See `Engine`."""
         package = self._package
+        self._index_numbers({name for chunk in chunks for name in chunk.numbers})
         points = [point_id(chunk.id) for chunk in chunks]
         there = self._shard.retrieve(points, package.PayloadSelector.Include(["id"]), False)
         check_collisions(chunks, points, [record.payload for record in there])
@@ -259,6 +262,13 @@ class QdrantEmbedded:
         return [
             [(weights[0] * score, body) for score, body in hits] for hits in self._ask(requests)
         ]
+
+    def _index_numbers(self, names: set[str]) -> None:
+        kind = self._package.PayloadSchemaType.Float
+        for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+            operation = self._package.UpdateOperation.create_field_index(f"numbers.{name}", kind)
+            self._shard.update(operation)
+            self._indexed.add(name)
 
     def _dense(self, row: NDArray[np.float32]) -> Any:
         return self._package.Query.Nearest(row, using=DENSE)

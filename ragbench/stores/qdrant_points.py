@@ -18,6 +18,7 @@ from ragbench.stores.record import StoredChunk, label, number_name
 
 __all__ = [
     "DENSE",
+    "MOST_INDEXED",
     "SPARSE",
     "check_collisions",
     "condition",
@@ -28,6 +29,8 @@ __all__ = [
 
 DENSE = "dense"
 SPARSE = "sparse"
+MOST_INDEXED = 16
+"""Of so many fields the numbers are indexed; each index makes writing slower."""
 
 _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 

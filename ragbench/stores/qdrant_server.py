@@ -20,6 +20,7 @@ from ragbench.stores.engine_database import (
 from ragbench.stores.hybrid_engine import HybridEngineStore
 from ragbench.stores.qdrant_points import (
     DENSE,
+    MOST_INDEXED,
     SPARSE,
     check_collisions,
     condition,
@@ -113,7 +114,7 @@ class QdrantServerDatabase(EngineDatabase[Any]):
                 f"{self.address}: ragbench did not make the collection '{name}', and does not "
                 "know what is in it"
             )
-        return QdrantServer(self.address, connection, fitted, self.failures)
+        return QdrantServer(self.address, connection, fitted, self.failures, local=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection, if it has ragbench's mark."""
@@ -132,14 +133,22 @@ class QdrantServer:
     most = None
 
     def __init__(
-        self, address: str, client: Any, name: str, failures: tuple[type[Exception], ...]
+        self,
+        address: str,
+        client: Any,
+        name: str,
+        failures: tuple[type[Exception], ...],
+        *,
+        local: bool = False,
     ) -> None:
         """Takes what is open."""
         self.address = address
         self.failures = failures
         self._client = client
         self._name = name
+        self._local = local
         self._models = _models()
+        self._indexed: set[str] = set()
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
@@ -159,6 +168,7 @@ class QdrantServer:
         sparse: Sequence[SparseVector] | None,
     ) -> None:
         """See `Engine`."""
+        self._index_numbers({name for chunk in chunks for name in chunk.numbers})
         points = [point_id(chunk.id) for chunk in chunks]
         for first in range(0, len(chunks), _BATCH):
             batch = slice(first, first + _BATCH)
@@ -256,6 +266,14 @@ class QdrantServer:
             )
         found = self._batch(requests)
         return [[(weights[0] * score, body) for score, body in hits] for hits in found]
+
+    def _index_numbers(self, names: set[str]) -> None:
+        if self._local:
+            return
+        kind = self._models.PayloadSchemaType.FLOAT
+        for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+            self._client.create_payload_index(self._name, f"numbers.{name}", kind)
+            self._indexed.add(name)
 
     def _ask(
         self, queries: list[tuple[Any, str]], limit: int, filters: Filter | None

@@ -15,7 +15,10 @@ Fetch: TypeAlias = Callable[[Sequence[int], int], list[list[Chunk]]]
 
 def similarity(score: float) -> float:
     """A score as stores give it out: within [-1, 1], to six decimals, never -0.0."""
-    return min(1.0, max(-1.0, round(score, 6))) + 0.0
+    rounded = round(score, 6)
+    if -1.0 <= rounded <= 1.0:
+        return rounded + 0.0
+    return 1.0 if rounded > 0 else -1.0
 
 
 def top_k(fetch: Fetch, queries: int, k: int, *, most: int | None = None) -> list[list[Chunk]]:

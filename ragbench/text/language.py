@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from ragbench.text.tokens import normalise
 
-__all__ = ["FUNCTION_WORDS", "guess_language"]
+__all__ = ["FUNCTION_WORDS", "guess_language", "tell_language"]
 
 FUNCTION_WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -78,6 +78,41 @@ def guess_language(text: str) -> str:
     }
     # max() takes the first of equals: English.
     return max(counts, key=counts.__getitem__)
+
+
+def tell_language(text: str, *, least: int = 2) -> str | None:
+    """The language of a text, where its script or its words really tell.
+
+    Args:
+        text: anything; a few hundred letters are enough.
+        least: how many function words of the language the text must hold, and how many more than
+            of any other language that is told by words.
+
+    Returns:
+        An ISO 639-1 code; None when nothing tells, as for a list of names or numbers.
+    """
+    if not text.isascii():
+        for language, script in _SCRIPTS:
+            if len(script.findall(text)) * 5 > len(text):
+                return language
+    counts = dict.fromkeys(FUNCTION_WORDS, 0)
+    known = _languages()
+    for word in _WORD.findall(normalise(text)):
+        for language in known.get(word, ()):
+            counts[language] += 1
+    second, first = sorted(counts.values())[-2:]
+    if first < least or first - second < min(least, 2):
+        return None
+    return max(counts, key=counts.__getitem__)
+
+
+@lru_cache(maxsize=1)
+def _languages() -> dict[str, tuple[str, ...]]:
+    """The languages that a word is a function word of."""
+    words = {word for known in _known().values() for word in known}
+    return {
+        word: tuple(name for name, known in _known().items() if word in known) for word in words
+    }
 
 
 @lru_cache(maxsize=1)

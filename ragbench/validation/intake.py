@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragbench.records.corpus import Chunk
 from ragbench.text.language import guess_language
+from ragbench.text.question import parse_question
 
 __all__ = ["Intake", "take_in"]
 
 _DAMAGED_SHARE = 0.1
 """From this share of unreadable characters on, a text counts as damaged."""
+_CLEAR_TOKENS = 2
+_VAGUE_TOKENS = 3
+_POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her)\b", re.I)
 _LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 
@@ -37,9 +42,7 @@ def take_in(query: str, chunks: Sequence[Chunk]) -> Intake:
         query: the question.
         chunks: in the retriever's order.
     """
-    warnings: list[str] = []
-    if not query.strip():
-        warnings.append("the query is empty: nothing can be relevant to it")
+    warnings = _about_query(query)
     kept: list[Chunk] = []
     texts: dict[str, set[str]] = {}
     ids: set[str] = set()
@@ -62,6 +65,19 @@ def take_in(query: str, chunks: Sequence[Chunk]) -> Intake:
     _told(warnings, renamed, "with the id of another one: called 'id#2' and so on")
     warnings.extend(_about_texts(query, kept))
     return Intake(chunks=tuple(kept), warnings=tuple(warnings))
+
+
+def _about_query(query: str) -> list[str]:
+    if not query.strip():
+        return ["the query is empty: nothing can be relevant to it"]
+    if not any(letter.isalnum() for letter in query):
+        return ["the query has no words: nothing can be relevant to it"]
+    asked = parse_question(query)
+    if len(asked.tokens) < _CLEAR_TOKENS:
+        return ["the query is unclear: it says too little to tell what would answer it"]
+    if len(asked.tokens) <= _VAGUE_TOKENS and _POINTS.search(query):
+        return ["the query is unclear: it points to something that it does not name"]
+    return []
 
 
 def _free(name: str, texts: int, ids: set[str]) -> str:

@@ -16,7 +16,7 @@ from ragbench_cli.checks.check import Check
 from ragbench_cli.systems import user_rag
 from ragbench_cli.values import json_object
 
-__all__ = ["check_rag"]
+__all__ = ["ask_rag", "check_rag"]
 
 
 def check_rag(spec: str, arguments: str | None, question: str) -> list[Check]:
@@ -26,8 +26,14 @@ def check_rag(spec: str, arguments: str | None, question: str) -> list[Check]:
     except RagbenchError as error:
         return [Check(name="rag loads", state="failed", detail=_masked(str(error)))]
     checks = [Check(name="rag loads", state="ok", detail=type(system.rag).__name__)]
+    return [*checks, *ask_rag(system.rag, question)]
+
+
+def ask_rag(rag: RAG, question: str) -> list[Check]:
+    """One question through what a RAG can do."""
+    checks: list[Check] = []
     with asyncio.Runner() as runner:
-        runner.run(_ask(system.rag, question, checks))
+        runner.run(_ask(rag, question, checks))
     return checks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,6 +32,14 @@ def command(
         str | None,
         option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
     ] = None,
+    pipeline: Annotated[
+        Path | None,
+        option(
+            "--pipeline",
+            help="Check this pipeline too; where it names its corpus, ask it one question.",
+            metavar="FILE",
+        ),
+    ] = None,
     question: Annotated[
         str,
         option(
@@ -48,7 +57,7 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation, and on request a RAG and a model.
+    """Check the installation, and on request a RAG, a pipeline and a model.
 
     Exit code 2 when something that ragbench needs, or that was asked for, does not work. An extra
     that is not installed is no failure.
@@ -57,6 +66,7 @@ def command(
     Examples:
       ragbench doctor
       ragbench doctor --rag my_module:MyRAG --question "How many days of leave?"
+      ragbench doctor --pipeline rag.yaml
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
     """
     from ragbench_cli.checks.installation import check_installation
@@ -68,6 +78,11 @@ def command(
 
         with console.stdout_for_data():
             checks += check_rag(rag, rag_args, question)
+    if pipeline is not None:
+        from ragbench_cli.checks.pipeline import check_pipeline
+
+        with console.stdout_for_data():
+            checks += check_pipeline(pipeline, question)
     if llm or llm_model is not None or llm_base_url is not None:
         from ragbench_cli.checks.llm import check_llm
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,10 +20,13 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
 
 if TYPE_CHECKING:
     from ragbench.evaluation.dry_run import DryRun
+    from ragbench.llm.chat import ChatModel
     from ragbench.records.reports import Report
+    from ragbench.validation.validator import Validator
     from ragbench_cli.models_in_use import ModelsInUse
 
 __all__ = ["command"]
@@ -72,6 +75,14 @@ def command(
             metavar="RAG",
         ),
     ] = None,
+    pipeline: Annotated[
+        Path | None,
+        option(
+            "--pipeline",
+            help="YAML file that describes the stages of a RAG. See docs/pipeline.md.",
+            metavar="FILE",
+        ),
+    ] = None,
     rag_args: Annotated[
         str | None,
         option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
@@ -80,7 +91,8 @@ def command(
         str | None,
         option(
             "--corpus",
-            help="Documents for the baseline RAG, if not those beside the cases.",
+            help="Documents for the baseline RAG, or for a pipeline that names none, if not those "
+            "beside the cases.",
             metavar="PATH",
         ),
     ] = None,
@@ -93,6 +105,16 @@ def command(
             metavar="FILE",
         ),
     ] = None,
+    validate: Annotated[
+        str | None,
+        option(
+            "--validate",
+            help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
+            "Adds the answer/abstain matrix to the report. See docs/validate.md.",
+            metavar="NAME",
+        ),
+    ] = None,
+    calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
         option(
@@ -142,15 +164,15 @@ def command(
         ),
     ] = 32,
     concurrency: Annotated[
-        int,
+        int | None,
         option(
             "--concurrency",
-            help="Calls in flight; more than 1 needs a RAG that allows it.",
+            help="Calls in flight, 1 unless a pipeline says more; more than 1 needs a RAG that "
+            "allows it.",
             metavar="N",
             min=1,
-            show_default=True,
         ),
-    ] = 1,
+    ] = None,
     timeout: Annotated[
         float | None, option("--timeout", help="Seconds allowed for each query.", metavar="SECONDS")
     ] = None,
@@ -233,6 +255,7 @@ def command(
     Examples:
       ragbench eval datasets/pellorin
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
+      ragbench eval datasets/pellorin --pipeline rag.yaml
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
@@ -250,10 +273,16 @@ def command(
     from ragbench_cli.models_in_use import ModelChoice, models_in_use
     from ragbench_cli.naming import dataset_name, default_folder
     from ragbench_cli.progress import progress
-    from ragbench_cli.systems import baseline, user_rag
+    from ragbench_cli.systems import DocumentsBeside, chosen_system
     from ragbench_cli.values import json_object, mapping, one_of
 
-    _check(rag, corpus, timeout)
+    _check_together(
+        pipeline=pipeline,
+        rag=rag,
+        others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
+    )
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     if not chosen:
         raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
@@ -276,18 +305,24 @@ def command(
         console.stdout_for_data(),
         progress(shown=not quiet) as bars,
         models_in_use(choice, chosen, dry_run=dry_run) as models,
+        chosen_system(
+            rag=rag,
+            pipeline=pipeline,
+            arguments=arguments,
+            documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
+        ) as system,
+        _validator(validate, calibration, models.chat("validate")) as judge,
     ):
-        system = (
-            user_rag(rag, arguments)
-            if rag is not None
-            else baseline(arguments, dataset=dataset, corpus=corpus, format=format)
-        )
-        stage = None
+        stage = system.post_retrieval
         if post_retrieval is not None:
-            resources = Resources(service=chunk_service(system.rag), chat=models.operators())
+            resources = Resources(
+                service=chunk_service(system.rag), chat=models.chat("post_retrieve")
+            )
             stage = load_post_retrieval(post_retrieval, resources)
-        identity: tuple[object, ...] = (system.description, selection, top_k)
-        if post_retrieval is not None:  # by its name: an edited file finds its retrievals again
+        # Files by their names: an edited file finds its retrievals again.
+        described: object = system.description if pipeline is None else str(pipeline)
+        identity: tuple[object, ...] = (described, selection, top_k)
+        if post_retrieval is not None:
             identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
         with _accounted(models, folder, quiet=quiet):
@@ -296,6 +331,7 @@ def command(
                 system.rag,
                 out=folder,
                 post_retrieval=stage,
+                validator=judge,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
@@ -303,7 +339,11 @@ def command(
                 rag_description=system.description,
                 top_k=top_k,
                 selection=selection,
-                limits=Limits(batch_size=batch_size, concurrency=concurrency, timeout=timeout),
+                limits=Limits(
+                    batch_size=batch_size,
+                    concurrency=concurrency or system.concurrency,
+                    timeout=timeout,
+                ),
                 matching=how,
                 judging=models.judging,
                 fresh=fresh,
@@ -323,6 +363,37 @@ def command(
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
+def _check_together(
+    *, pipeline: Path | None, rag: str | None, others: Mapping[str, object]
+) -> None:
+    """Refuses options that say the same thing in two ways."""
+    from ragbench.errors import ConfigError
+
+    if pipeline is None:
+        if rag is not None and others["--corpus"] is not None:
+            raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+        return
+    for name, value in {"--rag": rag, **others}.items():
+        if value is not None and name != "--corpus":
+            raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
+
+
+@contextmanager
+def _validator(
+    name: str | None, calibration: Path | None, chat: ChatModel
+) -> Generator[Validator | None]:
+    """The validator of a name; None without one."""
+    from ragbench.errors import ConfigError
+
+    if name is None:
+        if calibration is not None:
+            raise ConfigError("--calibration is for a validator: name one with --validate")
+        yield None
+        return
+    with validator_maker(ValidatorChoice(name=name, calibration=calibration), chat) as (make, _):
+        yield make()
+
+
 def _show(report: Report, folder: Path, *, as_json: bool) -> None:
     from ragbench_cli.tables import print_report
 
@@ -330,15 +401,6 @@ def _show(report: Report, folder: Path, *, as_json: bool) -> None:
         console.print_file(folder / "report.json")
     else:
         print_report(report)
-
-
-def _check(rag: str | None, corpus: str | None, timeout: float | None) -> None:
-    from ragbench.errors import ConfigError
-
-    if rag is not None and corpus is not None:
-        raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
 
 
 @contextmanager

@@ -13,6 +13,12 @@ from ragbench_cli.options import JsonOption, argument, option
 __all__ = ["command"]
 
 
+def _extras(typed: str) -> list[str]:
+    from ragbench_cli.scaffold import EXTRAS
+
+    return [name for name in EXTRAS if name.startswith(typed)]
+
+
 def command(
     folder: Annotated[
         Path, argument(metavar="[DIR]", help="Where to write; the current folder by default.")
@@ -20,6 +26,16 @@ def command(
     force: Annotated[
         bool, option("--force", help="Overwrite files that are already there.")
     ] = False,
+    extras: Annotated[
+        list[str] | None,
+        option(
+            "--with",
+            help="Write this too; repeatable. There is: pipeline, a file that describes the six "
+            "stages of a RAG.",
+            metavar="NAME",
+            complete=_extras,
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write a project to start from.
@@ -31,10 +47,13 @@ def command(
     Examples:
       ragbench init
       ragbench init my-project
+      ragbench init my-project --with pipeline
     """
-    from ragbench_cli.scaffold import write_scaffold
+    from ragbench_cli.scaffold import EXTRAS, write_scaffold
+    from ragbench_cli.values import one_of
 
-    written, kept = write_scaffold(folder, force=force)
+    wanted = [one_of(name, tuple(EXTRAS), "--with") for name in extras or ()]
+    written, kept = write_scaffold(folder, force=force, extras=wanted)
     if json:
         console.print_json({"folder": str(folder), "written": written, "left": kept})
     else:
@@ -45,10 +64,10 @@ def command(
     if kept:
         console.say("--force overwrites them.")
     if written:
-        _say_next(folder)
+        _say_next(folder, pipeline="pipeline" in wanted)
 
 
-def _say_next(folder: Path) -> None:
+def _say_next(folder: Path, *, pipeline: bool) -> None:
     import shlex
 
     console.say("")
@@ -57,3 +76,5 @@ def _say_next(folder: Path) -> None:
     first = "next" if folder == Path() else "    "
     console.say(f"{first}  ragbench eval data --rag my_rag.py:MyRAG --out reports/ragbench")
     console.say("      ragbench gate reports/ragbench")
+    if pipeline:
+        console.say("      ragbench eval data --pipeline pipeline.yaml")

@@ -10,12 +10,15 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 
 if TYPE_CHECKING:
+    from ragbench.postretrieval.listing import Listed, ListedSetting
     from ragbench.records.metrics import MetricDefinition, Parameter
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List metrics, formats and exports.", no_args_is_help=True, rich_markup_mode=None
+    help="List metrics, formats, dumps, exports, operators, rerankers and stages of a pipeline.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -188,6 +191,27 @@ def formats(json: JsonOption = False) -> None:
         typer.echo(entry("", f"for example {known.example}", width=10))
 
 
+@app.command("dumps")
+def dumps(json: JsonOption = False) -> None:
+    """List the forms of retrieval dumps that ragbench validate reads.
+
+    \b
+    Example:
+      ragbench show dumps
+    """
+    from ragbench.data.dumps.forms import FORMS, JOINED_FORMS
+    from ragbench_cli.columns import entry
+
+    known = [(form.name, form.summary, form.example) for form in FORMS]
+    known += [(name, summary, example) for name, (summary, example) in JOINED_FORMS.items()]
+    if json:
+        console.print_json([{"name": n, "summary": s, "example": e} for n, s, e in known])
+        return
+    for name, summary, example in known:
+        typer.echo(entry(name, summary, width=14))
+        typer.echo(entry("", f"such as {example}", width=14))
+
+
 @app.command("exports")
 def exports(json: JsonOption = False) -> None:
     """List the formats that a run is exported to.
@@ -216,3 +240,111 @@ def _first_line(name: str) -> str:
 
     text = inspect.getdoc(inspect.getmodule(EXPORTS.load(name))) or ""
     return re.sub(r"``([^`]*)``", r"\1", " ".join(text.partition("\n\n")[0].split()))
+
+
+@app.command("pipeline")
+def pipeline(json: JsonOption = False) -> None:
+    """List what a pipeline file can say; with --json, its JSON schema for editors.
+
+    \b
+    Examples:
+      ragbench show pipeline
+      ragbench show pipeline --json > pipeline.schema.json
+    """
+    from ragbench.pipeline.registries import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
+    from ragbench.pipeline.schema import pipeline_schema
+    from ragbench.preretrieval.registry import QUERY_TRANSFORMS
+    from ragbench_cli.columns import entry
+
+    if json:
+        console.print_json(pipeline_schema())
+        return
+    properties = pipeline_schema()["properties"]
+    typer.echo("indexing")
+    for name, schema in properties["indexing"]["properties"].items():
+        typer.echo(entry(name, _unmarked(schema.get("description", ""))))
+    sections = {
+        "pre_retrieval": QUERY_TRANSFORMS,
+        "retrieval": RETRIEVALS,
+        "generation": GENERATIONS,
+        "orchestration": ORCHESTRATIONS,
+    }
+    for section, registry in sections.items():
+        typer.echo(f"{section} (type)")
+        for name in registry.targets():
+            typer.echo(entry(name, _stage(registry.load(name))))
+    typer.echo("post_retrieval: see docs/post_retrieval.md")
+
+
+def _stage(target: object) -> str:
+    """What an implementation of a stage does, and its settings with their defaults."""
+    from ragbench.settings.json_schema import schema_of_settings, summary_of
+
+    properties = schema_of_settings(target).get("properties", {})
+    named = [
+        f"{name}={_value(schema['default'])}" if "default" in schema else name
+        for name, schema in properties.items()
+    ]
+    settings = f" [{', '.join(named)}]" if named else ""
+    return f"{_unmarked(summary_of(target))}{settings}"
+
+
+def _unmarked(text: str) -> str:
+    return text.replace("`", "")
+
+
+@app.command("operators")
+def operators(json: JsonOption = False) -> None:
+    """List the operators of post-retrieval with their settings.
+
+    \b
+    Examples:
+      ragbench show operators
+      ragbench show operators --json
+    """
+    from ragbench.postretrieval.catalogue import OPERATORS
+    from ragbench.postretrieval.listing import listed
+
+    _show_listed(listed(OPERATORS), json=json)
+
+
+@app.command("rerankers")
+def rerankers(json: JsonOption = False) -> None:
+    """List the rerankers with their settings.
+
+    \b
+    Examples:
+      ragbench show rerankers
+      ragbench show rerankers --json
+    """
+    from ragbench.postretrieval.listing import listed
+    from ragbench.postretrieval.registry import RERANKERS
+
+    _show_listed(listed(RERANKERS), json=json)
+
+
+def _show_listed(known: list[Listed], *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from ragbench_cli.columns import entry
+
+    if json:
+        console.print_json([asdict(one) for one in known])
+        return
+    for one in known:
+        typer.echo(entry(one.name, one.summary, indent=0))
+        if one.needs:
+            typer.echo(entry("needs", ", ".join(one.needs)))
+        for setting in one.settings:
+            typer.echo(entry(setting.name, _told(setting)))
+
+
+def _told(setting: ListedSetting) -> str:
+    """The type, the default and the meaning of a setting."""
+    if setting.needed:
+        kind = f"{setting.type}, needed"
+    elif setting.default is None:
+        kind = f"{setting.type}, none unless given"
+    else:
+        kind = f"{setting.type}, {_value(setting.default)} unless given"
+    return f"{kind}. {setting.summary}" if setting.summary else f"{kind}."

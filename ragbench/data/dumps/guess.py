@@ -16,6 +16,7 @@ from ragbench.data.dumps.plain import FORM as PLAIN
 from ragbench.data.dumps.plain import ID_NAMES, SCORE_NAMES, TEXT_NAMES
 from ragbench.data.dumps.records import DumpRecord
 from ragbench.data.dumps.score_order import guess_kind
+from ragbench.data.values import describe
 from ragbench.errors import DataError, Problem
 
 __all__ = ["Guess", "guess_mapping"]
@@ -154,7 +155,13 @@ def _container_paths(value: object) -> Iterator[str]:
 
 def _lists(values: Sequence[object], place: _Place) -> list[Hits]:
     find = getter(place.path)
-    return [hits for value in values for hits in place.form.unwrap(find(value)) or ()]
+    found: list[Hits] = []
+    for held in map(find, values):
+        lists = place.form.unwrap(held)
+        if lists is None and is_list(held):
+            lists = [held]  # it does not begin with a chunk, and may hold some
+        found += lists or ()
+    return found
 
 
 def _name(place: _Place, values: Sequence[object]) -> str:
@@ -302,4 +309,4 @@ def _described(value: object) -> str:
         return f"an object with {', '.join(list(value)[:12]) or 'no fields'}"
     if is_list(value):
         return f"a list of {len(value)}"
-    return f"a {type(value).__name__}"
+    return describe(value)

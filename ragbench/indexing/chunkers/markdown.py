@@ -42,7 +42,7 @@ class MarkdownChunker:
         found: list[Piece] = []
         for headings, blocks in _sections(text):
             spans = packed(
-                text, blocks, self.size, cut=lambda span: token_spans(text, span, self.size)
+                text, blocks, self.size, cut=lambda span, size: token_spans(text, span, size)
             )
             metadata = {"headings": " > ".join(headings)} if headings else {}
             found += [Piece(start=span.start, end=span.end, metadata=metadata) for span in spans]

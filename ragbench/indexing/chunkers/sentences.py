@@ -32,6 +32,6 @@ class SentenceChunker:
             text,
             split_sentences(text),
             self.size,
-            cut=lambda span: token_spans(text, span, self.size),
+            cut=lambda span, size: token_spans(text, span, size),
         )
         return [Piece(start=span.start, end=span.end) for span in spans]

@@ -1,0 +1,272 @@
+"""``ragbench search``: what a store finds for a question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.store_options import (
+    CollectionOption,
+    EmbedderOption,
+    EmbedderSettingOption,
+    StoreOption,
+    filters_of,
+    settings_of,
+)
+
+if TYPE_CHECKING:
+    from ragbench.embedders.base import Embedder
+    from ragbench.records.corpus import Chunk
+    from ragbench.retrieval.settings import RetrievalSettings
+    from ragbench.stores.base import Database
+    from ragbench_cli.questions import Question
+
+    Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+
+__all__ = ["command"]
+
+_BATCH = 64
+_SNIPPET = 300
+"""Characters of a chunk that are shown."""
+_SPARSE_FOLDER = "reports/bm25"
+
+
+def _strategies(typed: str) -> list[str]:
+    return [name for name in ("dense", "sparse", "hybrid") if name.startswith(typed)]
+
+
+def command(
+    store: StoreOption,
+    query: Annotated[
+        str | None,
+        argument(
+            metavar="[QUERY]", help="The question. Without one, in a terminal, you are asked."
+        ),
+    ] = None,
+    collection: CollectionOption = None,
+    strategy: Annotated[
+        str | None,
+        option(
+            "--strategy",
+            help="dense (by vectors), sparse (by words: BM25) or hybrid (both). By default "
+            "RETRIEVAL_STRATEGY, or hybrid.",
+            metavar="NAME",
+            complete=_strategies,
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        option(
+            "--top-k",
+            "-k",
+            help="How many chunks to return. By default DEFAULT_TOP_K, or 4.",
+            metavar="N",
+        ),
+    ] = None,
+    score_threshold: Annotated[
+        float | None,
+        option(
+            "--score-threshold",
+            help="Leave out chunks that score less; 0 is the score of what has nothing to do with "
+            "the question. By default DEFAULT_SCORE_THRESHOLD, or 0.",
+            metavar="SCORE",
+        ),
+    ] = None,
+    filter: Annotated[
+        list[str] | None,
+        option(
+            "--filter",
+            help="What a chunk's metadata must hold, such as year=2023, or as JSON "
+            '\'{"year": {"gte": 2020}}\'; repeatable.',
+            metavar="FIELD=VALUE",
+        ),
+    ] = None,
+    questions: Annotated[
+        str | None,
+        option(
+            "--questions",
+            help="Ask all questions of a file: a line each in a .txt file or standard input ('-'), "
+            "or any dataset.",
+            metavar="FILE",
+        ),
+    ] = None,
+    dump: Annotated[
+        Path | None,
+        option(
+            "--dump",
+            help="Write what was found to a file, a line of JSON a question.",
+            metavar="FILE",
+        ),
+    ] = None,
+    embedder: EmbedderOption = None,
+    embedder_setting: EmbedderSettingOption = None,
+    sparse_cache: Annotated[
+        str,
+        option(
+            "--sparse-cache",
+            help="Folder where BM25 indexes of large collections are kept, or off.",
+            metavar="FOLDER",
+            show_default=True,
+        ),
+    ] = _SPARSE_FOLDER,
+    allow_incomplete: Annotated[
+        bool,
+        option("--allow-incomplete", help="Search a collection whose indexing was interrupted."),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Ask a store that 'ragbench index' has filled.
+
+    The embedder is the one that the collection was built with. With --json, each question gives one
+    line of JSON.
+
+    \b
+    Examples:
+      ragbench search --store memory:reports/index "When is rent due?"
+      ragbench search --store memory:reports/index "rent" --filter year=2023 --strategy sparse -k 10
+      ragbench search --store memory:reports/index --questions cases.jsonl --dump found.jsonl
+    """
+    from ragbench.retrieval.engine import RetrievalEngine
+    from ragbench.stores.registry import open_database
+
+    settings = _settings(strategy, top_k, score_threshold)
+    filters = filters_of(filter)
+    asked = _asked(query, questions)
+    given = _embedder(embedder, embedder_setting)
+    database = open_database(store)
+    engine = RetrievalEngine(
+        database,
+        embedder=given,
+        settings=settings,
+        sparse_folder=None if sparse_cache == "off" else Path(sparse_cache),
+        allow_incomplete=allow_incomplete,
+    )
+    try:
+        name = collection or _only_collection(database)
+
+        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
+            with console.stdout_for_data():
+                return engine.batch_search(name, texts, filters=filters)
+
+        if asked is None:
+            _converse(ask)
+        else:
+            _answer(asked, ask, dump=dump, json=json, single=query is not None)
+    finally:
+        engine.close()
+        database.close()
+        if given is not None:
+            given.close()
+
+
+def _settings(
+    strategy: str | None, top_k: int | None, score_threshold: float | None
+) -> RetrievalSettings:
+    import os
+
+    from ragbench.retrieval.settings import RetrievalSettings
+
+    given = {"strategy": strategy, "top_k": top_k, "score_threshold": score_threshold}
+    options = {name: value for name, value in given.items() if value is not None}
+    return replace(RetrievalSettings.from_environment(os.environ), **cast("Any", options))
+
+
+def _embedder(name: str | None, settings: Sequence[str] | None) -> Embedder | None:
+    if name is None:
+        if settings:
+            from ragbench.errors import ConfigError
+
+            raise ConfigError("--embedder-setting needs --embedder")
+        return None
+    from ragbench.embedders.registry import open_embedder
+
+    return open_embedder(name, **settings_of(settings, "--embedder-setting"))
+
+
+def _asked(query: str | None, questions: str | None) -> list[Question] | None:
+    """The questions; None where they are to be typed."""
+    from ragbench.errors import ConfigError
+    from ragbench_cli.questions import Question, read_questions
+
+    if query is not None and questions is not None:
+        raise ConfigError("give a question or --questions, not both")
+    if query is not None:
+        return [Question("1", query)]
+    if questions is not None:
+        return read_questions(questions)
+    if not sys.stdin.isatty():
+        raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
+    return None
+
+
+def _only_collection(database: Database) -> str:
+    from ragbench.errors import ConfigError
+
+    names = database.collections()
+    if len(names) == 1:
+        return names[0]
+    found = f"has {', '.join(names)}" if names else "has no collection: run ragbench index first"
+    raise ConfigError(f"name the collection with --collection: {database.address} {found}")
+
+
+def _answer(
+    asked: Sequence[Question], ask: Ask, *, dump: Path | None, json: bool, single: bool
+) -> None:
+    """Asks all questions in batches; what is found goes to a file, to standard output, or both."""
+    from ragbench.data.retrieval_dump import write_retrieval_dump
+
+    rows = _rows(asked, ask, json=json, shown=dump is None or json or single)
+    if dump is None:
+        for _ in rows:
+            pass
+    else:
+        written = write_retrieval_dump(dump, rows)
+        console.say(f"{dump}: {written:,} question{'' if written == 1 else 's'}")
+
+
+def _rows(
+    asked: Sequence[Question], ask: Ask, *, json: bool, shown: bool
+) -> Iterator[dict[str, Any]]:
+    from ragbench.data.retrieval_dump import dump_row
+
+    for start in range(0, len(asked), _BATCH):
+        batch = asked[start : start + _BATCH]
+        for question, chunks in zip(batch, ask([one.text for one in batch]), strict=True):
+            row = dump_row(question.id, question.text, chunks)
+            if json:
+                console.print_json_line(row)
+            elif shown:
+                _show(chunks, heading=question.text if len(asked) > 1 else "")
+            yield row
+
+
+def _converse(ask: Ask) -> None:
+    """Asks what is typed, until an empty line or the end of input."""
+    console.say("Type a question; an empty line ends.")
+    while True:
+        try:
+            text = input("> ").strip()
+        except EOFError:
+            return
+        if not text:
+            return
+        _show(ask([text])[0])
+
+
+def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
+    if heading:
+        typer.echo(f"# {heading}")
+    if not chunks:
+        typer.echo("Nothing found.\n" if heading else "Nothing found.")
+    for rank, chunk in enumerate(chunks, start=1):
+        typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}")
+        text = " ".join(chunk.text.split())
+        shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}..."
+        typer.echo(f"   {shown}\n")

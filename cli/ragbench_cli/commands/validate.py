@@ -1,0 +1,300 @@
+"""``ragbench validate``: verdicts on what a retriever returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.dump_options import (
+    CorpusOption,
+    DumpArgument,
+    DumpChoice,
+    FormatOption,
+    MapOption,
+    QueriesOption,
+    QueryOption,
+    ScoresOption,
+    opened,
+)
+from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+)
+from ragbench_cli.options import option
+from ragbench_cli.validator_options import (
+    DEFAULT_VALIDATOR,
+    CalibrationOption,
+    ValidatorArgsOption,
+    ValidatorChoice,
+    ValidatorOption,
+    WorkersOption,
+    validator_maker,
+)
+
+if TYPE_CHECKING:
+    from ragbench.evaluation.judge_dump import Told
+    from ragbench.evaluation.validate_dump import Demands, DumpAdvance
+    from ragbench.records.dump_summaries import DumpSummary
+    from ragbench.records.validation import RetrievalQuality
+    from ragbench_cli.progress import StageAdvance
+
+__all__ = ["command"]
+
+
+def command(
+    dump: DumpArgument,
+    validator: ValidatorOption = DEFAULT_VALIDATOR,
+    out: Annotated[
+        Path | None,
+        option(
+            "--out",
+            "-o",
+            help="File for the verdicts, a JSON line a query. It appears whole; what an "
+            "interrupted command has finished is kept beside it.",
+            metavar="FILE",
+        ),
+    ] = None,
+    json: Annotated[
+        bool,
+        option("--json", help="Print a JSON line a query to standard output instead of text."),
+    ] = False,
+    summary: Annotated[
+        Path | None,
+        option(
+            "--summary",
+            help="File for the summary as JSON. By default beside --out.",
+            metavar="FILE",
+        ),
+    ] = None,
+    format: FormatOption = None,
+    map: MapOption = None,
+    scores: ScoresOption = None,
+    query: QueryOption = None,
+    queries: QueriesOption = None,
+    corpus: CorpusOption = None,
+    min_answer_present: Annotated[
+        float | None,
+        option(
+            "--min-answer-present",
+            help="Least share of queries whose answer must be present, 0 to 1.",
+            metavar="SHARE",
+        ),
+    ] = None,
+    min_quality: Annotated[
+        list[str] | None,
+        option(
+            "--min-quality",
+            help="How retrievals must be rated: Partial (all of them, or better), Good=0.8 (80% "
+            "of them), 0.8 (likewise); repeatable.",
+            metavar="LEVEL[=SHARE]",
+        ),
+    ] = None,
+    min_relevant: Annotated[
+        float | None,
+        option(
+            "--min-relevant",
+            help="Least share of chunks that must be relevant, 0 to 1.",
+            metavar="SHARE",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        option("--strict", help="Refuse a dump with a record that cannot be read."),
+    ] = False,
+    limit: Annotated[
+        int | None, option("--limit", help="Judge only the first N queries.", metavar="N", min=1)
+    ] = None,
+    calibration: CalibrationOption = None,
+    validator_args: ValidatorArgsOption = None,
+    workers: WorkersOption = None,
+    config: ConfigOption = None,
+    llm_model: LLMModelOption = None,
+    llm_base_url: LLMBaseUrlOption = None,
+    llm_api_key_env: LLMKeyVariableOption = None,
+    llm_api_key_file: LLMKeyFileOption = None,
+    fresh: Annotated[bool, option("--fresh", help="Start over instead of continuing.")] = False,
+    quiet: Annotated[
+        bool, option("--quiet", "-q", help="No progress, no mapping and no summary.")
+    ] = False,
+) -> None:
+    """Judge what a retriever returned: which chunks are relevant, is the answer in them, where.
+
+    Nothing is retrieved and nothing is answered. Every quote is an exact stretch of a chunk. A
+    record that cannot be read is told, counted and left out.
+
+    \b
+    Examples:
+      ragbench validate dump.jsonl
+      ragbench validate qdrant-log.jsonl -o verdicts.jsonl --min-answer-present 0.8
+      ragbench validate rows.csv --map text=chunk_text --json
+      ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
+    """
+    from ragbench.engines.processes import available_cpus
+    from ragbench.errors import ConfigError
+    from ragbench.evaluation.validate_dump import validate_dump
+    from ragbench_cli.progress import progress
+
+    choice = DumpChoice(
+        path=dump,
+        format=format,
+        map=map,
+        scores=scores,
+        query=query,
+        queries=queries,
+        corpus=corpus,
+    )
+    judge = ValidatorChoice(
+        name=validator,
+        settings=validator_args,
+        calibration=calibration,
+        config=config,
+        model=llm_model,
+        base_url=llm_base_url,
+        api_key_env=llm_api_key_env,
+        api_key_file=llm_api_key_file,
+    )
+    if out is not None and str(out) == "-":
+        out, json = None, True
+    if out is not None and dump != "-" and _is_same(out, Path(dump)):
+        raise ConfigError(f"--out {out} is the dump itself: choose another file")
+    wanted = _demands(min_answer_present, min_quality, min_relevant)
+    with (
+        console.stop_on_signal() as stopped,
+        validator_maker(judge) as (make, may_be_many),
+        opened(choice, quiet=quiet) as source,
+        progress(shown=not quiet) as bars,
+    ):
+        found = validate_dump(
+            source,
+            make,
+            out=out,
+            emit=_emitter(json=json, text=out is None),
+            demands=wanted,
+            workers=(workers or available_cpus()) if may_be_many else 1,
+            limit=limit,
+            strict=strict,
+            fresh=fresh,
+            stopped=stopped,
+            advance=_advance(bars),
+        )
+    _report(found, summary or _beside(out), quiet=quiet, out=out)
+    if not found.queries:
+        console.say("Error: no query could be judged.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    if not found.is_met:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def _beside(out: Path | None) -> Path | None:
+    return None if out is None else out.with_name(f"{out.name.split('.')[0]}.summary.json")
+
+
+def _emitter(*, json: bool, text: bool) -> Callable[[Told, bytes], None] | None:
+    """What prints a verdict; None when they go into a file alone."""
+    import sys
+
+    if json:
+
+        def line(_: Told, verdict: bytes) -> None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(verdict + b"\n")
+
+        return line
+    return _print_text if text else None
+
+
+def _print_text(told: Told, verdict: bytes) -> None:
+    import orjson
+
+    from ragbench.reports.validation_text import validation_lines
+
+    value: Mapping[str, Any] = orjson.loads(verdict)
+    for line in validation_lines(value, told.query):
+        typer.echo(line)
+    typer.echo("")
+
+
+def _advance(bars: StageAdvance | None) -> DumpAdvance | None:
+    if bars is None:
+        return None
+    return lambda done, failed, reused: bars("validate", None, done, failed, reused)
+
+
+def _report(found: DumpSummary, path: Path | None, *, quiet: bool, out: Path | None) -> None:
+    import orjson
+
+    from ragbench.data.atomic import written_whole
+    from ragbench.reports.validation_json import summary_object
+    from ragbench.reports.validation_text import summary_lines
+
+    if path is not None:
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        with written_whole(path) as file:
+            file.write(orjson.dumps(summary_object(found), option=options))
+    # What is left out of every figure is said in any case.
+    lines = summary_lines(found, troubles_only=quiet)
+    for line in lines:
+        console.say(line)
+    if out is not None and not quiet:
+        console.say(f"verdicts  {out} (summary in {path})")
+
+
+def _demands(
+    answer_present: float | None, quality: list[str] | None, relevant: float | None
+) -> Demands:
+    """What the options demand.
+
+    Raises:
+        ConfigError: a share is not between 0 and 1, or a level does not exist.
+    """
+    from ragbench.evaluation.validate_dump import Demands
+
+    for name, share in (("--min-answer-present", answer_present), ("--min-relevant", relevant)):
+        if share is not None:
+            _check_share(share, name)
+    return Demands(
+        answer_present=answer_present,
+        quality=dict(_quality(text) for text in quality or ()),
+        relevant=relevant,
+    )
+
+
+def _quality(text: str) -> tuple[RetrievalQuality, float]:
+    """A level and the least share of retrievals that reach it."""
+    from ragbench.errors import ConfigError
+    from ragbench.records.validation import RetrievalQuality
+
+    name, equals, written = text.partition("=")
+    if not equals:
+        try:
+            name, written = RetrievalQuality.GOOD.value, str(float(name))
+        except ValueError:
+            written = "1"
+    levels = {level.value.lower(): level for level in RetrievalQuality}
+    try:
+        level, share = levels[name.strip().lower()], float(written)
+    except (KeyError, ValueError):
+        raise ConfigError(
+            f"--min-quality {text}: expected Good, Partial or a share, such as Good=0.8"
+        ) from None
+    _check_share(share, "--min-quality")
+    return level, share
+
+
+def _check_share(share: float, name: str) -> None:
+    from ragbench.errors import ConfigError
+
+    if not 0 <= share <= 1:
+        raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")

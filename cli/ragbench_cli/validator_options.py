@@ -1,0 +1,128 @@
+"""Which validator judges: options that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ragbench_cli.options import option
+
+if TYPE_CHECKING:
+    from ragbench.llm.chat import ChatModel
+    from ragbench.validation.validator import Validator
+
+__all__ = [
+    "DEFAULT_VALIDATOR",
+    "CalibrationOption",
+    "ValidatorArgsOption",
+    "ValidatorChoice",
+    "ValidatorOption",
+    "WorkersOption",
+    "validator_maker",
+]
+
+DEFAULT_VALIDATOR = "lexical"
+
+
+def _validators(typed: str) -> list[str]:
+    from ragbench.validation.registry import VALIDATORS
+
+    return [name for name in VALIDATORS.targets() if name.startswith(typed)]
+
+
+ValidatorOption = Annotated[
+    str,
+    option(
+        "--validator",
+        help="Who judges: lexical (no model), local (models on this machine), llm (a language "
+        "model), cascade (the cheap one first).",
+        metavar="NAME",
+        show_default=True,
+        complete=_validators,
+    ),
+]
+ValidatorArgsOption = Annotated[
+    str | None,
+    option("--validator-args", help="Its settings, as JSON.", metavar="JSON"),
+]
+CalibrationOption = Annotated[
+    Path | None,
+    option(
+        "--calibration",
+        help="File that ragbench calibrate wrote, for probabilities that fit your data.",
+        metavar="FILE",
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    option(
+        "--workers",
+        help="Processes that judge. By default one a processor; 1 for a language model.",
+        metavar="N",
+        min=1,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidatorChoice:
+    """What the options say of the validator."""
+
+    name: str
+    settings: str | None = None
+    calibration: Path | None = None
+    config: Path | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_key_file: Path | None = None
+
+
+@contextmanager
+def validator_maker(
+    choice: ValidatorChoice, chat: ChatModel | None = None
+) -> Generator[tuple[Callable[[], Validator], bool]]:
+    """Gives what makes the validator, and whether several processes may make one each.
+
+    A language model is opened when the validator first asks for it, once for this process.
+
+    Args:
+        choice: what the options say.
+        chat: the command's language model, where it has one; else it is as ``choice`` says.
+
+    Raises:
+        ConfigError: no such validator or setting.
+    """
+    from ragbench.validation.registry import build_validator
+    from ragbench_cli.language_model import language_model
+    from ragbench_cli.llm_options import llm_settings
+    from ragbench_cli.values import json_object
+
+    given: dict[str, Any] = {
+        "name": choice.name,
+        **json_object(choice.settings, "--validator-args"),
+    }
+    if choice.calibration is not None:
+        given["calibration"] = str(choice.calibration)
+    if choice.name not in _WITH_LANGUAGE_MODEL:
+        yield partial(build_validator, given), True
+        return
+    settings = partial(
+        llm_settings,
+        config=choice.config,
+        model=choice.model,
+        base_url=choice.base_url,
+        api_key_env=choice.api_key_env,
+        api_key_file=choice.api_key_file,
+    )
+    given_chat = nullcontext(chat) if chat is not None else language_model("validate", settings)
+    with given_chat as model:
+        made = build_validator(given, chat=model)
+        yield lambda: made, False
+
+
+_WITH_LANGUAGE_MODEL = frozenset({"llm", "cascade"})

@@ -1,0 +1,307 @@
+"""Retrieval over a store: by meaning, by words, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from ragbench.embedders.base import Embedder
+from ragbench.errors import ConfigError
+from ragbench.indexing.chunkers.registry import make_chunker
+from ragbench.indexing.index import index_documents
+from ragbench.pipeline.documents import Documents
+from ragbench.pipeline.indexing import Indexing
+from ragbench.preretrieval.search_query import SearchQuery
+from ragbench.records.corpus import Chunk
+from ragbench.records.filter_form import parse_filters
+from ragbench.records.index_identity import IndexIdentity
+from ragbench.retrieval.engine import RetrievalEngine
+from ragbench.retrieval.settings import RetrievalSettings, StrategyName
+from ragbench.retrieval.strategies.base import Search, Strategy
+from ragbench.retrieval.strategies.dense import DenseStrategy
+from ragbench.retrieval.strategies.hybrid import HybridStrategy
+from ragbench.stores.base import Database, VectorStore
+from ragbench.stores.registry import open_database
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DenseRetrieval", "HybridRetrieval", "SparseRetrieval"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparseRetrieval:
+    """By words: BM25 over the chunks of a collection.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = True
+    gives_embeddings: ClassVar[bool] = False
+    strategy: ClassVar[StrategyName] = "sparse"
+
+    top_k: int = 5
+    """How many chunks are retrieved."""
+    score_threshold: float = 0.0
+    """Chunks that score less are left out."""
+    filters: Mapping[str, Any] | None = None
+    """What chunks' metadata must pass, such as ``{year: 2023}``."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        _check(self)
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine:
+        """See `_opened`."""
+        return _opened(self, documents, indexing)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DenseRetrieval:
+    """By meaning: the chunks whose vectors are most similar to the query's.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = True
+    strategy: ClassVar[StrategyName] = "dense"
+
+    top_k: int = 5
+    """How many chunks are retrieved."""
+    score_threshold: float = 0.0
+    """Chunks that score less are left out; 0 is the score of what has nothing to do with it."""
+    filters: Mapping[str, Any] | None = None
+    """What chunks' metadata must pass, such as ``{year: 2023}``."""
+    embeddings: bool = False
+    """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        _check(self)
+
+    @property
+    def gives_embeddings(self) -> bool:
+        """Whether results carry vectors."""
+        return self.embeddings
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine:
+        """See `_opened`."""
+        return _opened(self, documents, indexing)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HybridRetrieval:
+    """By meaning and by words, fused by weighted reciprocal ranks.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = True
+    strategy: ClassVar[StrategyName] = "hybrid"
+
+    top_k: int = 5
+    """How many chunks are retrieved."""
+    score_threshold: float = 0.0
+    """Chunks that score less in a ranking are left out of it, before both are fused."""
+    filters: Mapping[str, Any] | None = None
+    """What chunks' metadata must pass, such as ``{year: 2023}``."""
+    embeddings: bool = False
+    """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
+    dense_weight: float = 1.0
+    """Weight of the ranking by meaning, at least 0."""
+    sparse_weight: float = 1.0
+    """Weight of the ranking by words, at least 0."""
+    rrf_k: int = 60
+    """How little the first ranks count more than the next ones."""
+    candidates: int = 100
+    """How many chunks of each ranking are fused."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        _check(self)
+
+    @property
+    def gives_embeddings(self) -> bool:
+        """Whether results carry vectors."""
+        return self.embeddings
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine:
+        """See `_opened`."""
+        return _opened(self, documents, indexing)
+
+
+_Settings = SparseRetrieval | DenseRetrieval | HybridRetrieval
+
+
+def _engine_settings(settings: _Settings) -> RetrievalSettings:
+    common: dict[str, Any] = {
+        "top_k": settings.top_k,
+        "score_threshold": settings.score_threshold,
+        "strategy": settings.strategy,
+    }
+    if isinstance(settings, HybridRetrieval):
+        for name in ("dense_weight", "sparse_weight", "rrf_k", "candidates"):
+            common[name] = getattr(settings, name)
+    return RetrievalSettings(**common)
+
+
+def _check(settings: _Settings) -> None:
+    _engine_settings(settings)
+    if settings.filters:
+        try:
+            parse_filters(settings.filters)
+        except ConfigError as error:
+            raise ConfigError(f"filters: {error}") from error
+
+
+def _opened(settings: _Settings, documents: Documents, indexing: Indexing) -> _OpenEngine:
+    """Indexes where something is missing or has changed, and opens the collection.
+
+    A collection that is kept outside of this process is brought to the state of the corpus that the
+    file names, and is taken as it is when it names none.
+
+    Raises:
+        DataError: the corpus has problems.
+        ConfigError: there is no corpus, or the collection was built with another embedder.
+        StoreError: the store cannot be used.
+        LLMError: the embedder's endpoint gives no vectors.
+    """
+    embedder = indexing.embedder
+    if embedder is None:
+        raise ConfigError(f"{settings.strategy} retrieval needs an embedder")
+    with ExitStack() as stack:
+        stack.callback(embedder.close)
+        database = open_database(indexing.store)
+        stack.callback(database.close)
+        collection = _indexed(database, documents, indexing, embedder)
+        engine = stack.enter_context(
+            RetrievalEngine(database, embedder=embedder, settings=_engine_settings(settings))
+        )
+        opened = engine.collection(collection)
+        strategy = opened.strategy(settings.strategy)
+        return _OpenEngine(
+            settings=settings,
+            store=opened.store,
+            made_by=opened.identity,
+            embedder=embedder,
+            strategy=strategy,
+            passages=_for_passages(strategy),
+            closing=stack.pop_all(),
+        )
+
+
+def _indexed(
+    database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
+) -> str:
+    """The collection's name; its chunks are those of the corpus."""
+    collection = indexing.collection or _name_of(indexing.corpus)
+    if documents.source is not None or indexing.is_in_memory:
+        index_documents(
+            documents.read(),
+            database,
+            collection,
+            embedder=embedder,
+            embedder_name=indexing.embedder_name,
+            embedder_settings=indexing.embedder_settings,
+            chunker=indexing.chunker or make_chunker(),
+        )
+    return collection
+
+
+def _name_of(corpus: str | None) -> str:
+    return Path(corpus).stem if corpus is not None else "corpus"
+
+
+def _for_passages(strategy: Strategy) -> Strategy:
+    """The same search for texts that look like what is sought: embedded as passages."""
+    if isinstance(strategy, DenseStrategy):
+        return replace(strategy, embedder=cast("Embedder", _PassageSide(strategy.embedder)))
+    if isinstance(strategy, HybridStrategy):
+        return replace(strategy, dense=_for_passages(strategy.dense))
+    return strategy
+
+
+@dataclass(frozen=True, slots=True)
+class _PassageSide:
+    """An embedder that takes queries for passages."""
+
+    embedder: Embedder
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embedder.embed_passages(texts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OpenEngine:
+    """An open collection; see `ragbench.pipeline.stages.Retriever`."""
+
+    settings: _Settings
+    store: VectorStore
+    made_by: IndexIdentity
+    embedder: Embedder
+    strategy: Strategy
+    passages: Strategy
+    """For queries of the kind ``"passage"``."""
+    closing: ExitStack
+    takes_batches: bool = True
+    word_weights: None = None
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return {"retriever": self.settings.strategy}
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        settings = {
+            name: getattr(self.settings, name)
+            for name in type(self.settings).__dataclass_fields__
+            if name != "top_k"
+        }
+        return {
+            "method": self.settings.strategy,
+            **settings,
+            "chunks": self.made_by.digest,
+            "embedder": dict(self.made_by.embedder),
+            "calibration": dict(self.made_by.calibration),
+        }
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        given = self.settings.filters
+        search = Search(
+            k=top_k,
+            threshold=self.settings.score_threshold,
+            filters=parse_filters(given) if given else None,
+        )
+        found: list[list[Chunk]] = [[] for _ in queries]
+        for kind, strategy in (("query", self.strategy), ("passage", self.passages)):
+            places = [at for at, query in enumerate(queries) if query.kind == kind]
+            if places:
+                rankings = strategy.retrieve([queries[at].text for at in places], search)
+                for at, chunks in zip(places, rankings, strict=True):
+                    found[at] = chunks
+        return [self._with_vectors(chunks) for chunks in found]
+
+    def query_embedding(self, query: str) -> Sequence[float] | None:
+        if not self.settings.gives_embeddings or not query.strip():
+            return None
+        vector: list[float] = self.embedder.embed_queries([query])[0].tolist()
+        return vector
+
+    def close(self) -> None:
+        self.closing.close()
+
+    def _with_vectors(self, chunks: list[Chunk]) -> list[Chunk]:
+        if not self.settings.gives_embeddings:
+            return chunks
+        vectors = self.store.vectors([chunk.id for chunk in chunks])
+        return [
+            replace(chunk, metadata={**chunk.metadata, "embedding": vectors[chunk.id].tolist()})
+            for chunk in chunks
+        ]

@@ -1,0 +1,165 @@
+"""The JSON schema of a pipeline file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragbench.indexing.chunkers.registry import CHUNKERS
+from ragbench.indexing.chunkers.size import ChunkSize
+from ragbench.llm.settings import SETTING_NAMES
+from ragbench.pipeline.indexing import IndexingSettings
+from ragbench.pipeline.registries import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
+from ragbench.postretrieval.catalogue import OPERATORS
+from ragbench.postretrieval.registry import RERANKERS
+from ragbench.postretrieval.rerank import Rerank
+from ragbench.preretrieval.registry import QUERY_TRANSFORMS
+from ragbench.registry import Registry
+from ragbench.settings.json_schema import schema_of_settings
+from ragbench.text.token_counter import TokenCounter
+
+__all__ = ["pipeline_schema"]
+
+_OWN = r"^[^:]+:[^:]+$"
+_COUNTER: dict[Any, Any] = {TokenCounter: {"type": "string"}}
+_ON_ERROR = {"enum": ["keep", "raise"]}
+
+
+def pipeline_schema() -> dict[str, Any]:
+    """The schema (draft 2020-12) of what `ragbench.pipeline.read.load_pipeline` reads.
+
+    What other packages register is in it. It knows names and types; that a number is in its range,
+    and that stages go together, only reading tells.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ragbench pipeline",
+        "description": "The six stages of a RAG.",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "description": "How reports call it."},
+            "llm": _llm(),
+            "indexing": _indexing(),
+            "pre_retrieval": _pre_retrieval(),
+            "retrieval": _choice(RETRIEVALS, required=False),
+            "post_retrieval": _post_retrieval(),
+            "generation": _choice(GENERATIONS, required=False, llm=True),
+            "orchestration": _choice(ORCHESTRATIONS, required=False),
+        },
+    }
+
+
+def _llm() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": "A language model; see docs/llm.md.",
+        "additionalProperties": False,
+        "properties": {name: {} for name in SETTING_NAMES},
+    }
+
+
+def _indexing() -> dict[str, Any]:
+    schema = schema_of_settings(IndexingSettings)
+    size = schema_of_settings(ChunkSize, _COUNTER)["properties"]
+    named = {"type": "object", "required": ["name"]}
+    schema["properties"]["chunker"] |= {
+        "anyOf": [
+            {"enum": list(CHUNKERS.targets())},
+            {"type": "string", "pattern": _OWN},
+            {**named, "properties": {"name": {"type": "string"}, **size}},
+            {"type": "null"},
+        ]
+    }
+    schema["properties"]["embedder"] |= {
+        "anyOf": [
+            {"type": "string"},
+            {**named, "properties": {"name": {"type": "string"}}},
+            {"type": "null"},
+        ]
+    }
+    return schema
+
+
+def _pre_retrieval() -> dict[str, Any]:
+    listed = {"type": "array", "items": _choice(QUERY_TRANSFORMS, required=True, llm=True)}
+    whole = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"transforms": listed, "on_error": _ON_ERROR},
+    }
+    return {"description": "Query transforms, in order.", "anyOf": [listed, whole]}
+
+
+def _post_retrieval() -> dict[str, Any]:
+    listed = {"type": "array", "items": {"anyOf": _operators()}}
+    whole = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["operators"],
+        "properties": {
+            "operators": listed,
+            "on_error": _ON_ERROR,
+            "score_field": {"type": "string"},
+        },
+    }
+    return {
+        "description": "Operators, in order; see docs/post_retrieval.md.",
+        "anyOf": [listed, whole],
+    }
+
+
+def _operators() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name in OPERATORS.targets():
+        if name == "rerank":
+            continue
+        action, dot, kind = name.partition(".")
+        named = {"action": {"const": action}} | ({"type": {"const": kind}} if dot else {})
+        found.append(_with_names(schema_of_settings(OPERATORS.load(name), _COUNTER), named))
+    common = {
+        key: value
+        for key, value in schema_of_settings(Rerank)["properties"].items()
+        if key != "reranker"
+    }
+    for name in RERANKERS.targets():
+        schema = schema_of_settings(RERANKERS.load(name))
+        # Rerankers within rerankers are written in several ways: their settings stay open.
+        nested = schema.get("properties", {}).keys() < {"rerankers"}
+        schema.setdefault("properties", {}).update(common)
+        named = {"action": {"const": "rerank"}, "type": {"const": name}}
+        entry = _with_names(schema, named)
+        if nested or name in ("rrf", "linear"):
+            entry["additionalProperties"] = True
+        found.append(entry)
+    own = {"type": "object", "required": ["action"]}
+    found.append({**own, "properties": {"action": {"type": "string", "pattern": _OWN}}})
+    return found
+
+
+def _with_names(schema: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    properties = {**named, **schema.get("properties", {})}
+    return {**schema, "properties": properties, "required": [*named, *schema.get("required", [])]}
+
+
+def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
+    """A name, or a mapping with a ``type`` and the settings of that implementation."""
+    names = list(registry.targets())
+    options: list[dict[str, Any]] = [
+        {"enum": names},
+        {"type": "string", "pattern": _OWN},
+        {
+            "type": "object",
+            "required": ["type"],
+            "properties": {"type": {"type": "string", "pattern": _OWN}},
+        },
+    ]
+    for place, name in enumerate(names):
+        schema = schema_of_settings(registry.load(name))
+        properties: dict[str, Any] = {"type": {"const": name}, **schema.get("properties", {})}
+        if llm:
+            properties["llm"] = _llm()
+        needed = list(schema.get("required", []))
+        if required or place:  # the first is what is meant when no type is given
+            needed = ["type", *needed]
+        options.append({**schema, "properties": properties, "required": needed})
+    return {"anyOf": options}

@@ -1,0 +1,242 @@
+"""What words alone tell of how well each chunk of a pool answers a query."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from ragbench.text.question import Question, parse_question
+from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.tokens import tokenise
+from ragbench.validation.answer_type import AnswerType, asked_type, holds_type
+
+__all__ = ["LEXICAL_FEATURES", "Asked", "Reading", "ask", "read_pool"]
+
+LEXICAL_FEATURES: tuple[str, ...] = (
+    "sentence_coverage",
+    "window_coverage",
+    "chunk_coverage",
+    "pool_coverage",
+    "pair_share",
+    "rarest_missing",
+    "names_missing",
+    "type_agrees",
+    "type_disagrees",
+    "behind",
+    "pool_behind",
+    "density",
+    "query_tokens",
+    "chunk_tokens",
+)
+"""Names of the numbers that `read_pool` gives a chunk, in order; each in [0, 1]."""
+
+_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]*\d[\w.-]*")
+_TYPE_BONUS = 0.15
+"""What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A query, taken apart."""
+
+    question: Question
+    weights: Mapping[str, float]
+    """Its content tokens, by how rare they are in general."""
+    names: frozenset[str]
+    """Its tokens that are written like names, and its numbers."""
+    kind: AnswerType
+    tokens: frozenset[str]
+    """All its tokens."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """A chunk, read for one query."""
+
+    features: tuple[float, ...]
+    """As `LEXICAL_FEATURES` names them."""
+    sentences: tuple[Span, ...]
+    scores: tuple[float, ...]
+    """How much each sentence speaks for an answer, 0 or more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sentence:
+    span: Span
+    tokens: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Window:
+    """A sentence and the one behind it."""
+
+    tokens: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    length: int
+    span: Span
+
+
+def ask(query: str, rarity: Callable[[str], float]) -> Asked:
+    """Takes a query apart.
+
+    Args:
+        query: the question.
+        rarity: what a token is worth, at least 0.
+    """
+    question = parse_question(query)
+    names = {token for word in _NAME.findall(query) for token in tokenise(word)}
+    return Asked(
+        question=question,
+        weights={token: rarity(token) for token in question.tokens},
+        names=frozenset(names & set(question.tokens)),
+        kind=asked_type(query),
+        tokens=frozenset(tokenise(query)),
+    )
+
+
+def read_pool(asked: Asked, texts: Sequence[str]) -> list[Reading]:
+    """Reads all chunks that were retrieved for one query.
+
+    Coverage is the share of the query's content tokens that a text holds, each weighted by its
+    rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
+    all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
+
+    Args:
+        asked: the query.
+        texts: the chunks' texts.
+    """
+    pool = [_sentences(text) for text in texts]
+    local = _pool_rarity(asked, pool)
+    windows = [_best_window(asked.weights, sentences) for sentences in pool]
+    covered = [_coverage(asked.weights, window.tokens) for window in windows]
+    in_pool = [
+        _coverage(local, _best_window(local, sentences).tokens) if sentences else 0.0
+        for sentences in pool
+    ]
+    found: list[Reading] = []
+    for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
+        features = (
+            max((_coverage(asked.weights, one.tokens) for one in sentences), default=0.0),
+            covered[place],
+            _coverage(asked.weights, frozenset[str]().union(*(one.tokens for one in sentences))),
+            in_pool[place],
+            _pair_share(asked, window),
+            _rarest_missing(asked, window),
+            _names_missing(asked, window),
+            *_type_agreement(asked, text[slice(*window.span)]),
+            _behind(covered, place),
+            _behind(in_pool, place),
+            _density(asked, window),
+            min(1.0, len(asked.weights) / 16),
+            min(1.0, sum(one.length for one in sentences) / 400),
+        )
+        found.append(
+            Reading(
+                features=features,
+                sentences=tuple(one.span for one in sentences),
+                scores=tuple(_sentence_score(asked, local, text, one) for one in sentences),
+            )
+        )
+    return found
+
+
+# The same chunks come back for many queries.
+@lru_cache(maxsize=4096)
+def _sentences(text: str) -> tuple[_Sentence, ...]:
+    found: list[_Sentence] = []
+    for span in split_sentences(text):
+        tokens = tokenise(text[slice(*span)])
+        found.append(
+            _Sentence(
+                span=span,
+                tokens=frozenset(tokens),
+                pairs=frozenset(pairwise(tokens)),
+                length=len(tokens),
+            )
+        )
+    return tuple(found)
+
+
+def _pool_rarity(asked: Asked, pool: Sequence[Sequence[_Sentence]]) -> dict[str, float]:
+    """Inverse frequency among the chunks: ln(1 + (N - n + 0.5) / (n + 0.5))."""
+    size = len(pool)
+    held = [frozenset[str]().union(*(one.tokens for one in sentences)) for sentences in pool]
+    weights: dict[str, float] = {}
+    for token in asked.weights:
+        count = sum(token in tokens for tokens in held)
+        weights[token] = math.log(1 + (size - count + 0.5) / (count + 0.5))
+    return weights
+
+
+def _best_window(weights: Mapping[str, float], sentences: Sequence[_Sentence]) -> _Window:
+    """The pair of neighbouring sentences that covers most; of equals, the first."""
+    if not sentences:
+        return _Window(tokens=frozenset(), pairs=frozenset(), length=0, span=Span(0, 0))
+    windows = [
+        _Window(
+            tokens=one.tokens | other.tokens,
+            pairs=one.pairs | other.pairs,
+            length=one.length + other.length,
+            span=Span(one.span.start, other.span.end),
+        )
+        for one, other in pairwise(sentences)
+    ] or [
+        _Window(tokens=one.tokens, pairs=one.pairs, length=one.length, span=one.span)
+        for one in sentences
+    ]
+    return max(windows, key=lambda window: _coverage(weights, window.tokens))
+
+
+def _coverage(weights: Mapping[str, float], tokens: frozenset[str]) -> float:
+    total = sum(weights.values())
+    if total <= 0:
+        return 0.0
+    return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
+
+
+def _pair_share(asked: Asked, window: _Window) -> float:
+    pairs = asked.question.pairs
+    return len(pairs & window.pairs) / len(pairs) if pairs else 0.0
+
+
+def _rarest_missing(asked: Asked, window: _Window) -> float:
+    """The worth of the rarest token that is not there, as a share of the rarest one's."""
+    most = max(asked.weights.values(), default=0.0)
+    missing = [worth for token, worth in asked.weights.items() if token not in window.tokens]
+    return max(missing, default=0.0) / most if most > 0 else 0.0
+
+
+def _names_missing(asked: Asked, window: _Window) -> float:
+    return len(asked.names - window.tokens) / len(asked.names) if asked.names else 0.0
+
+
+def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
+    """(1, 0) when what is asked for is there, (0, 1) when not, (0, 0) when nothing tells."""
+    if asked.kind is AnswerType.OTHER:
+        return 0.0, 0.0
+    return (1.0, 0.0) if holds_type(text, asked.kind, asked.tokens) else (0.0, 1.0)
+
+
+def _behind(values: Sequence[float], place: int) -> float:
+    """How far a value lies below the pool's best; several may be the best."""
+    return max(values) - values[place]
+
+
+def _density(asked: Asked, window: _Window) -> float:
+    return len(asked.weights.keys() & window.tokens) / max(8, window.length)
+
+
+def _sentence_score(
+    asked: Asked, local: Mapping[str, float], text: str, sentence: _Sentence
+) -> float:
+    coverage = _coverage(asked.weights, sentence.tokens) + _coverage(local, sentence.tokens)
+    pairs = asked.question.pairs
+    phrases = len(pairs & sentence.pairs) / len(pairs) if pairs else 0.0
+    agrees, _ = _type_agreement(asked, text[slice(*sentence.span)])
+    return (2 * coverage + phrases) / 5 + _TYPE_BONUS * agrees

@@ -1,0 +1,251 @@
+"""How well sparse, dense and hybrid searches rank, on labelled collections.
+
+    python -m tests.benchmarks.retrieval_quality DATA_DIR [--embedder NAME]
+        [--setting NAME=VALUE ...] [--cache FOLDER] [--limit N] [--tune] [NAME ...]
+
+DATA_DIR holds the collections named below; NAME chooses some of them. Each is indexed by
+`ragbench.indexing` into a store in the cache folder, where a later run finds it, and searched by
+`ragbench.retrieval`, whole documents as chunks. nDCG@10 takes grades as gains, recall@10 is over
+all documents with a grade above 0; both by ir_measures. ``reference`` is BM25 over the same tokens
+by a program of a few lines that shares no code with the index; ``kept`` is dense at the default
+threshold, beside dense without any; ``gain`` is what hybrid has over the better of its two legs.
+
+``--tune`` measures other collections than those that are reported, for several weights of the dense
+ranking, and is how the embedders' ``hybrid_weight`` was chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+
+from ragbench.data.read import read_cases, read_documents
+from ragbench.embedders.base import Embedder
+from ragbench.embedders.registry import open_embedder
+from ragbench.indexing.chunkers.registry import make_chunker
+from ragbench.indexing.index import index_documents
+from ragbench.records.corpus import Chunk, Document
+from ragbench.retrieval.bm25 import chunk_tokens
+from ragbench.retrieval.engine import RetrievalEngine
+from ragbench.retrieval.settings import RetrievalSettings
+from ragbench.runs.fingerprint import fingerprint
+from ragbench.stores.registry import open_database
+from ragbench.text.tokens import tokenise
+from ragbench_cli.store_options import settings_of
+from tests.benchmarks.rerank_data import load
+
+DEPTH = 10
+NDCG = ir_measures.nDCG @ DEPTH
+RECALL = ir_measures.R @ DEPTH
+WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    name: str
+    documents: list[Document]
+    queries: dict[str, str]
+    gains: dict[str, dict[str, int]]
+
+
+def squad(path: Path) -> Labelled:
+    cases = [case for case in read_cases(path) if case.reference_context_ids]
+    return Labelled(
+        name=path.name.split(".")[0],
+        documents=list(read_documents(path)),
+        queries={case.id: case.query for case in cases},
+        gains={case.id: dict.fromkeys(case.reference_context_ids or (), 1) for case in cases},
+    )
+
+
+def other(path: Path) -> Labelled:
+    collection = load(str(path), limit=10**9)
+    return Labelled(
+        name=collection.name,
+        documents=[
+            Document(id=one.id, text=one.text, title=one.metadata.get("title"))
+            for one in collection.chunks
+        ],
+        queries={str(at): one.text for at, one in enumerate(collection.questions)},
+        gains={
+            str(at): {id_: int(grade) for id_, grade in one.gains.items()}
+            for at, one in enumerate(collection.questions)
+        },
+    )
+
+
+REPORTED: Mapping[str, Callable[[Path], Labelled]] = {
+    "beir/cranfield": other,
+    "beir/vaswani": other,
+    "xquad_en.squad.json": squad,
+    "xquad_zh.squad.json": squad,
+    "covidqa": other,
+}
+TUNED: Mapping[str, Callable[[Path], Labelled]] = {
+    "clapnq_dev": other,
+    "policyqa_dev": other,
+    "squad2_dev_half": other,
+}
+
+
+def limited(given: Labelled, limit: int) -> Labelled:
+    if len(given.queries) <= limit:
+        return given
+    chosen = random.Random(7).sample(sorted(given.queries), limit)
+    return Labelled(
+        name=given.name,
+        documents=given.documents,
+        queries={id_: given.queries[id_] for id_ in chosen},
+        gains={id_: given.gains[id_] for id_ in chosen},
+    )
+
+
+def reference_bm25(given: Labelled) -> dict[str, dict[str, float]]:
+    """Lucene's BM25, straight from the formula: k1 1.2, b 0.75, titles counted twice."""
+    texts = {one.id: Counter(chunk_tokens(one.text, one.title, 2)) for one in given.documents}
+    lengths = {id_: sum(counts.values()) for id_, counts in texts.items()}
+    average = sum(lengths.values()) / len(lengths)
+    postings: dict[str, list[str]] = {}
+    for id_, counts in texts.items():
+        for token in counts:
+            postings.setdefault(token, []).append(id_)
+    found: dict[str, dict[str, float]] = {}
+    for query_id, query in given.queries.items():
+        scores: dict[str, float] = {}
+        for token in tokenise(query):
+            holding = postings.get(token, [])
+            idf = math.log(1 + (len(texts) - len(holding) + 0.5) / (len(holding) + 0.5))
+            for id_ in holding:
+                times = texts[id_][token]
+                part = times / (times + 1.2 * (0.25 + 0.75 * lengths[id_] / average))
+                scores[id_] = scores.get(id_, 0.0) + idf * part
+        best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:DEPTH]
+        found[query_id] = dict(best)
+    return found
+
+
+def measured(given: Labelled, run: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
+    known = {query: dict(found) for query, found in run.items()}
+    values = ir_measures.calc_aggregate([NDCG, RECALL], given.gains, known)
+    return float(values[NDCG]), float(values[RECALL])
+
+
+def as_run(
+    queries: Sequence[str], rankings: Sequence[Sequence[Chunk]]
+) -> dict[str, dict[str, float]]:
+    """By rank, so that equal scores keep their order."""
+    return {
+        query: {chunk.id: float(DEPTH - rank) for rank, chunk in enumerate(ranking)}
+        for query, ranking in zip(queries, rankings, strict=True)
+    }
+
+
+class Searcher:
+    def __init__(self, given: Labelled, address: str, embedder: Embedder, name: str) -> None:
+        self._given = given
+        self._database = open_database(address)
+        self._embedder = embedder
+        index_documents(
+            given.documents,
+            self._database,
+            given.name,
+            embedder=embedder,
+            embedder_name=name,
+            chunker=make_chunker("whole"),
+        )
+
+    def measure(self, **settings: Any) -> tuple[float, float]:
+        """nDCG@10 and recall@10 with these `RetrievalSettings`."""
+        engine = RetrievalEngine(
+            self._database, embedder=self._embedder, settings=RetrievalSettings(**settings)
+        )
+        queries = list(self._given.queries)
+        texts = [self._given.queries[id_] for id_ in queries]
+        rankings = engine.batch_search(self._given.name, texts, top_k=DEPTH)
+        engine.close()
+        return measured(self._given, as_run(queries, rankings))
+
+
+class Remembering:
+    """Embeds each query once, however many strategies ask."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._known: dict[str, Any] = {}
+        self.identity = inner.identity
+        self.dimension = inner.dimension
+        self.hybrid_weight = inner.hybrid_weight
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        import numpy as np
+
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            self._known.update(zip(new, self._inner.embed_queries(new), strict=True))
+        return np.stack([self._known[text] for text in texts])
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        return self._inner.embed_passages(texts)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def report(given: Labelled, searcher: Searcher) -> None:
+    reference = measured(given, reference_bm25(given))
+    sparse = searcher.measure(strategy="sparse")
+    dense = searcher.measure(strategy="dense", score_threshold=-100)
+    kept = searcher.measure(strategy="dense")
+    hybrid = searcher.measure(strategy="hybrid")
+    cells = [reference, sparse, dense, kept, hybrid]
+    shown = " | ".join(f"{ndcg:.4f} / {recall:.4f}" for ndcg, recall in cells)
+    better = max(sparse[0], kept[0])
+    print(
+        f"| {given.name} | {len(given.documents):,} | {len(given.queries):,} | {shown} | "
+        f"{hybrid[0] - better:+.4f} |",
+        flush=True,
+    )
+
+
+def tune(given: Labelled, searcher: Searcher) -> None:
+    sparse = searcher.measure(strategy="sparse")
+    dense = searcher.measure(strategy="dense", score_threshold=-100)
+    print(f"{given.name}: sparse {sparse[0]:.4f}, dense {dense[0]:.4f} (nDCG@10)")
+    for weight in WEIGHTS:
+        ndcg, recall = searcher.measure(strategy="hybrid", dense_weight=weight)
+        print(f"  weight {weight:<4} {ndcg:.4f} / {recall:.4f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--embedder", default="multilingual")
+    parser.add_argument("--setting", action="append")
+    parser.add_argument("--cache", type=Path, default=Path("/tmp/ragbench-retrieval-quality"))
+    parser.add_argument("--limit", type=int, default=10**9)
+    parser.add_argument("--tune", action="store_true")
+    given = parser.parse_args()
+    embedder = Remembering(open_embedder(given.embedder, **settings_of(given.setting, "--setting")))
+    cache = given.cache / fingerprint(dict(embedder.identity))[:12]
+    if not given.tune:
+        columns = "collection documents queries reference sparse dense kept hybrid gain"
+        print("| " + " | ".join(columns.split()) + " |")
+        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for name, read in (TUNED if given.tune else REPORTED).items():
+        if not given.names or any(wanted in name for wanted in given.names):
+            labelled = limited(read(given.data / name), given.limit)
+            searcher = Searcher(labelled, f"memory:{cache}", embedder, given.embedder)
+            (tune if given.tune else report)(labelled, searcher)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""``ragbench eval --validate``: verdicts in the run, the matrix in the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ragbench.reports.schema import report_schema
+from ragbench.reports.validation_json import validation_schema
+
+Ragbench = Callable[..., Any]
+
+RAG = '''
+from ragbench import RAGInterface
+
+TEXTS = {
+    "leave": "Everyone has 27 days of paid leave a year.",
+    "desk": "The help desk is open from 8 to 17 on work days.",
+    "badge": "A lost badge is reported at the gate.",
+}
+
+
+class Half(RAGInterface):
+    """Finds the leave page, never the desk; answers two questions and abstains from two."""
+
+    def retrieve(self, query, top_k=None):
+        with open("calls.log", "a") as log:
+            log.write("retrieve\\n")
+        if "fail" in query:
+            raise ValueError("no index")
+        return [TEXTS["leave"], TEXTS["badge"]] if "leave" in query else [TEXTS["badge"]]
+
+    def generate(self, query, contexts):
+        with open("calls.log", "a") as log:
+            log.write("generate\\n")
+        return "27 days" if "How many" in query else "I don't know."
+'''
+CASES = [
+    {"id": "present-answered", "query": "How many days of paid leave does everyone have?"},
+    {"id": "present-abstained", "query": "Does everyone have 27 days of paid leave a year?"},
+    {"id": "absent-answered", "query": "How many chairs stand in the canteen?"},
+    {"id": "absent-abstained", "query": "When does the help desk open?"},
+    {"id": "failed", "query": "What will fail?"},
+]
+
+
+@pytest.fixture
+def dataset(workplace: Path) -> str:
+    (workplace / "half.py").write_text(RAG, encoding="utf-8")
+    lines = "".join(f"{json.dumps(case)}\n" for case in CASES)
+    (workplace / "questions.jsonl").write_text(lines, encoding="utf-8")
+    return "questions.jsonl"
+
+
+def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
+    rag = ("--rag", "half.py:Half", "-m", "answer_rate,retrieval_latency")
+    return ragbench("eval", dataset, *rag, "-q", *options)
+
+
+def calls() -> int:
+    return len(Path("calls.log").read_text("utf-8").splitlines())
+
+
+def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
+    ragbench: Ragbench, dataset: str
+) -> None:
+    done = evaluated(ragbench, dataset, "--validate", "lexical", "-o", "run")
+    assert done.code == 0, done.err
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(report_schema()).validate(report)
+    table = report["validation"]
+    assert {
+        (cell["answer_present"], cell["answered"]): (cell["cases"], cell["rate"]["share"])
+        for cell in table["matrix"]
+    } == {
+        (True, True): (1, 0.5),
+        (True, False): (1, 0.5),
+        (False, True): (1, 0.5),
+        (False, False): (1, 0.5),
+    }
+    assert (table["validator"], table["verdicts"], table["unmatched"]) == ("lexical", 4, 0)
+    assert table["answer_present"]["count"] == 2
+    for case in report["cases"][:4]:
+        jsonschema.Draft202012Validator(validation_schema()).validate(case["validation"])
+        assert case["validation"]["query_id"] == case["id"]
+        assert case["validation"]["answer_present"] is case["id"].startswith("present")
+        assert case["stages"]["validate"] == "measured"
+    failed = report["cases"][4]
+    assert "validation" not in failed
+    assert failed["stages"]["validate"] == "failed"
+    markdown = Path("run/report.md").read_text("utf-8")
+    assert "## Validation" in markdown
+    assert (
+        "| yes | abstained | 1 of 2 | 0.500 | 0.013 .. 0.987 | declined though it was there |"
+        in markdown
+    )
+    rows = [line.split() for line in done.out.splitlines()]
+    assert ["no", "answered", "1", "0.500", "0.013", "..", "0.987"] in rows
+    assert any(line.startswith("validate  4 done, 1 failed") for line in done.out.splitlines())
+
+
+def test_the_same_command_again_judges_and_calls_nothing(
+    ragbench: Ragbench, dataset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert evaluated(ragbench, dataset, "-o", "run").code == 0
+    before = calls()
+    assert "validation" not in json.loads(Path("run/report.json").read_text("utf-8"))
+    # A validator is added to a run that is there: nothing is retrieved or generated again.
+    assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
+    assert calls() == before
+    files = ("report.json", "report.md", "cases.csv")
+    first = {name: Path("run", name).read_bytes() for name in files}
+    from ragbench.validation.lexical import LexicalValidator
+
+    def judged_again(*_: Any) -> None:
+        raise AssertionError("judged again")
+
+    monkeypatch.setattr(LexicalValidator, "validate", judged_again)
+    assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
+    assert ragbench("report", "run").code == 0
+    assert {name: Path("run", name).read_bytes() for name in files} == first
+
+
+def test_runs_are_compared_with_and_without_a_validator(ragbench: Ragbench, dataset: str) -> None:
+    assert evaluated(ragbench, dataset, "-o", "plain").code == 0
+    assert evaluated(ragbench, dataset, "-o", "judged", "--validate", "lexical").code == 0
+    done = ragbench("compare", "plain", "judged", "--json")
+    assert done.code == 0, done.err
+    done = ragbench("gate", "judged", "--baseline", "plain", "--json")
+    assert json.loads(done.out)["refusals"] == []
+    plain, judged = (
+        json.loads(Path(name, "manifest.json").read_text("utf-8"))["fingerprints"]
+        for name in ("plain", "judged")
+    )
+    assert set(judged) - set(plain) == {"validate"}
+    assert {name: judged[name] for name in plain} == plain
+    assert ragbench("baseline", "set", "judged").code == 0
+
+
+def test_what_post_retrieval_leaves_is_judged(ragbench: Ragbench, dataset: str) -> None:
+    stage = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
+    Path("top.yaml").write_text(stage, encoding="utf-8")
+    options = ("-o", "run", "--validate", "lexical")
+    assert evaluated(ragbench, dataset, *options, "--post-retrieval", "top.yaml").code == 0
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    assert len(report["cases"][0]["validation"]["relevance"]) == 1
+    # Other chunks, other verdicts: those from before are not taken.
+    assert evaluated(ragbench, dataset, *options).code == 0
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    assert len(report["cases"][0]["validation"]["relevance"]) == 2
+
+
+def test_bad_options_are_told(ragbench: Ragbench, dataset: str) -> None:
+    done = ragbench("eval", dataset, "--rag", "half.py:Half", "--validate", "nobody")
+    assert done.code == 2
+    assert "unknown name 'nobody'" in done.err
+    done = ragbench("eval", dataset, "--rag", "half.py:Half", "--calibration", "c.json")
+    assert done.code == 2
+    assert "name one with --validate" in done.err

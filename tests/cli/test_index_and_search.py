@@ -1,0 +1,227 @@
+"""``ragbench index`` and ``ragbench search``: from documents to answers, and what goes wrong."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.embedders.hashing import HashingEmbedder
+
+Ragbench = Callable[..., Any]
+STORE = ("--store", "memory:store")
+HASHING = ("--embedder", "hashing:256")
+
+
+@pytest.fixture
+def indexed(ragbench: Ragbench) -> Ragbench:
+    """The command line, with the office's documents indexed."""
+    assert ragbench("index", "office", *STORE, *HASHING, "-q").code == 0
+    return ragbench
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def found(done: Any) -> list[str]:
+    return [chunk["id"] for chunk in rows(done.out)[0]["chunks"]]
+
+
+def test_index_tells_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> None:
+    first = ragbench("index", "office", *STORE, *HASHING, "-q")
+    assert (first.code, first.err) == (0, "")
+    assert first.out == "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
+    again = ragbench("index", "office", *STORE, *HASHING, "--json")
+    assert json.loads(again.out) == {
+        "collection": "office",
+        "documents": 3,
+        "empty": 0,
+        "chunks": 3,
+        "written": 0,
+        "unchanged": 3,
+        "removed": 0,
+        "continued": False,
+        "store": "memory:store",
+    }
+
+
+def test_a_removed_document_is_removed(indexed: Ragbench, workplace: Path) -> None:
+    corpus = workplace / "office" / "corpus.jsonl"
+    lines = corpus.read_text("utf-8").splitlines()
+    corpus.write_text("\n".join(lines[1:]), "utf-8")
+    done = indexed("index", "office", *STORE, *HASHING, "-q")
+    assert done.out.endswith("2 chunks: 0 written, 2 unchanged, 1 removed\n")
+    assert "leave" not in found(indexed("search", *STORE, "paid leave", "--json"))
+
+
+def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
+    done = indexed(
+        "search", *STORE, "When is the help desk open?", "--strategy", "sparse", "-k", "1"
+    )
+    assert done.code == 0
+    first, second, *_ = done.out.splitlines()
+    assert first.startswith("1. 0.") and first.endswith("  desk")
+    assert second == "   The help desk is open from 8 to 17."
+    assert indexed("search", *STORE, "zzzz", "--strategy", "sparse").out == "Nothing found.\n"
+
+
+def test_search_takes_filters_and_a_threshold(ragbench: Ragbench, workplace: Path) -> None:
+    corpus = workplace / "corpus.jsonl"
+    corpus.write_text(
+        "".join(
+            json.dumps({"id": f"d{year}", "text": f"Rent in {year}", "year": year}) + "\n"
+            for year in (2021, 2022, 2023)
+        ),
+        "utf-8",
+    )
+    ragbench("index", str(corpus), *STORE, *HASHING, "-q", "--collection", "rent")
+
+    def search(*arguments: str) -> list[str]:
+        return found(
+            ragbench("search", *STORE, "rent", "--strategy", "sparse", "--json", *arguments)
+        )
+
+    assert search("--filter", "year=2023") == ["d2023"]
+    assert search("--filter", '{"year": {"gte": 2022}}') == ["d2022", "d2023"]
+    assert search("--filter", '{"year": {"gte": 2022}}', "--filter", "year=2022") == ["d2022"]
+    assert search("--filter", "year=text") == []
+    assert search("--score-threshold", "0.99") == []
+    assert search("-k", "2") == ["d2021", "d2022"]
+
+
+def test_a_batch_is_dumped_a_line_a_question(indexed: Ragbench, workplace: Path) -> None:
+    done = indexed("search", *STORE, "--questions", "office/cases.jsonl", "--dump", "out.jsonl")
+    assert (done.code, done.out, done.err) == (0, "", "out.jsonl: 3 questions\n")
+    dumped = rows((workplace / "out.jsonl").read_text("utf-8"))
+    assert [row["query_id"] for row in dumped] == ["c1", "c2", "c3"]
+    assert dumped[1]["query"] == "When is the help desk open?"
+    assert set(dumped[1]["chunks"][0]) == {
+        "id", "text", "score", "metadata", "document_id", "start", "end"
+    }  # fmt: skip
+    as_json = indexed("search", *STORE, "--questions", "office/cases.jsonl", "--json")
+    assert rows(as_json.out) == dumped
+
+
+def test_questions_come_from_lines_too(
+    indexed: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'paid leave\n\n{"id": "q2", "query": "lost badge"}\n'
+    (workplace / "questions.txt").write_text(text, "utf-8")
+    asked = indexed("search", *STORE, "--questions", "questions.txt", "--json")
+    assert [(row["query_id"], row["query"]) for row in rows(asked.out)] == [
+        ("1", "paid leave"),
+        ("q2", "lost badge"),
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert indexed("search", *STORE, "--questions", "-", "--json").out == asked.out
+    (workplace / "questions.txt").write_text('good\n{"quer": 1}\n{bad\n', "utf-8")
+    wrong = indexed("search", *STORE, "--questions", "questions.txt")
+    assert wrong.code == 2
+    assert "questions.txt:2" in wrong.err and "questions.txt:3" in wrong.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_without_a_question_a_terminal_is_asked(
+    indexed: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = iter(["paid leave", ""])
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    done = indexed("search", *STORE)
+    assert done.code == 0
+    assert done.out.startswith("1. 0.0328  leave\n")
+    assert done.err == "Type a question; an empty line ends.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "x"], "--store"),
+        (["search", *STORE], "there is no question"),
+        (["search", *STORE, "x", "--questions", "y"], "not both"),
+        (["search", *STORE, "x", "--collection", "other"], "other"),
+        (["search", *STORE, "x", "--strategy", "both"], "dense, sparse, hybrid"),
+        (["search", *STORE, "x", "--top-k", "0"], "top_k must be at least 1"),
+        (["search", *STORE, "x", "--filter", "year"], "FIELD=VALUE"),
+        (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
+        (["search", *STORE, "x", "--embedder", "hashing:64"], "another embedder"),
+        (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
+        (["search", "--store", "nowhere", "x"], "no address of a store"),
+        (["search", "--store", "memory:empty", "x"], "run ragbench index first"),
+        (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),
+        (["index", "-", *STORE], "standard input"),
+        (["index", "nothing", *STORE, *HASHING], "nothing"),
+        (["index", "office", *STORE, *HASHING, "--chunk-size", "3"], "at least 8 tokens"),
+        (["index", "office", *STORE, *HASHING, "--chunker", "lines"], "unknown name 'lines'"),
+        (["index", "office", *STORE, "--embedder", "hashin"], "Did you mean 'hashing'"),
+        (["index", "office", *STORE, *HASHING, "--embedder-setting", "x"], "NAME=VALUE"),
+    ],
+)
+def test_mistakes_are_told_in_one_go(
+    indexed: Ragbench, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], message: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    done = indexed(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_empty_corpus_is_refused(ragbench: Ragbench, workplace: Path) -> None:
+    (workplace / "corpus.jsonl").write_text('{"id": "a", "text": "  "}\n', "utf-8")
+    done = ragbench("index", "corpus.jsonl", *STORE, *HASHING)
+    assert done.code == 2
+    assert not (workplace / "store").exists()
+
+
+def test_the_specification_s_settings_come_from_the_environment(
+    indexed: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEFAULT_TOP_K", "1")
+    monkeypatch.setenv("RETRIEVAL_STRATEGY", "sparse")
+    assert len(found(indexed("search", *STORE, "the desk at the gate", "--json"))) == 1
+    monkeypatch.setenv("RETRIEVAL_STRATEGY", "everything")
+    assert "RETRIEVAL_STRATEGY='everything'" in indexed("search", *STORE, "x").err
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "many.jsonl").write_text(
+        "".join(json.dumps({"id": f"d{at}", "text": f"text {at}"}) + "\n" for at in range(500)),
+        "utf-8",
+    )
+    command = ["index", "many.jsonl", *STORE, *HASHING, "-q"]
+    embed = HashingEmbedder.embed_passages
+    calls = itertools.count()
+
+    def interrupted(self: HashingEmbedder, texts: Sequence[str]) -> Any:
+        if next(calls) == 4:  # after two for the sample and two batches
+            os.kill(os.getpid(), signal.SIGINT)
+        return embed(self, texts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HashingEmbedder, "embed_passages", interrupted)
+        stopped = ragbench(*command)
+    assert stopped.code == 130
+    assert "the same command continues" in stopped.err
+    refused = ragbench("search", *STORE, "text 7")
+    assert refused.code == 2
+    assert "is not complete" in refused.err
+    assert ragbench("search", *STORE, "text 7", "--allow-incomplete", "--json").code == 0
+    result = json.loads(ragbench(*command, "--json").out)
+    assert (result["continued"], result["chunks"], result["unchanged"]) == (True, 500, 2 * 128)
+    assert ragbench("search", *STORE, "text 7").code == 0

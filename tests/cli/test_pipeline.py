@@ -1,0 +1,137 @@
+"""``--pipeline`` and what goes with it, called as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+Ragbench = Callable[..., Any]
+RUN = ("eval", "office", "-m", "recall@3,token_f1", "-q")
+
+
+def save(text: str, name: str = "rag.yaml") -> None:
+    Path(name).write_text(text, "utf-8")
+
+
+def report(folder: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(Path(folder, "report.json").read_text("utf-8"))
+    return loaded
+
+
+def test_a_pipeline_over_the_datasets_own_corpus_is_the_baseline(ragbench: Ragbench) -> None:
+    save("retrieval: bm25")
+    assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "a").code == 0
+    assert ragbench(*RUN, "--out", "b").code == 0
+    assert report("a")["cases"] == report("b")["cases"]
+    assert report("a")["summaries"] == report("b")["summaries"]
+
+
+def test_post_retrieval_of_a_pipeline_is_a_stage_of_the_run(ragbench: Ragbench) -> None:
+    save("name: mine\npost_retrieval: [{action: filter, type: top_k, k: 1}]")
+    done = ragbench("eval", "office", "--pipeline", "rag.yaml", "--out", "run")
+    assert done.code == 0
+    assert "mine on office: 3 cases" in done.out
+    assert "post_retrieve  3 done" in done.out
+
+
+def test_an_edited_file_finds_its_retrievals_again(ragbench: Ragbench) -> None:
+    for text in ("generation: extractive", "generation: {threshold: 0.9}"):
+        save(text)
+        assert ragbench(*RUN, "--pipeline", "rag.yaml").code == 0
+    assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--rag", "rags.py:Plain"), "--rag has no use with --pipeline"),
+        (("--rag-args", "{}"), "--rag-args has no use with --pipeline"),
+        (("--post-retrieval", "x.yaml"), "--post-retrieval has no use with --pipeline"),
+        (("--corpus", "office/corpus.jsonl"), "rag.yaml names its corpus"),
+    ],
+)
+def test_options_that_say_the_same_twice_are_refused(
+    ragbench: Ragbench, more: tuple[str, ...], told: str
+) -> None:
+    (corpus,) = Path("office").glob("corpus.*")
+    save(f"indexing: {{corpus: {corpus}}}")
+    done = ragbench(*RUN, "--pipeline", "rag.yaml", *more)
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_every_problem_is_told_before_anything_runs(ragbench: Ragbench) -> None:
+    save("retreival: bm25\ngeneration:\n  type: extractiv\n")
+    done = ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run")
+    assert done.code == 2
+    assert "rag.yaml:1: field 'retreival': unknown key" in done.err
+    assert "Did you mean 'retrieval'?" in done.err
+    assert "rag.yaml:3: field 'type': unknown type 'extractiv'" in done.err
+    assert not Path("run").exists()
+
+
+def test_the_model_of_ragbench_yaml_serves_a_pipeline(ragbench: Ragbench) -> None:
+    save("generation: chat")
+    done = ragbench("doctor", "--pipeline", "rag.yaml")
+    assert done.code == 2
+    assert "chat needs a language model" in " ".join(done.out.split())
+    save("llm: {model: m, base_url: 'http://localhost:1/v1'}", "ragbench.yaml")
+    done = ragbench("doctor", "--pipeline", "rag.yaml")
+    assert done.code == 0
+    assert "rag.yaml is in order" in done.out
+    assert "not asked: it names no corpus" in " ".join(done.out.split())
+
+
+def test_doctor_asks_a_pipeline_that_names_its_corpus(ragbench: Ragbench) -> None:
+    (corpus,) = Path("office").glob("corpus.*")
+    save(f"indexing: {{corpus: {corpus}}}")
+    arguments = ("--pipeline", "rag.yaml", "--question", "How many days of paid leave are there?")
+    done = ragbench("doctor", *arguments)
+    assert done.code == 0
+    assert "27 days of paid leave" in " ".join(done.out.split())
+    save("indexing: {corpus: nothing}\nname: [x]")
+    done = ragbench("doctor", "--pipeline", "rag.yaml", "--json")
+    assert done.code == 2
+    failed = [check["detail"] for check in json.loads(done.out) if check["state"] == "failed"]
+    assert [detail.partition(":")[2][:1] for detail in failed] == ["1", "2"]
+
+
+def test_init_writes_a_pipeline_that_runs(ragbench: Ragbench) -> None:
+    assert ragbench("init", "project", "--with", "nothing").code == 2
+    done = ragbench("init", "project", "--with", "pipeline")
+    assert done.code == 0
+    assert "project/pipeline.yaml" in done.out
+    assert "ragbench eval data --pipeline pipeline.yaml" in done.err
+    done = ragbench("eval", "project/data", "--pipeline", "project/pipeline.yaml", "--out", "run")
+    assert done.code == 0
+    assert "my pipeline on data" in done.out
+
+
+def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None:
+    done = ragbench("show", "pipeline")
+    assert done.code == 0
+    for name in ("normalise", "hyde", "bm25", "hybrid", "chat", "sequential", "corpus"):
+        assert f"  {name} " in done.out
+    schema = json.loads(ragbench("show", "pipeline", "--json").out)
+    validator = Draft202012Validator(schema)
+    assert not list(validator.iter_errors({"retrieval": {"type": "bm25", "top_k": 3}}))
+    for wrong in (
+        {"retreival": "bm25"},
+        {"retrieval": {"type": "bm25", "top_k": "many"}},
+        {"retrieval": {"type": "bm25", "foo": 1}},
+        {"generation": "extractiv"},
+        {"pre_retrieval": [{"type": "hyde", "chat": "x"}]},
+        {"post_retrieval": [{"action": "filter", "type": "top_k", "n": 1}]},
+        {"llm": {"modl": "m"}},
+    ):
+        assert list(validator.iter_errors(wrong)), wrong
+    template = Path("project")
+    ragbench("init", str(template), "--with", "pipeline")
+    text = (template / "pipeline.yaml").read_text("utf-8")
+    assert not list(validator.iter_errors(yaml.safe_load(text)))

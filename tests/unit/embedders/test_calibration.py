@@ -1,0 +1,110 @@
+"""What a cosine means, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ragbench.embedders.calibration import (
+    SAMPLE_LANGUAGES,
+    Calibration,
+    _sample,
+    measure_calibration,
+)
+from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.embedders.unit import unit_rows
+from ragbench.errors import ConfigError
+
+
+class Known:
+    """Cosines that are known: belonging pairs 0.9, others 0.7, give or take a little."""
+
+    dimension = 400
+    hybrid_weight = 1.0
+
+    def __init__(self, own: float = 1.0) -> None:
+        self.identity = {"embedder": "known"}
+        self.asked: list[str] = []
+        self._own = own
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.asked += texts
+        return self._rows(len(texts), 1)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._rows(len(texts), 2)
+
+    def _rows(self, count: int, seed: int) -> NDArray[np.float32]:
+        noise = np.random.default_rng(seed).normal(size=(count, 300)) * 0.01
+        rows = np.zeros((count, 400))
+        rows[:, 0] = 1.6
+        rows[np.arange(count), 1 + np.arange(count)] = self._own
+        rows[:, 100:] = noise
+        return unit_rows(rows)
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_background_is_above_almost_all_unrelated_pairs() -> None:
+    found = measure_calibration(Known(), ["en"])
+    assert found.unrelated == pytest.approx(0.71, abs=0.03)
+    assert found.unrelated < found.background < found.midpoint < found.related
+    assert found.score(found.background) == 0.0
+    assert found.score(found.unrelated) < 0
+    assert found.score(found.related) > 0.8
+    assert found.score(1.0) == 1.0
+    assert found.score(1.0000001) == 1.0
+
+
+def test_an_embedder_that_knows_nothing_gets_a_straight_line() -> None:
+    found = measure_calibration(Known(own=0.0), ["en"])
+    assert found.score(found.background) == 0.0
+    assert found.score(1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("languages", "expected"),
+    [(["zh"], ["zh"]), (["xx"], ["en"]), ([], ["en"]), (["zh", "en", "ko"], ["en", "zh"])],
+)
+def test_it_is_measured_in_the_language_of_the_corpus(
+    languages: list[str], expected: list[str]
+) -> None:
+    embedder = Known()
+    measure_calibration(embedder, languages)
+    assert embedder.asked == [pair[0] for language in expected for pair in _sample()[language]]
+
+
+def test_the_sample_holds_what_it_says() -> None:
+    assert tuple(_sample()) == SAMPLE_LANGUAGES
+    for pairs in _sample().values():
+        assert len(pairs) >= 12
+        assert len({question for question, _ in pairs}) == len(pairs)
+        assert all(question.strip() and passage.strip() for question, passage in pairs)
+
+
+@given(
+    background=st.floats(-0.5, 0.95),
+    slope=st.floats(0, 60),
+    midpoint=st.floats(0, 1),
+    low=st.floats(-1, 1),
+    high=st.floats(-1, 1),
+)
+def test_a_higher_cosine_never_scores_lower(
+    background: float, slope: float, midpoint: float, low: float, high: float
+) -> None:
+    scale = Calibration(background=background, slope=slope, midpoint=midpoint)
+    assert scale.score(min(low, high)) <= scale.score(max(low, high)) <= 1 + 1e-9
+    assert (scale.score(low) >= 0) == (low >= background) or scale.score(low) == 0
+
+
+def test_it_survives_being_stored() -> None:
+    found = measure_calibration(HashingEmbedder(), ["en"])
+    assert Calibration.from_json(found.to_json()) == found
+    with pytest.raises(ConfigError, match="no calibration"):
+        Calibration.from_json({"background": 1})

@@ -1,0 +1,181 @@
+"""What every embedder does; the models among them with a model of five lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.embedders.calibration import measure_calibration
+from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.embedders.onnx import OnnxEmbedder
+from ragbench.embedders.openai import OpenAIEmbedder
+from ragbench.embedders.readable import readable_text
+from ragbench.embedders.registry import open_embedder
+from ragbench.embedders.unit import unit_rows
+from ragbench.errors import ConfigError
+from ragbench.llm.settings import resolve
+from tests.llm_server import FaultServer
+from tests.unit.embedders.tiny_encoder import write_tiny_encoder
+from tests.unit.llm.builders import InMemory
+from tests.unit.postretrieval.rerankers.models import model_folder
+from tests.unit.postretrieval.rerankers.tiny_onnx import write_tiny_cross_encoder
+
+
+def test_hashing_counts_words_and_is_the_same_everywhere() -> None:
+    embedder = HashingEmbedder(dimension=64)
+    rows = embedder.embed_passages(["rent is due", "due is rent", "dogs", ""])
+    assert rows.dtype == np.float32
+    assert rows[0] == pytest.approx(rows[1])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1, 0])
+    assert embedder.embed_queries(["rent is due"])[0] == pytest.approx(rows[0])
+    assert float(rows[0] @ rows[2]) == pytest.approx(0, abs=0.6)
+    assert np.flatnonzero(HashingEmbedder(dimension=16).embed_passages(["rent"])[0]).tolist() == [2]
+
+
+@given(st.lists(st.lists(st.integers(-9, 9), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_rows_have_length_one_or_zero(rows: list[list[int]]) -> None:
+    lengths = np.linalg.norm(unit_rows(rows), axis=1)
+    assert lengths == pytest.approx([float(any(row)) for row in rows])
+
+
+@given(st.text())
+def test_readable_texts_can_be_encoded_and_keep_their_words(text: str) -> None:
+    readable = readable_text(text)
+    readable.encode()
+    assert "\0" not in readable
+    assert len(readable) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("nope", {}, "unknown name 'nope'"),
+        ("hashing:many", {}, "whole number"),
+        ("hashing:0", {}, "at least 1"),
+        ("hashing", {"dimensions": 3}, "Did you mean 'dimension'"),
+        ("onnx", {}, "needs a model"),
+        ("onnx:x", {"pooling": "max"}, "pooling"),
+        ("onnx:x", {"max_length": 2}, "max_length"),
+        ("multilingual:large", {}, "takes no model"),
+        ("multilingual", {"threads": 0}, "threads"),
+        ("openai", {}, "needs a model"),
+        ("openai:m", {"colour": "red"}, "no setting 'colour'"),
+    ],
+)
+def test_wrong_names_and_settings_are_refused(
+    name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        open_embedder(name, **settings)
+
+
+def endpoint_embedder(server: FaultServer, tmp_path: Path, **prefixes: Any) -> OpenAIEmbedder:
+    settings = resolve(
+        {"model": "m", "base_url": "http://judge.test/v1", "cache": str(tmp_path / "cache")}, {}
+    )
+    return OpenAIEmbedder(settings, transport=InMemory(server), **prefixes)
+
+
+def test_an_endpoint_gives_unit_vectors_and_is_asked_once_for_a_text(tmp_path: Path) -> None:
+    server = FaultServer()
+    embedder = endpoint_embedder(server, tmp_path, query_prefix="q: ")
+    try:
+        rows = embedder.embed_passages(["a", "bb", "a"])
+        embedder.embed_passages(["bb"])
+        embedder.embed_queries(["a"])
+    finally:
+        embedder.close()
+    assert rows == pytest.approx(unit_rows([[1.0, 0.0], [2.0, 2.0], [1.0, 0.0]]))
+    assert embedder.dimension == 2
+    assert [call.payload["input"] for call in server.calls] == [
+        ["a", "bb"],
+        ["q: a"],
+        ["dimension"],
+    ]
+    embedder.close()
+
+
+def test_the_identity_of_an_endpoint_holds_the_model_and_no_secret(tmp_path: Path) -> None:
+    embedder = endpoint_embedder(FaultServer(), tmp_path, passage_prefix="p: ")
+    assert embedder.identity == {
+        "embedder": "openai",
+        "model": "m",
+        "extra": {},
+        "query_prefix": "",
+        "passage_prefix": "p: ",
+    }
+
+
+def test_onnx_takes_the_mean_of_the_tokens(tmp_path: Path) -> None:
+    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m")), threads=2)
+    rows = embedder.embed_passages(["w1 w3", "w0", "w9"])
+    assert rows == pytest.approx(unit_rows([[1, 2, 0], [1, 0, 0], [1, 9, 0]]))
+    assert embedder.dimension == 3
+    assert embedder.embed_passages([]).shape == (0, 3)
+    embedder.close()
+
+
+def test_onnx_pooling_is_said_or_read_from_the_folder(tmp_path: Path) -> None:
+    folder = write_tiny_encoder(tmp_path / "m")
+    said = OnnxEmbedder(model=str(folder), pooling="cls")
+    assert said.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 1, 0]]))
+    (folder / "1_Pooling").mkdir()
+    stated = folder / "1_Pooling" / "config.json"
+    stated.write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
+    assert OnnxEmbedder(model=str(folder)).identity == said.identity
+    stated.write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(ConfigError, match="pooling_mode_max_tokens"):
+        _ = OnnxEmbedder(model=str(folder)).identity
+
+
+def test_onnx_models_that_pool_by_themselves_are_taken_as_they_are(tmp_path: Path) -> None:
+    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m", pooled=True)))
+    assert embedder.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 3, 0]]))
+
+
+def test_onnx_prefixes_differ_for_queries_and_passages(tmp_path: Path) -> None:
+    embedder = OnnxEmbedder(
+        model=str(write_tiny_encoder(tmp_path / "m")), query_prefix="w9 ", passage_prefix="w1 "
+    )
+    assert embedder.embed_queries(["w1"]) == pytest.approx(unit_rows([[1, 5, 0]]))
+    assert embedder.embed_passages(["w1"]) == pytest.approx(unit_rows([[1, 1, 0]]))
+
+
+def test_onnx_reads_all_of_a_text_that_is_longer_than_the_model_takes(tmp_path: Path) -> None:
+    embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m")), max_length=16)
+    long = " ".join(["w0"] * 20 + ["w8"] * 20)
+    assert embedder.embed_passages([long]) == pytest.approx(unit_rows([[1, 4, 0]]))
+
+
+def test_onnx_files_that_are_not_there_or_no_encoder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="neither a folder"):
+        OnnxEmbedder(model=str(tmp_path / "no")).embed_queries(["a"])
+    folder = write_tiny_cross_encoder(tmp_path / "cross")
+    with pytest.raises(ConfigError, match="no text encoder"):
+        OnnxEmbedder(model=str(folder)).embed_queries(["w1"])
+
+
+@pytest.mark.models
+def test_a_real_model_tells_what_belongs_together() -> None:
+    embedder = OnnxEmbedder(
+        model=str(model_folder("bge_small_en")),
+        pooling="cls",
+        query_prefix="Represent this sentence for searching relevant passages: ",
+    )
+    scale = measure_calibration(embedder)
+    assert 0.4 < scale.background < 0.65
+    cosines = (
+        embedder.embed_queries(["Who may keep a dog?"])
+        @ embedder.embed_passages(
+            ["Pets such as dogs need the landlord's consent.", "Interest is paid every year."]
+        ).T
+    )
+    related, unrelated = (scale.score(float(cosine)) for cosine in cosines[0])
+    assert related > 0.8
+    assert unrelated < 0
+    embedder.close()

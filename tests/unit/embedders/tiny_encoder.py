@@ -1,0 +1,63 @@
+"""The smallest text encoder: the vector of word wN is (1, N, 0), and nothing else is done.
+
+Tokens are the words w0 to w9. The model is one Gather, written byte by byte in the protobuf format
+of ONNX (https://onnx.ai/onnx/repo-docs/IR.html).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+from tests.unit.postretrieval.rerankers import tiny_onnx as onnx
+
+
+def write_tiny_encoder(folder: Path, *, pooled: bool = False) -> Path:
+    """Writes model.onnx and tokenizer.json.
+
+    Args:
+        folder: where to; it is made.
+        pooled: whether the output is a vector a text (the highest number of each column).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    raw = b"".join(struct.pack("<fff", 1, number, 0) for number in range(10))
+    table = b"".join(
+        [
+            onnx._number(1, 10),
+            onnx._number(1, 3),
+            onnx._number(2, onnx.FLOAT),
+            onnx._text(8, "table"),
+            onnx._bytes(9, raw),
+        ]
+    )
+    nodes = [onnx._node("Gather", ["table", "input_ids"], "tokens", [])]
+    output: list[int | str] = [1, "length", 3]
+    if pooled:
+        nodes.append(
+            onnx._node(
+                "ReduceMax",
+                ["tokens"],
+                "texts",
+                [onnx._integers("axes", [1]), onnx._integer("keepdims", 0)],
+            )
+        )
+        output = [1, 3]
+    name = "texts" if pooled else "tokens"
+    graph = b"".join(
+        [
+            *(onnx._bytes(1, node) for node in nodes),
+            onnx._text(2, "tiny"),
+            onnx._bytes(5, table),
+            onnx._bytes(11, onnx._value("input_ids", onnx.INT64, [1, "length"])),
+            onnx._bytes(12, onnx._value(name, onnx.FLOAT, output)),
+        ]
+    )
+    model = (
+        onnx._number(1, 8)
+        + onnx._bytes(7, graph)
+        + onnx._bytes(8, onnx._text(1, "") + onnx._number(2, 13))
+    )
+    (folder / "model.onnx").write_bytes(model)
+    (folder / "tokenizer.json").write_text(json.dumps(onnx._tokenizer()), "utf-8")
+    return folder

@@ -1,0 +1,76 @@
+"""Calls in several processes: in order, few in flight, clear when a process dies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from ragbench.engines.processes import available_cpus, map_in_processes
+from ragbench.errors import RunError
+
+
+def squares() -> Callable[[int], tuple[int, int]]:
+    return lambda number: (number * number, os.getpid())
+
+
+def dying(at: int) -> Callable[[int], int]:
+    def call(number: int) -> int:
+        if number == at:
+            os._exit(7)
+        return number
+
+    return call
+
+
+def test_results_come_in_order_from_other_processes() -> None:
+    found = list(map_in_processes(squares, range(200), workers=2, batch=8))
+    assert [square for square, _ in found] == [number * number for number in range(200)]
+    assert os.getpid() not in {pid for _, pid in found}
+
+
+@pytest.mark.parametrize(("items", "workers"), [(10, 2), (200, 1), (0, 2)])
+def test_few_items_or_one_worker_stay_here(items: int, workers: int) -> None:
+    found = list(map_in_processes(squares, range(items), workers=workers, batch=8))
+    assert found == [(number * number, os.getpid()) for number in range(items)]
+
+
+def test_few_items_are_read_ahead() -> None:
+    read = 0
+
+    def counted() -> Iterator[int]:
+        nonlocal read
+        for number in range(10_000):
+            read += 1
+            yield number
+
+    results = map_in_processes(squares, counted(), workers=2, batch=5)
+    for _ in range(10):
+        next(results)
+    assert read < 100
+    results.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_once_stopped_what_is_in_flight_is_finished(workers: int) -> None:
+    done = 0
+    results = map_in_processes(
+        squares, range(1000), workers=workers, batch=4, stopped=lambda: done >= 10
+    )
+    found: list[int] = []
+    for square, _ in results:
+        done += 1
+        found.append(square)
+    assert 10 <= len(found) < 100
+    assert found == [number * number for number in range(len(found))]
+
+
+def test_a_process_that_dies_is_one_clear_error() -> None:
+    with pytest.raises(RunError, match="a worker process ended without a result"):
+        list(map_in_processes(partial(dying, 50), range(100), workers=2, batch=8))
+
+
+def test_there_is_a_processor() -> None:
+    assert available_cpus() >= 1

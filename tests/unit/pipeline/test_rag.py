@@ -1,0 +1,329 @@
+"""What a pipeline does with questions, stage by stage, and what is computed again in a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.data.read import read_cases, read_documents
+from ragbench.errors import ConfigError, LLMReplyError
+from ragbench.evaluation.evaluate import evaluate
+from ragbench.generation.extractive import ExtractiveGenerator
+from ragbench.pipeline import BaselineRAG, PipelineRAG, load_pipeline
+from ragbench.pipeline.rag import Stages, pipeline_rag
+from ragbench.pipeline.search import Searching
+from ragbench.postretrieval.filter.top_k import TopK
+from ragbench.postretrieval.format.xml_elements import Xml
+from ragbench.postretrieval.operator import PostRetrieval
+from ragbench.preretrieval.search_query import SearchQuery
+from ragbench.preretrieval.stage import PreRetrieval
+from ragbench.preretrieval.transform import Transformed
+from ragbench.records.corpus import Chunk
+from ragbench.records.reports import Report
+from ragbench.reports.write import write_reports
+
+
+@dataclass
+class Shelf:
+    """A retriever that gives prepared chunks by query and counts what it is asked."""
+
+    found: dict[str, str]
+    asked: list[tuple[list[str], int]] = field(default_factory=list)
+    takes_batches: bool = True
+    word_weights: None = None
+
+    @property
+    def identity(self) -> dict[str, object]:
+        return {"shelf": self.found}
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"retriever": "shelf"}
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        self.asked.append(([f"{query.kind}:{query.text}" for query in queries], top_k))
+        return [
+            [Chunk(id=id_, text=f"text {id_}", score=1.0) for id_ in self.found[query.text]][:top_k]
+            for query in queries
+        ]
+
+    def query_embedding(self, query: str) -> None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Adds:
+    """A transform that adds a made-up passage, or raises."""
+
+    @property
+    def name(self) -> str:
+        return "adds"
+
+    def transform(self, query: SearchQuery) -> Transformed:
+        if query.text == "broken":
+            raise LLMReplyError("no JSON")
+        if query.text == "gone":
+            raise ConnectionError("nobody there")
+        if query.text == "plain":
+            return Transformed(queries=(query,))
+        return Transformed(queries=(query, SearchQuery(text="p", kind="passage", weight=2.0)))
+
+
+def rag_over(shelf: Shelf, **stages: Any) -> PipelineRAG:
+    pre_retrieval = stages.pop("pre_retrieval", PreRetrieval())
+    searching = Searching(retriever=shelf, pre_retrieval=pre_retrieval, candidates=3)
+    return pipeline_rag(
+        Stages(searching=searching, generator=ExtractiveGenerator(), top_k=2, **stages)
+    )
+
+
+def test_plain_questions_are_searched_for_in_one_batch() -> None:
+    shelf = Shelf({"one": "ab", "two": "c"})
+    rag = rag_over(shelf)
+    first, second = rag.batch_retrieve_with_metadata(["one", "two"])
+    assert (first.context_ids, second.context_ids) == (["a", "b"], ["c"])
+    assert first.metadata == {"retriever": "shelf"}
+    assert shelf.asked == [(["query:one", "query:two"], 2)]
+    assert rag.retrieve("one", 1) == ["text a"]
+    with pytest.raises(ConfigError, match="top_k must be at least 1, not 0"):
+        rag.retrieve("one", 0)
+
+
+def test_rankings_of_several_queries_are_fused_by_weight() -> None:
+    """Reciprocal ranks: a 1/61, b 1/62 + 2/61, c 2/62."""
+    shelf = Shelf({"one": "ab", "p": "bc", "plain": "z"})
+    rag = rag_over(shelf, pre_retrieval=PreRetrieval(transforms=(Adds(),)))
+    found = rag.retrieve_with_metadata("one")
+    assert found.context_ids == ["b", "c"]
+    assert found.scores == [1 / 62 + 2 / 61, 2 / 62]
+    assert shelf.asked == [(["query:one", "passage:p"], 3)]
+    assert found.metadata == {
+        "retriever": "shelf",
+        "pre_retrieve": {
+            "queries": [
+                {"text": "one", "kind": "query", "weight": 1.0},
+                {"text": "p", "kind": "passage", "weight": 2.0},
+            ]
+        },
+    }
+    assert rag.retrieve("plain") == ["text z"]
+
+
+def test_a_failure_belongs_to_its_question() -> None:
+    shelf = Shelf({"one": "ab", "p": "bc", "broken": "x"})
+    rag = rag_over(shelf, pre_retrieval=PreRetrieval(transforms=(Adds(),)))
+    kept = rag.retrieve_with_metadata("broken")
+    assert kept.context_ids == ["x"]
+    assert kept.metadata is not None
+    (failure,) = kept.metadata["pre_retrieve"]["failures"]
+    assert (failure["type"], failure["stage"]) == ("LLMReplyError", "adds")
+    with pytest.raises(ConnectionError):
+        rag.retrieve("gone")
+    results = rag.stages.searching.results(["one", "gone"], 2)
+    assert [type(one).__name__ for one in results] == ["RetrievalResult", "ConnectionError"]
+
+
+def test_generation_is_given_what_post_retrieval_leaves() -> None:
+    shelf = Shelf({"one": "ab"})
+    cut = PostRetrieval(operators=(TopK(k=1),))
+    rag = rag_over(shelf, post_retrieval=cut)
+    found = rag.retrieve_with_metadata("one")
+    assert (found.contexts, found.context_ids) == (["text a"], ["a"])
+    assert found.metadata is not None
+    assert found.metadata["retriever"] == "shelf"
+    assert found.metadata["post_retrieve"]["steps"][0]["ids"] == ["a"]
+    written = rag_over(shelf, post_retrieval=PostRetrieval(operators=(TopK(k=1), Xml())))
+    (text,) = written.retrieve("one")
+    assert text.startswith("<")
+    assert written.without_post_retrieval().retrieve("one") == ["text a", "text b"]
+
+
+def test_identities_change_only_downstream() -> None:
+    rag = rag_over(Shelf({"one": "ab"}))
+    other = pipeline_rag(replace(rag.stages, generator=ExtractiveGenerator(threshold=0.5)))
+    assert rag.stage_identity("retrieve") == other.stage_identity("retrieve")
+    assert rag.stage_identity("generate") != other.stage_identity("generate")
+    more = pipeline_rag(replace(rag.stages, top_k=3))
+    assert rag.stage_identity("generate") == more.stage_identity("generate")
+    assert rag.stage_identity("retrieve") != more.stage_identity("retrieve")
+    for stage in ("retrieve", "generate"):
+        json.dumps(rag.stage_identity(stage))
+
+
+def run(text: str, out: str = "run") -> tuple[Report, list[str]]:
+    """Evaluates a pipeline file; which stages computed something, with how many cases."""
+    Path("rag.yaml").write_text(text, "utf-8")
+    computed: dict[str, int] = {}
+
+    def advance(stage: str, total: int, done: int, failed: int, reused: int) -> None:
+        computed[stage] = computed.get(stage, 0) + done - reused
+
+    with load_pipeline("rag.yaml").open() as opened:
+        rag, stage = opened.staged()
+        report = evaluate(
+            read_cases("data"), rag, out=Path(out), post_retrieval=stage, advance=advance
+        )
+    write_reports(report, Path(out))
+    computed.pop("score", None)
+    return report, [stage for stage, count in computed.items() if count]
+
+
+CORPUS = "indexing: {corpus: data/corpus.jsonl}\n"
+
+
+def test_the_baseline_as_a_file_gives_the_same_results_byte_for_byte(place: Path) -> None:
+    run(f"name: baseline\n{CORPUS}retrieval: bm25\ngeneration: extractive")
+    baseline = BaselineRAG(read_documents("data/corpus.jsonl"))
+    report = evaluate(read_cases("data"), baseline, out=Path("own"), rag_name="baseline")
+    write_reports(report, Path("own"))
+    for name in ("cases.csv", "report.json"):
+        ours, theirs = (Path(folder, name).read_bytes() for folder in ("run", "own"))
+        if name == "report.json":
+            parts = [json.loads(text) for text in (ours, theirs)]
+            ours, theirs = (
+                json.dumps({key: part[key] for key in ("cases", "summaries")}).encode()
+                for part in parts
+            )
+        assert ours == theirs
+
+
+def test_a_change_starts_from_where_it_is(place: Path) -> None:
+    plain = f"{CORPUS}post_retrieval: [{{action: filter, type: top_k, k: 2}}]\n"
+    assert run(plain)[1] == ["retrieve", "post_retrieve", "generate"]
+    assert run(plain)[1] == []
+    # Settings of generation never retrieve again.
+    assert run(f"{plain}generation: {{threshold: 0.5}}")[1] == ["generate"]
+    # An operator that leaves the same texts generates nothing again.
+    assert run(plain.replace("k: 2}", "k: 2}, {action: none}"))[1] == ["post_retrieve"]
+    # Retrieval is asked again, and finds the same.
+    assert run(f"{plain}retrieval: {{top_k: 6}}")[1] == ["retrieve"]
+    assert run(f"{plain}retrieval: {{top_k: 1}}")[1] == ["retrieve", "post_retrieve", "generate"]
+
+
+def test_operators_leave_their_snapshots_in_the_run(place: Path) -> None:
+    report, _ = run(f"{CORPUS}post_retrieval: [{{action: filter, type: top_k, k: 1}}]")
+    assert [stage.stage for stage in report.stages] == ["retrieve", "post_retrieve", "generate"]
+    manifest = json.loads(Path("run/manifest.json").read_text("utf-8"))
+    assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
+
+
+FLAKY = """
+import json, os
+
+class Model:
+    name = "flaky"
+
+    def complete(self, messages):
+        if os.path.exists("mended"):
+            return '{"query": "leave"}'
+        return "I would rather not."
+
+
+from ragbench.preretrieval.rewrite import Rewrite
+
+
+def rewriting():
+    return Rewrite(chat=Model())
+"""
+
+
+def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
+    (place / "own.py").write_text(FLAKY, "utf-8")
+    text = f"{CORPUS}pre_retrieval: [own.py:rewriting]"
+    report, _ = run(text)
+    (group,) = report.failures
+    assert (group.stage, group.type, group.count) == ("rewrite", "LLMReplyError", 5)
+    assert report.stages[0].measured == 5
+    Path("mended").touch()
+    assert run(text)[1] == []
+    with load_pipeline("rag.yaml").open() as opened:
+        again = evaluate(
+            read_cases("data"), opened.rag, out=Path("run"), rag_name="x", retry_failed=True
+        )
+    assert again.failures == ()
+
+
+STORE = """
+indexing: {corpus: data/corpus.jsonl, embedder: 'hashing:32', store: 'memory:index'}
+retrieval: {type: hybrid, top_k: 3}
+"""
+
+
+def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
+    Path("rag.yaml").write_text(STORE, "utf-8")
+    pipeline = load_pipeline("rag.yaml")
+    with pipeline.open() as opened:
+        first = opened.rag.retrieve_with_metadata("How many days of leave?")
+        before = opened.rag.stage_identity("retrieve")
+    assert first.metadata == {"retriever": "hybrid"}
+    with pipeline.open() as opened:
+        assert opened.rag.stage_identity("retrieve") == before
+        again = opened.rag.batch_retrieve_with_metadata(["How many days of leave?", ""])
+        assert again[0] == first
+        assert list(again[1].contexts) == []
+    corpus = Path("data/corpus.jsonl")
+    corpus.write_text('{"id": "new", "text": "Leave takes 99 days."}\n', "utf-8")
+    with load_pipeline("rag.yaml").open() as opened:
+        found = opened.rag.retrieve_with_metadata("How many days of leave?")
+        assert found.context_ids == ["new"]
+        assert opened.rag.stage_identity("retrieve") != before
+
+
+def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
+    (place / "own.py").write_text(
+        """
+import numpy as np
+from dataclasses import dataclass
+from ragbench.preretrieval.search_query import SearchQuery
+from ragbench.preretrieval.transform import Transformed
+
+class Sides:
+    dimension = 2
+    identity = {"embedder": "sides"}
+    def embed_queries(self, texts):
+        return np.array([[1.0, 0.0]] * len(texts), dtype=np.float32)
+    def embed_passages(self, texts):
+        rows = [[0.0, 1.0] if "passage" in text else [1.0, 0.0] for text in texts]
+        return np.array(rows, dtype=np.float32)
+    def close(self):
+        pass
+
+class Guess:
+    name = "guess"
+    def transform(self, query):
+        return Transformed(queries=(SearchQuery(text="a passage", kind="passage"),))
+""",
+        "utf-8",
+    )
+    Path("c.jsonl").write_text(
+        '{"id": "q", "text": "asked"}\n{"id": "p", "text": "a passage here"}\n', "utf-8"
+    )
+    text = (
+        "indexing: {corpus: c.jsonl, embedder: own.py:Sides}\nretrieval: {type: dense, top_k: 1}\n"
+    )
+    for more, expected in (("", ["q"]), ("pre_retrieval: [own.py:Guess]", ["p"])):
+        Path("rag.yaml").write_text(text + more, "utf-8")
+        with load_pipeline("rag.yaml").open() as opened:
+            assert opened.rag.retrieve_with_metadata("?").context_ids == expected
+
+
+def test_passages_name_their_documents(place: Path) -> None:
+    text = "Leave is long. It has 27 days. " * 20
+    Path("c.jsonl").write_text(json.dumps({"id": "doc", "text": text}) + "\n", "utf-8")
+    Path("rag.yaml").write_text(
+        "indexing: {corpus: c.jsonl, chunker: {name: sentences, tokens: 16}}", "utf-8"
+    )
+    with load_pipeline("rag.yaml").open() as opened:
+        found = opened.rag.retrieve_with_metadata("leave days")
+    assert found.context_ids is not None
+    assert found.context_ids[0].startswith("doc#")
+    assert found.context_metadata is not None
+    assert found.context_metadata[0]["document_id"] == "doc"

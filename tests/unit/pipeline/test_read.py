@@ -1,0 +1,326 @@
+"""A pipeline's file: what is right becomes stages, what is wrong is told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import ConfigError, DataError, StoreError
+from ragbench.generation.chat import ChatGenerator
+from ragbench.llm.late_chat import LateChat
+from ragbench.pipeline import load_pipeline
+from ragbench.pipeline.extractive import ExtractiveGeneration
+from ragbench.preretrieval.hyde import HyDE
+from ragbench.preretrieval.normalise import Normalise
+
+OWN = '''
+class Raises:
+    def __init__(self, **settings):
+        raise ValueError("no index at http://bob:secret@host/")
+
+
+class Nothing:
+    """Has no method of any stage."""
+
+
+class Finds:
+    def retrieve(self, query, top_k):
+        return ["a", "b", "c"]
+
+
+class Waits:
+    async def retrieve(self, query, top_k):
+        return []
+
+
+class Answers:
+    def generate(self, query, contexts):
+        return "yes"
+
+
+def loose(number):
+    return number
+
+
+instance = Finds()
+'''
+
+
+def saved(text: str) -> Path:
+    path = Path("rag.yaml")
+    path.write_text(text, "utf-8")
+    return path
+
+
+def problems(text: str) -> list[tuple[int | None, str]]:
+    with pytest.raises(DataError) as caught:
+        load_pipeline(saved(text))
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_an_empty_mapping_is_the_baseline(place: Path) -> None:
+    pipeline = load_pipeline(saved("{}"))
+    assert (pipeline.name, pipeline.corpus, pipeline.post_retrieval) == ("rag", None, None)
+    assert pipeline.generation == ExtractiveGeneration()
+    with pytest.raises(ConfigError, match="no documents: name them under indexing"):
+        pipeline.open().__enter__()
+
+
+def test_stages_are_built_of_settings(place: Path) -> None:
+    pipeline = load_pipeline(
+        saved(
+            """
+            name: mine
+            llm: {model: m, base_url: "http://localhost:1/v1"}
+            pre_retrieval:
+              transforms: [normalise, {type: hyde, count: 2, llm: {temperature: 1}}]
+              on_error: raise
+            retrieval: {top_k: 7, b: 0}
+            generation: {type: chat, max_contexts: 7}
+            """
+        )
+    )
+    normalise, hyde = pipeline.pre_retrieval.transforms
+    assert normalise == Normalise()
+    assert isinstance(hyde, HyDE)
+    assert isinstance(hyde.chat, LateChat)
+    assert (hyde.count, hyde.chat.temperature) == (2, 1.0)
+    assert pipeline.pre_retrieval.on_error == "raise"
+    assert pipeline.retrieval.top_k == 7
+    assert isinstance(pipeline.generation, ChatGenerator)
+    assert isinstance(pipeline.generation.chat, LateChat)
+    assert pipeline.generation.chat.temperature == 0.0
+    assert len(pipeline.chats) == 2
+
+
+def test_a_model_comes_from_elsewhere_too(place: Path) -> None:
+    text = "generation: chat"
+    environ = {"RAGBENCH_LLM_MODEL": "e"}
+    generation = load_pipeline(saved(text), environ=environ).generation
+    assert isinstance(generation, ChatGenerator)
+    assert generation.chat.name == "e"
+    generation = load_pipeline(saved(text), environ=environ, llm={"model": "y"}).generation
+    assert isinstance(generation, ChatGenerator)
+    assert generation.chat.name == "y"
+
+
+def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
+    found = problems(
+        """nam: x
+llm: {modl: x}
+indexing:
+  corpus: nope.jsonl
+  store: qdrnt
+  embedder: multilingua
+  chunker: {name: sentences, tokens: 3}
+pre_retrieval:
+  - normalize
+  - type: hyde
+    count: 99
+  - 3
+  - {type: own.py:Missing}
+retrieval:
+  type: dense
+  top_k: many
+post_retrieval:
+  - {action: rerank, type: semantic}
+  - action: filter
+    type: top_k
+    k: 0
+generation:
+  type: chat
+  candidates: 0
+  foo: 1
+orchestration: {rrf_k: 0}
+"""
+    )
+    assert [line for line, _ in found] == [1, 2, 4, 5, 6, 7, 9, 11, 12, 13, 16, 21, 24, 25, 26]
+    told = "\n".join(message for _, message in found)
+    for part in (
+        "Did you mean 'name'?",
+        "there is no setting 'modl'",
+        "there is no file or folder 'nope.jsonl'",
+        "'qdrnt' is no store",
+        "Did you mean 'multilingual'?",
+        "at least 8 tokens, not 3",
+        "Did you mean 'normalise'?",
+        "count must lie between 1 and 8, not 99",
+        "found 3",
+        "there is no file 'own.py'",
+        "top_k must be a whole number, not 'many'",
+        "k must be at least 1, not 0",
+        "candidates must lie between 1 and 50, not 0",
+        "unknown setting 'foo'. Known: candidates, instructions, max_contexts",
+        "rrf_k must be at least 1, not 0",
+    ):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("pre_retrieval: [hyde]", 1, "hyde needs a language model: name one in a section 'llm'"),
+        ("\ngeneration: chat", 2, "chat needs a language model"),
+        ("generation:\n  type: chat\n  llm: {temperature: 1}", 3, "no model is named"),
+        ("post_retrieval: [{action: filter, type: llm}]", 1, "needs a language model"),
+        (
+            "llm: {model: m}\ngeneration: {type: chat, candidates: 3}",
+            2,
+            "candidates must be 1, not 3: the model always gives the same answer",
+        ),
+        (
+            "llm: {model: m}\ngeneration: {type: chat, max_contexts: 6}",
+            2,
+            "max_contexts is 6, and retrieval gives at most 5 (top_k)",
+        ),
+        ("indexing: {store: 'memory:x'}", 1, "'store' has no use with bm25"),
+        ("indexing:\n  embedder: hashing", 2, "'embedder' has no use with bm25"),
+        (
+            "retrieval: dense\nindexing: {embedder: null}",
+            2,
+            "a store keeps vectors: name an embedder",
+        ),
+        (
+            "post_retrieval: [{action: rerank, type: semantic}]",
+            1,
+            "the reranker semantic compares embeddings, and retrieval gives none",
+        ),
+        (
+            "indexing: {embedder: hashing}\nretrieval: hybrid\npost_retrieval:\n  operators:\n"
+            "    - {action: rerank, type: mmr, similarity: embedding}",
+            5,
+            "the reranker mmr compares embeddings",
+        ),
+        ("post_retrieval: [{action: merge, type: link_expand}]", 1, "neighbours(chunk_id, top_k)"),
+        ("retrieval: {type: dense, filters: {year: {foo: 1}}}", 1, "filters"),
+        ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "the dimension is a whole"),
+        ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
+        ("pre_retrieval: 3", 1, "expected a list, found 3"),
+        ("retrieval: [bm25]", 1, "expected 'name: value' entries, found a list"),
+        ("name: [x]", 1, "expected a text"),
+        ("indexing: {corpus: 3}", 1, "corpus must be a text, not 3"),
+    ],
+)
+def test_what_cannot_be_is_told(place: Path, text: str, line: int, told: str) -> None:
+    ((found, message),) = problems(text)
+    assert found == line
+    assert told in message
+
+
+def test_enough_embeddings_pass(place: Path) -> None:
+    load_pipeline(
+        saved(
+            "indexing: {embedder: hashing}\nretrieval: {type: dense, embeddings: true}\n"
+            "post_retrieval: [{action: rerank, type: semantic}]"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("retrieval: own.py:Raises", "raised ValueError: no index at http://***@host/"),
+        ("generation: {type: own.py:Raises, x: 1}", "raised ValueError"),
+        ("pre_retrieval: [own.py:Raises]", "raised ValueError"),
+        ("post_retrieval: [{action: own.py:Raises}]", "raised ValueError"),
+        ("indexing: {chunker: own.py:Raises}", "raised ValueError"),
+        ("retrieval: own.py:Nothing", "is no RAG"),
+        ("retrieval: own.py:Answers", "it has no method retrieve(query, top_k)"),
+        ("generation: own.py:Finds", "it has no method generate(query, contexts)"),
+        ("retrieval: own.py:Waits", "its methods are coroutines"),
+        ("pre_retrieval: [own.py:Nothing]", "lacks a name or transform(query)"),
+        ("post_retrieval: [{action: own.py:Nothing}]", "it lacks a name or apply()"),
+        ("indexing: {chunker: own.py:Nothing}", "it lacks pieces(document)"),
+        ("indexing: {embedder: own.py:Nothing}\nretrieval: dense", "it lacks embed_queries(texts)"),
+        ("orchestration: own.py:loose", "is called with stages"),
+        ("orchestration: own.py:instance", "cannot be called"),
+        ("retrieval: {type: own.py:Finds, depth: 3}", "takes no depth"),
+        ("pre_retrieval: [{type: own.py:Nothing, a: 1}]", "takes no arguments"),
+        ("generation: own.py:Answer", "Did you mean Answers"),
+        ("generation: missing_module:Answers", "there is no module 'missing_module'"),
+        ("retrieval: {type: own.py:Finds, top_k: 0}", "top_k must be a whole number from 1"),
+        (
+            "retrieval: own.py:Finds\nindexing: {corpus: data/corpus.jsonl}",
+            "retrieval is a class of your own: it brings its own index",
+        ),
+        (
+            "retrieval: own.py:Finds\ngeneration: {word_weights: corpus}",
+            "is not known of a retrieval of your own",
+        ),
+    ],
+)
+def test_a_class_that_does_not_fit_is_told_with_its_line(place: Path, text: str, told: str) -> None:
+    (place / "own.py").write_text(OWN, "utf-8")
+    ((line, message),) = problems(text)
+    assert line == (1 if "\n" not in text or "embedder" in text else 2)
+    assert told in message
+    assert "secret" not in message
+
+
+def test_a_longer_answer_of_a_users_retrieval_is_cut(place: Path) -> None:
+    (place / "own.py").write_text(OWN, "utf-8")
+    text = "retrieval: {type: own.py:Finds, top_k: 2}\ngeneration: own.py:Answers"
+    with load_pipeline(saved(text)).open() as opened:
+        assert opened.rag.retrieve("?") == ["a", "b"]
+        assert opened.rag.generate("?", []) == "yes"
+
+
+def bomb() -> str:
+    """Nine lists of ten, each of the one before: a thousand million items."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("- bm25", "expected 'name: value' entries, found a list"),
+        ("just words", "expected 'name: value' entries"),
+        ("retrieval: bm25\nretrieval: dense", "the key 'retrieval' is given twice"),
+        ("retrieval:\n\ttype: bm25", "is no YAML"),
+        ("retrieval: &x {type: bm25, more: *x}", "an alias leads into itself"),
+        (bomb(), "to too much"),
+        ("retrieval: !!python/object/apply:os.system ['true']", "is no YAML"),
+        ("name: " + "[" * 1200, "is n"),
+        ("name: \x00", "is no YAML"),
+        ("name: 2024-13-45", "is no YAML"),
+        ("retrieval: {type: bm25", "is no YAML"),
+        ("? [a, b]\n: 1", "is no YAML"),
+    ],
+)
+def test_hostile_files_are_refused_at_once(place: Path, text: str, told: str) -> None:
+    with pytest.raises(DataError, match=r"rag\.yaml") as caught:
+        load_pipeline(saved(text))
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 2000
+
+
+def test_a_huge_file_is_refused_or_read_and_a_missing_one_is_told(place: Path) -> None:
+    many = "\n".join(f"key{number}: {number}" for number in range(2_000))
+    with pytest.raises(DataError, match="and 1980 more problems"):
+        load_pipeline(saved(many))
+    with pytest.raises(DataError, match=r"no\.yaml: cannot be read: No such file"):
+        load_pipeline("no.yaml")
+    Path("rag.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="is not UTF-8"):
+        load_pipeline("rag.yaml")
+
+
+def test_paths_are_relative_to_the_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "own.py").write_text(OWN, "utf-8")
+    saved("indexing: {corpus: data/corpus.jsonl}\ngeneration: own.py:Answers")
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    pipeline = load_pipeline("../rag.yaml")
+    with pipeline.open() as opened:
+        assert len(opened.rag.retrieve("leave")) == 1
+
+
+def test_a_collection_that_is_not_there_is_told(place: Path) -> None:
+    text = "retrieval: dense\nindexing: {embedder: hashing, store: 'memory:index', collection: x}"
+    pipeline = load_pipeline(saved(text))
+    with pytest.raises(StoreError, match="there is no collection 'x'"), pipeline.open():
+        pass
