@@ -37,6 +37,8 @@ class _Vocabulary:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         """Token to a number of its own."""
+        self.tokens: list[str] = []
+        """The tokens by these numbers."""
         self.uneven: list[tuple[int, ...]] = []
         """The tokens' numbers of the words with the codes -1, -2, and so on."""
         self.size = 0
@@ -73,11 +75,19 @@ class _Vocabulary:
                     self.size += 1
 
     def _code(self, word: str) -> int:
-        found = tuple(self.numbers.setdefault(token, len(self.numbers)) for token in tokenise(word))
+        found = tuple(map(self._number, tokenise(word)))
         if len(found) == 1:
             return found[0]
         self.uneven.append(found)
         return -len(self.uneven)
+
+    def _number(self, token: str) -> int:
+        number = self.numbers.get(token)
+        if number is None:
+            number = len(self.tokens)
+            self.tokens.append(token)
+            self.numbers[token] = number
+        return number
 
 
 _Table = tuple["NDArray[np.uint64]", "NDArray[np.int32]"]
@@ -174,6 +184,13 @@ class CandidateTokens:
         places = self.rows[held] * len(wanted) + columns[held]
         size = len(self.texts) * len(wanted)
         return np.bincount(places, minlength=size).reshape(len(self.texts), len(wanted))
+
+    def words_of(self, places: Sequence[int]) -> list[str]:
+        """The tokens of some texts, each once, in alphabetical order."""
+        import numpy as np
+
+        numbers = np.unique(self.numbers[np.isin(self.rows, places)]).tolist()
+        return sorted(map(self._known.tokens.__getitem__, numbers))
 
     def hits(self, wanted: Sequence[str]) -> list[tuple[list[int], list[int]] | None]:
         """Where the wanted tokens, each named once, stand.

@@ -24,7 +24,7 @@ from ragbench.settings.described import described
 
 __all__ = ["POST_RETRIEVAL_VERSION", "PostRetrieval", "PostRetrieved", "Step"]
 
-POST_RETRIEVAL_VERSION = 1
+POST_RETRIEVAL_VERSION = 2
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 

@@ -19,6 +19,7 @@ RERANKERS = Registry(
     kind="rerankers",
     builtin={
         "cross_encoder": f"{_PACKAGE}.cross_encoder:CrossEncoderReranker",
+        "feedback": f"{_PACKAGE}.feedback:FeedbackReranker",
         "http": f"{_PACKAGE}.http:HttpReranker",
         "lexical": f"{_PACKAGE}.lexical:LexicalReranker",
         "linear": f"{_PACKAGE}.linear:LinearFusionReranker",

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 from ragbench.errors import ConfigError
 
-__all__ = ["from_settings"]
+__all__ = ["from_settings", "setting_fields"]
 
 Makers = Mapping[Any, Callable[[object], object]]
 
@@ -48,7 +48,7 @@ def from_settings(
         return _called(target, settings, where)
     makers = made or {}
     hints = typing.get_type_hints(target)
-    fields = {field.name: field for field in dataclasses.fields(target) if _is_setting(field)}
+    fields = setting_fields(target)
     known = sorted(name for name, field in fields.items() if not field.metadata.get("given"))
     problems = [
         f"{where}: unknown setting '{key}'.{_near(key, known)} Known: {', '.join(known)}"
@@ -101,8 +101,13 @@ def _called(target: Any, settings: Mapping[str, object], where: str) -> Any:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _is_setting(field: dataclasses.Field[Any]) -> bool:
-    return field.init and field.metadata.get("setting", True) is not False
+def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of a dataclass, or of an instance of one, that are settings, by name."""
+    return {
+        field.name: field
+        for field in dataclasses.fields(target)
+        if field.init and field.metadata.get("setting", True) is not False
+    }
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

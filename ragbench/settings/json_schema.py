@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import collections.abc
 import dataclasses
 import inspect
-import textwrap
 import types
 import typing
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Literal, Union, get_args, get_origin
+
+from ragbench.settings.field_docs import field_docs
 
 __all__ = ["schema_of_settings", "summary_of"]
 
@@ -31,7 +30,7 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         return {"type": "object"}
     hints = typing.get_type_hints(target)
-    told = _field_docs(target)
+    told = field_docs(target)
     properties: dict[str, Any] = {}
     required: list[str] = []
     for field in dataclasses.fields(target):
@@ -88,24 +87,3 @@ def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return schema_of_settings(hint, special)
     return None
-
-
-def _field_docs(target: type) -> dict[str, str]:
-    """The texts below the fields, also of classes that it inherits from."""
-    found: dict[str, str] = {}
-    for owner in reversed(target.__mro__[:-1]):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
-        except (OSError, TypeError, SyntaxError):  # written elsewhere than in a file
-            continue
-        body = getattr(tree.body[0], "body", [])
-        for field, text in pairwise(body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            ):
-                found[field.target.id] = " ".join(text.value.value.split())
-    return found

@@ -57,6 +57,11 @@ def load(path: str, limit: int, seed: int = 7) -> Collection:
     return replace(collection, questions=questions)
 
 
+def corpus_file(path: str) -> str:
+    """The file that holds the collection's texts."""
+    return str(Path(path) / "corpus.jsonl") if Path(path).is_dir() else f"{path}.passages.jsonl"
+
+
 def from_beir(folder: Path) -> Collection:
     chunks = [
         Chunk(id=row["_id"], text=row["text"], metadata={"title": row.get("title")})

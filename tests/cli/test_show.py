@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from ragbench.data.formats import FORMATS
+from ragbench.postretrieval.catalogue import OPERATORS
+from ragbench.postretrieval.registry import RERANKERS
 from ragbench.prepare.export.registry import EXPORTS
 from ragbench.scoring.registry import definitions
 
@@ -95,3 +97,26 @@ def test_options_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("RAGBENCH_SHOW_EXPORTS_JSON", "1")
     assert json.loads(ragbench("show", "exports").out)
+
+
+@pytest.mark.parametrize("kind", ["operators", "rerankers"])
+def test_operators_and_rerankers_are_listed_with_their_settings(
+    ragbench: Ragbench, kind: str
+) -> None:
+    data = json.loads(ragbench("show", kind, "--json").out)
+    registry = {"operators": OPERATORS, "rerankers": RERANKERS}[kind]
+    assert [one["name"] for one in data] == list(registry.targets())
+    out = ragbench("show", kind).out
+    names = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
+    assert names == list(registry.targets())
+    flat = " ".join(out.split())
+    for one in data:
+        for setting in one["settings"]:
+            assert f" {setting['name']} {setting['type']}, " in flat
+
+
+def test_a_setting_is_told_with_its_default(ragbench: Ragbench) -> None:
+    flat = " ".join(ragbench("show", "rerankers").out.split())
+    assert "query_weight number, 0.5 unless given." in flat
+    assert "needs extra onnx" in flat
+    assert "url text, needed." in flat

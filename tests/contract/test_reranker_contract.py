@@ -41,6 +41,7 @@ class LengthChat:
 
 
 SETTINGS: dict[str, dict[str, object]] = {
+    "feedback": {},
     "lexical": {},
     "linear": {"rerankers": ["semantic", "lexical"], "given_weight": 1},
     "llm_listwise": {"window": 4, "step": 2},

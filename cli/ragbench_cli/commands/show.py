@@ -10,12 +10,13 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 
 if TYPE_CHECKING:
+    from ragbench.postretrieval.listing import Listed, ListedSetting
     from ragbench.records.metrics import MetricDefinition, Parameter
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List metrics, formats, dumps, exports and stages of a pipeline.",
+    help="List metrics, formats, dumps, exports, operators, rerankers and stages of a pipeline.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -290,3 +291,60 @@ def _stage(target: object) -> str:
 
 def _unmarked(text: str) -> str:
     return text.replace("`", "")
+
+
+@app.command("operators")
+def operators(json: JsonOption = False) -> None:
+    """List the operators of post-retrieval with their settings.
+
+    \b
+    Examples:
+      ragbench show operators
+      ragbench show operators --json
+    """
+    from ragbench.postretrieval.catalogue import OPERATORS
+    from ragbench.postretrieval.listing import listed
+
+    _show_listed(listed(OPERATORS), json=json)
+
+
+@app.command("rerankers")
+def rerankers(json: JsonOption = False) -> None:
+    """List the rerankers with their settings.
+
+    \b
+    Examples:
+      ragbench show rerankers
+      ragbench show rerankers --json
+    """
+    from ragbench.postretrieval.listing import listed
+    from ragbench.postretrieval.registry import RERANKERS
+
+    _show_listed(listed(RERANKERS), json=json)
+
+
+def _show_listed(known: list[Listed], *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from ragbench_cli.columns import entry
+
+    if json:
+        console.print_json([asdict(one) for one in known])
+        return
+    for one in known:
+        typer.echo(entry(one.name, one.summary, indent=0))
+        if one.needs:
+            typer.echo(entry("needs", ", ".join(one.needs)))
+        for setting in one.settings:
+            typer.echo(entry(setting.name, _told(setting)))
+
+
+def _told(setting: ListedSetting) -> str:
+    """The type, the default and the meaning of a setting."""
+    if setting.needed:
+        kind = f"{setting.type}, needed"
+    elif setting.default is None:
+        kind = f"{setting.type}, none unless given"
+    else:
+        kind = f"{setting.type}, {_value(setting.default)} unless given"
+    return f"{kind}. {setting.summary}" if setting.summary else f"{kind}."

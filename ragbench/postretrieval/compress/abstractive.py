@@ -47,10 +47,12 @@ class Abstractive:
     chat: ChatModel
     """The language model."""
     scope: Literal["each", "all"] = "each"
+    """Whether each chunk gets a summary of its own or all get one together."""
     budget: int | None = None
     """Tokens that a summary may have; what is longer is cut behind a sentence. No limit when not
     given."""
     counter: TokenCounter = APPROXIMATE
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

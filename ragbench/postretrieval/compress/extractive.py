@@ -41,6 +41,7 @@ class Extractive:
     budget: int
     """Tokens that the sentences may have together, counted sentence by sentence."""
     counter: TokenCounter = APPROXIMATE
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

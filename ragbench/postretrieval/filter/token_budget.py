@@ -33,6 +33,7 @@ class TokenBudget:
     ``"truncate"`` cuts the first that does not fit behind the last of its sentences that does,
     and leaves out all that follow."""
     counter: TokenCounter = APPROXIMATE
+    """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ragbench.errors import ConfigError
 from ragbench.models.onnx_files import find_onnx_files, is_hub_name
@@ -28,6 +28,8 @@ class CrossEncoderReranker:
     (``passages`` other than ``"whole"``) takes a fraction of the time.
     """
 
+    NEEDS: ClassVar[tuple[str, ...]] = ("extra onnx",)
+
     model: str
     """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
     file: str | None = None
@@ -37,7 +39,7 @@ class CrossEncoderReranker:
     passages: Literal["whole", "sentences", "words"] = "whole"
     """What is read of each chunk. ``"sentences"``: the run of whole sentences that shares most with
     the query. ``"words"``: the same, and of a sentence that is too long only its best stretch."""
-    words: int = 40
+    words: int = 24
     """But for ``"whole"``: how many words a run may have, at least 1."""
     windows: int = 1
     """But for ``"whole"``: how many runs of a chunk are read, at least 1; the best one counts."""

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.interface.adapters.endpoint import HTTPRagError, JsonEndpoint
@@ -26,6 +26,8 @@ class HttpReranker:
     A query and its chunks go in one request, or in several where ``batch_size`` says so. What is
     refused as too many requests is tried again after 1, 2, 4, ... seconds.
     """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("extra http", "a server")
 
     url: str
     """The whole URL, such as ``"http://localhost:8080/rerank"``."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ragbench.errors import ConfigError
 from ragbench.postretrieval.candidate_tokens import candidate_tokens
 from ragbench.postretrieval.query import Query
+from ragbench.postretrieval.rerankers.rarity import check_corpus, corpus_counts
 from ragbench.records.corpus import Chunk
 from ragbench.text.tokens import tokenise
 
@@ -36,7 +37,8 @@ class LexicalReranker:
 
     Candidates that were themselves found by these words all hold the best of them, which then
     weigh least: over a sparse first stage this reranker loses quality and is for fusions with
-    others; over a dense one it can gain. The weight never falls below ln 2 for that reason.
+    others; over a dense one it can gain. The weight never falls below ln 2 for that reason. With
+    the ``corpus`` weights are those of a whole search.
     """
 
     method: Literal["bm25", "idf"] = "bm25"
@@ -47,6 +49,9 @@ class LexicalReranker:
     """How much long chunks are held down, in [0, 1]."""
     title_weight: int = 2
     """How often ``metadata["title"]`` counts as text of the chunk; 0 leaves it out."""
+    corpus: str | None = None
+    """A file or folder of all documents: a token's weight is then ln(1 + (N - n + 0.5) / (n + 0.5))
+    with n of the corpus's N documents holding it."""
 
     def __post_init__(self) -> None:
         """Refuses settings out of their range."""
@@ -56,6 +61,7 @@ class LexicalReranker:
             raise ConfigError(f"lexical: b must lie in [0, 1], not {self.b:g}")
         if self.title_weight < 0:
             raise ConfigError(f"lexical: title_weight must be at least 0, not {self.title_weight}")
+        check_corpus("lexical", self.corpus)
 
     @property
     def name(self) -> str:
@@ -67,8 +73,8 @@ class LexicalReranker:
         wanted = Counter(tokenise(query.text))
         counts, lengths = self._counts(chunks, list(wanted))
         weights = [
-            times * math.log(1 + len(chunks) / max(1, int(holding)))
-            for times, holding in zip(wanted.values(), (counts > 0).sum(axis=0), strict=True)
+            times * rarity
+            for times, rarity in zip(wanted.values(), self._rarities(wanted, counts), strict=True)
         ]
         if self.method == "idf":
             parts = (counts > 0) * weights
@@ -79,6 +85,12 @@ class LexicalReranker:
             parts = weights * counts / (counts + slopes[:, None]).clip(_TINY)
         # Rounded once, whatever the order of the query's words.
         return tuple(map(math.fsum, parts.tolist()))
+
+    def _rarities(self, wanted: Mapping[str, int], counts: NDArray[np.intp]) -> list[float]:
+        if self.corpus is not None:
+            return corpus_counts(self.corpus).weights(list(wanted))
+        holding = (counts > 0).sum(axis=0).tolist()
+        return [math.log(1 + len(counts) / max(1, number)) for number in holding]
 
     def _counts(
         self, chunks: Sequence[Chunk], wanted: list[str]

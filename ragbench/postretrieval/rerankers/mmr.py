@@ -15,6 +15,7 @@ from ragbench.postretrieval.rerankers.stored_embeddings import (
     FIELD,
     chunk_directions,
     query_direction,
+    similarities,
 )
 from ragbench.records.corpus import Chunk
 
@@ -69,7 +70,7 @@ class MmrReranker:
             rows = rows if len(places) == len(chunks) else None
         relevance = self._relevance(query, chunks, rows, notes)
         if self.similarity != "lexical" and rows is not None:
-            similarity = rows @ rows.T
+            similarity = similarities(rows)
         else:
             if self.similarity == "embedding":
                 notes.append("a chunk has no embedding: chunks were compared by their words")

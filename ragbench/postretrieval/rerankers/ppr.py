@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.postretrieval.query import Query
@@ -16,6 +16,7 @@ from ragbench.postretrieval.rerankers.stored_embeddings import (
     FIELD,
     chunk_directions,
     query_direction,
+    similarities,
 )
 from ragbench.records.corpus import Chunk
 
@@ -39,6 +40,8 @@ class PersonalisedPageRankReranker:
     what is not among the candidates are left out. Without any edge the order is that of the seeds,
     and a note says so.
     """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("links in the metadata, or embeddings",)
 
     damping: float = 0.3
     """The share of steps that follow an edge, in [0, 1); low values stay near the seeds. Whole
@@ -126,7 +129,7 @@ class PersonalisedPageRankReranker:
         count = min(self.neighbours, len(rows) - 1)
         if count < 1:
             return []
-        similarity = rows @ rows.T
+        similarity = similarities(rows)
         lowest = min(float(similarity.min()), 0.999)
         np.fill_diagonal(similarity, -np.inf)
         nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ragbench.errors import InterfaceError
 from ragbench.postretrieval.query import Query
@@ -26,6 +27,8 @@ class SemanticReranker:
     A chunk without an embedding keeps its given score, and so do all when the query has none; a
     note says so. Such scores may be on another scale than cosines.
     """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("embeddings of query and chunks",)
 
     embedding_field: str = FIELD
     """The field of a chunk's metadata that holds its embedding."""

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FIELD", "chunk_directions", "query_direction"]
+__all__ = ["FIELD", "chunk_directions", "query_direction", "similarities"]
 
 FIELD = "embedding"
 """The field of a chunk's metadata that holds its embedding."""
+_ONE_THREAD = 1 << 18
+"""How many products OpenBLAS leaves to one thread."""
 
 
 def query_direction(query: Query) -> NDArray[np.float64] | None:
@@ -62,6 +64,23 @@ def chunk_directions(
     if not found:
         return None, []
     return _directions(found, [f"chunk '{chunks[place].id}'" for place in places]), places
+
+
+def similarities(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The products of all pairs of rows.
+
+    A few hundred rows are multiplied in blocks that are too small for the library behind numpy to
+    share out among threads: for matrices of this size these mostly wait for each other, on a busy
+    machine for as long as a hundred times the work takes.
+    """
+    import numpy as np
+
+    block = _ONE_THREAD // max(1, rows.size)
+    if block < 1:
+        whole: NDArray[np.float64] = rows @ rows.T
+        return whole
+    blocks = [rows[start : start + block] @ rows.T for start in range(0, len(rows), block)]
+    return np.concatenate(blocks)
 
 
 def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> NDArray[np.float64]:

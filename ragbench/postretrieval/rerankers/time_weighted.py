@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ragbench.errors import ConfigError
 from ragbench.postretrieval.query import Query
@@ -23,6 +24,8 @@ class TimeWeightedReranker:
     Where a given score is below 0, fading would raise it: all scores are then first shifted, so
     that the lowest is 0, and a note says so.
     """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("times in the metadata",)
 
     rate: float = 0.01
     """How much is lost an hour, at least 0; 0.01 halves a score in 69 hours."""

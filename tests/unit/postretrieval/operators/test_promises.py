@@ -5,19 +5,25 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.llm.chat import Message
 from ragbench.postretrieval.augment.context import Context
 from ragbench.postretrieval.augment.metadata import Metadata
 from ragbench.postretrieval.augment.neighbours import Neighbours
+from ragbench.postretrieval.augment.reflection import Reflection
 from ragbench.postretrieval.augment.temporal import Temporal
+from ragbench.postretrieval.catalogue import OPERATORS
+from ragbench.postretrieval.compress.abstractive import Abstractive
 from ragbench.postretrieval.compress.extractive import Extractive
 from ragbench.postretrieval.contract import Operator, OperatorOutput
 from ragbench.postretrieval.filter.dedup import Dedup
 from ragbench.postretrieval.filter.dedup_near import DedupNear
+from ragbench.postretrieval.filter.llm import LlmFilter
 from ragbench.postretrieval.filter.percentile import Percentile
 from ragbench.postretrieval.filter.threshold import Threshold
 from ragbench.postretrieval.filter.token_budget import TokenBudget
@@ -36,6 +42,16 @@ from ragbench.records.corpus import Chunk
 from ragbench.text.token_counter import APPROXIMATE
 from tests.unit.postretrieval.operators.builders import Shelf, apply, chunk, chunk_lists, ids
 
+
+class EchoChat:
+    """A language model that keeps the first passage and finds everything worth a word."""
+
+    name = "echo"
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        return '{"keep": [1]}' if '{"keep"' in messages[0].content else "Leave is 27 days."
+
+
 QUESTION = "How many days of Leave? \u4f60\u597d"
 MORE = [chunk("new", "Leave is long.", 0.2), chunk("1", "Days.", 0.1)]
 SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
@@ -47,6 +63,7 @@ SUBSETS: list[Operator] = [
     TokenBudget(budget=20),
     Dedup(),
     DedupNear(similarity=0.5, shingle=1),
+    LlmFilter(chat=EchoChat()),
 ]
 """Chunks that stay are the same objects in the same order."""
 PERMUTATIONS: list[Operator] = [
@@ -63,6 +80,7 @@ SUPERSETS: list[Operator] = [
     *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("concat", "interleave")),
     *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("weighted", "rrf")),
     MultiQuery(service=SHELF, queries=(SecondaryQuery(query="{question}"),), fusion="rrf"),
+    Reflection(chat=EchoChat()),
 ]
 """Every chunk stays, the same object, and others come."""
 REWRITES: list[Operator] = [
@@ -77,11 +95,21 @@ CUTS: list[Operator] = [
     Extractive(budget=12),
 ]
 """Texts that stay are made of slices."""
-ALL = [*SUBSETS, *PERMUTATIONS, *SUPERSETS, *REWRITES, *CUTS]
+SUMMARIES: list[Operator] = [
+    Abstractive(chat=EchoChat()),
+    Abstractive(chat=EchoChat(), scope="all"),
+]
+"""Texts are replaced by shorter ones of a part of the chunks, or of all together."""
+ALL = [*SUBSETS, *PERMUTATIONS, *SUPERSETS, *REWRITES, *CUTS, *SUMMARIES]
 
 
 def run(operator: Operator, chunks: list[Chunk]) -> OperatorOutput:
     return apply(operator, *chunks, question=QUESTION)
+
+
+def test_no_operator_is_left_out() -> None:
+    named = {one.name.partition(".")[0] if "rerank" in one.name else one.name for one in ALL}
+    assert named == set(OPERATORS.builtin)
 
 
 def objects(output: OperatorOutput) -> list[int]:
@@ -153,6 +181,18 @@ def test_an_augment_keeps_places_and_texts(chunks: list[Chunk]) -> None:
         for origin, entry in zip(chunks, output.chunks, strict=True):
             assert origin.text in entry.chunk.text
             assert entry.chunk.metadata.items() >= origin.metadata.items()
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_summary_stands_for_chunks_that_were_there(chunks: list[Chunk]) -> None:
+    each, together = (run(operator, chunks) for operator in SUMMARIES)
+    by_id = {one.id: one for one in chunks}
+    assert ids(each) == [one for one in by_id if one in set(ids(each))]
+    for entry in each.chunks:
+        origin = by_id[entry.chunk.id]
+        assert APPROXIMATE.count(entry.chunk.text) <= APPROXIMATE.count(origin.text)
+    assert len(together.chunks) == min(1, len(chunks))
 
 
 @given(chunks=chunk_lists(), budget=st.integers(1, 60))
