@@ -68,8 +68,10 @@ def forward(
         dropout: share of values set to 0 in the other layers.
     """
     torch = import_module("torch")
-    places = torch.arange(ids.shape[1])
-    hidden = weights["word"][ids] + weights["position"][places][None] + weights["token_type"][kinds]
+    embedding = import_module("torch.nn.functional").embedding
+    places = torch.arange(ids.shape[1])[None]
+    hidden = embedding(ids, weights["word"]) + embedding(places, weights["position"])
+    hidden = hidden + embedding(kinds, weights["token_type"])
     hidden = _norm(weights, "norm", hidden)
     hidden_mask = (1.0 - mask[:, None, None, :].to(hidden.dtype)) * -10_000.0
     for layer in range(LAYERS):
@@ -85,13 +87,16 @@ def to_onnx(weights: Tensors, path: Path) -> None:
     torch, quantization = import_module("torch"), import_module("onnxruntime.quantization")
 
     def run(module: Any, ids: Any, mask: Any, kinds: Any) -> tuple[Any, Any, Any]:
-        logits, spans = forward(weights, ids, mask, kinds)
+        fixed = {name: getattr(module, "w" + name.replace(".", "_")) for name in weights}
+        logits, spans = forward(fixed, ids, mask, kinds)
         readable = ((kinds == 1) & (mask == 1)).float()
         readable[:, 0] = 1.0  # the first token stands for "no answer"
         spans = spans + (readable[..., None] - 1.0) * 1e4
         return logits, spans[..., 0], spans[..., 1]
 
     module = type("Reader", (torch.nn.Module,), {"forward": run})()
+    for name, value in weights.items():  # what is not registered would not be quantised
+        module.register_buffer("w" + name.replace(".", "_"), value.detach())
     ids = torch.randint(1000, 2000, (2, 17))
     kinds = torch.zeros_like(ids)
     kinds[:, 8:] = 1
@@ -151,7 +156,7 @@ def _linear(weights: Tensors, name: str, value: Any) -> Any:
 
 def _norm(weights: Tensors, name: str, value: Any) -> Any:
     functional = import_module("torch.nn.functional")
-    size = (value.shape[-1],)
+    size = tuple(weights[f"{name}.weight"].shape)
     return functional.layer_norm(
         value, size, weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-12
     )
@@ -164,7 +169,8 @@ def _thinned(value: Any, rate: float) -> Any:
 def _layer(weights: Tensors, at: str, hidden: Any, mask: Any, rate: float) -> Any:
     """One layer. Attention is plain products: torch's fused one trains at half the speed here."""
     torch = import_module("torch")
-    pairs, tokens, size = hidden.shape
+    pairs, tokens = hidden.shape[:2]
+    size = weights[f"{at}.q.bias"].shape[0]
 
     def heads(name: str) -> Any:
         value = _linear(weights, f"{at}.{name}", hidden)
