@@ -38,9 +38,10 @@ def told(asked: PreRetrieved) -> dict[str, Any]:
 
 def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
     """What went wrong before a retrieval and was made up for; nothing when it does not say."""
-    if not isinstance(result.metadata, Mapping):
+    metadata: object = result.metadata
+    if not isinstance(metadata, Mapping):
         return ()
-    record = cast("Mapping[str, Any]", result.metadata).get(PRE_RETRIEVE)
+    record = cast("Mapping[str, Any]", metadata).get(PRE_RETRIEVE)
     if not isinstance(record, Mapping):
         return ()
     listed = cast("Mapping[str, Any]", record).get("failures")
@@ -48,7 +49,7 @@ def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
         return ()
     # A RAG of a user's may have a key of this name, too.
     return tuple(
-        Failure(**failure)
-        for failure in cast("list[Any]", listed)
-        if isinstance(failure, dict) and set(failure) == {"type", "message", "stage", "cause"}
+        Failure(**cast("dict[str, Any]", failure))
+        for failure in cast("list[object]", listed)
+        if isinstance(failure, dict) and failure.keys() == {"type", "message", "stage", "cause"}
     )

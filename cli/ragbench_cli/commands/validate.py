@@ -30,6 +30,7 @@ from ragbench_cli.llm_options import (
 )
 from ragbench_cli.options import option
 from ragbench_cli.validator_options import (
+    CALLS,
     DEFAULT_VALIDATOR,
     CalibrationOption,
     ValidatorArgsOption,
@@ -125,10 +126,11 @@ def command(
         bool, option("--quiet", "-q", help="No progress, no mapping and no summary.")
     ] = False,
 ) -> None:
-    """Judge what a retriever returned: which chunks are relevant, is the answer in them, where.
+    """Judge what a retriever returned.
 
-    Nothing is retrieved and nothing is answered. Every quote is an exact stretch of a chunk. A
-    record that cannot be read is told, counted and left out.
+    Which chunks are relevant, is the answer in them, where does it stand, how good is the
+    retrieval. Nothing is retrieved and nothing is answered. Every quote is an exact stretch of a
+    chunk. A record that cannot be read is told, counted and left out.
 
     \b
     Examples:
@@ -179,6 +181,7 @@ def command(
             emit=_emitter(json=json, text=out is None),
             demands=wanted,
             workers=(workers or available_cpus()) if may_be_many else 1,
+            threads=1 if may_be_many else workers or CALLS,
             limit=limit,
             strict=strict,
             fresh=fresh,
