@@ -51,7 +51,7 @@ eval: $(VENV)/core.stamp ## evaluate the baseline RAG on the bundled dataset (DA
 
 .PHONY: test
 test: $(VENV)/dev.stamp ## run the tests and show what they cover (ARGS="tests/unit -k name")
-	$(BIN)/pytest --cov $(ARGS)
+	$(BIN)/pytest --cov --numprocesses auto --dist loadfile $(ARGS)
 
 .PHONY: check
 check: lint contracts types test ## all that must be green before a commit

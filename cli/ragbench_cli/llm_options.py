@@ -81,6 +81,16 @@ def llm_settings(
     return resolve(options, os.environ, section=section, file=str(path or ""))
 
 
+def llm_section(config: Path | None = None) -> Mapping[str, object]:
+    """The section ``llm`` of a configuration file, ragbench.yaml by default; empty if it has none.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    path = _config(config)
+    return {} if path is None else _section(path, "llm")
+
+
 def embedding_settings(
     *, config: Path | None = None, chat: LLMSettings | None = None
 ) -> LLMSettings:
@@ -95,16 +105,6 @@ def embedding_settings(
     path = _config(config)
     section: Mapping[str, object] = {} if path is None else _section(path, "embeddings")
     return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
-
-
-def llm_section() -> Mapping[str, object]:
-    """The section ``llm`` of ragbench.yaml; empty where there is none.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    path = _config(None)
-    return {} if path is None else _section(path, "llm")
 
 
 def _config(named: Path | None) -> Path | None:

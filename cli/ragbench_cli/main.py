@@ -15,6 +15,7 @@ from ragbench_cli.commands import (
     ablate,
     baseline,
     cache,
+    calibrate,
     compare,
     doctor,
     evaluate,
@@ -45,6 +46,7 @@ app = typer.Typer(
 for _name, _command in (
     ("eval", evaluate.command),
     ("validate", validate.command),
+    ("calibrate", calibrate.command),
     ("report", report.command),
     ("gate", gate.command),
     ("compare", compare.command),

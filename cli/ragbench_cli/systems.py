@@ -14,10 +14,20 @@ from ragbench_cli.naming import rag_name
 
 if TYPE_CHECKING:
     from ragbench.evaluation.rag_stages import RAG
+    from ragbench.llm.late_chat import LateChat
+    from ragbench.llm.ledger import Receipt
     from ragbench.pipeline import BaselineRAG
     from ragbench.postretrieval.operator import PostRetrieval
 
-__all__ = ["DocumentsBeside", "System", "baseline", "chosen_system", "open_pipeline", "user_rag"]
+__all__ = [
+    "DocumentsBeside",
+    "PipelineFile",
+    "System",
+    "baseline",
+    "chosen_system",
+    "open_pipeline",
+    "user_rag",
+]
 
 
 class System(NamedTuple):
@@ -31,6 +41,12 @@ class System(NamedTuple):
     """What stands between its retrieval and its generation."""
     concurrency: int = 1
     """Calls in flight when the user does not say."""
+    chats: tuple[LateChat, ...] = ()
+    """Language models of its own."""
+
+    def receipts(self) -> list[Receipt]:
+        """What its own language models took so far; of each that was asked."""
+        return [found for chat in self.chats if (found := chat.receipt()) is not None]
 
 
 def user_rag(spec: str, arguments: dict[str, Any]) -> System:
@@ -68,11 +84,21 @@ class DocumentsBeside(NamedTuple):
         return read_documents(source, format=None if self.corpus else self.format)
 
 
+class PipelineFile(NamedTuple):
+    """A file that describes a RAG, and what a command says of it."""
+
+    path: Path
+    config: Path | None = None
+    """Where settings of language models stand that the file does not give."""
+    max_cost: str | None = None
+    """The cap on the command's cost."""
+
+
 @contextmanager
 def chosen_system(
     *,
     rag: str | None,
-    pipeline: Path | None,
+    pipeline: PipelineFile | None,
     arguments: dict[str, Any],
     documents: DocumentsBeside,
 ) -> Generator[System]:
@@ -113,23 +139,29 @@ def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
 
 
 @contextmanager
-def open_pipeline(path: Path, documents: DocumentsBeside) -> Generator[System]:
+def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[System]:
     """The RAG that a file describes, open for the length of a block.
 
     Args:
-        path: the file.
+        file: the file.
         documents: what it searches when the file names no corpus.
 
     Raises:
         DataError: the file or the documents have problems.
-        ConfigError: the documents are named twice, or nowhere.
+        ConfigError: the documents are named twice, or nowhere, or a cost is capped that cannot be.
     """
     import os
 
     from ragbench.pipeline import load_pipeline
     from ragbench_cli.llm_options import llm_section
 
-    pipeline = load_pipeline(path, environ=os.environ, llm=llm_section())
+    path = file.path
+    pipeline = load_pipeline(path, environ=os.environ, llm=llm_section(file.config))
+    if file.max_cost is not None and pipeline.chats:
+        raise ConfigError(
+            "--max-cost does not reach the language models that a pipeline asks: leave it out, and "
+            "judge the stored answers with --max-cost in a second run"
+        )
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
@@ -140,6 +172,7 @@ def open_pipeline(path: Path, documents: DocumentsBeside) -> Generator[System]:
             dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity})),
             stage,
             pipeline.orchestration.concurrency,
+            pipeline.chats,
         )
 
 

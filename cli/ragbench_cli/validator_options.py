@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli.options import option
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragbench.validation.validator import Validator
 
 __all__ = [
+    "CALLS",
     "DEFAULT_VALIDATOR",
     "CalibrationOption",
     "ValidatorArgsOption",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 DEFAULT_VALIDATOR = "lexical"
+CALLS = 8
+"""Queries that a language model is asked about side by side; its client has a limit of its own."""
 
 
 def _validators(typed: str) -> list[str]:
@@ -39,7 +42,7 @@ ValidatorOption = Annotated[
     option(
         "--validator",
         help="Who judges: lexical (no model), local (models on this machine), llm (a language "
-        "model), cascade (the cheap one first).",
+        "model), cascade (lexical first, the llm where it is unsure).",
         metavar="NAME",
         show_default=True,
         complete=_validators,
@@ -61,7 +64,8 @@ WorkersOption = Annotated[
     int | None,
     option(
         "--workers",
-        help="Processes that judge. By default one a processor; 1 for a language model.",
+        help="Processes that judge, by default one a processor; with a language model queries that "
+        "are asked about side by side, by default 8.",
         metavar="N",
         min=1,
     ),
@@ -108,7 +112,9 @@ def validator_maker(
     }
     if choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
-    if choice.name not in _WITH_LANGUAGE_MODEL:
+    if choice.name == "cascade":
+        given = {"first": "lexical", "second": "llm", **given}
+    if not _asks_language_model(given):
         yield partial(build_validator, given), True
         return
     settings = partial(
@@ -125,4 +131,9 @@ def validator_maker(
         yield lambda: made, False
 
 
-_WITH_LANGUAGE_MODEL = frozenset({"llm", "cascade"})
+def _asks_language_model(given: object) -> bool:
+    """Whether a validator, or one within it, asks a language model."""
+    if isinstance(given, Mapping):
+        settings = cast("Mapping[str, object]", given)
+        return any(map(_asks_language_model, settings.values()))
+    return given == "llm"

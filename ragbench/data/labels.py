@@ -102,7 +102,7 @@ def _claim(row: Row, number: str) -> LabelledClaim | None:
         level = _level(row)
         cluster = row.get("cluster")
     meta = row.get("meta")
-    known = cast("Row", meta) if isinstance(meta, dict) else {}
+    known: Row = cast("Row", meta) if isinstance(meta, dict) else {}
     question = row.get("question")
     evidence = _texts(row, "evidence", "contexts")
     if "supporting_sentences" in row:  # WiCE: the sentences of one page

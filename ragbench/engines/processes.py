@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
+from ragbench.engines.ordered import in_order
 from ragbench.errors import RunError
 
 __all__ = ["available_cpus", "map_in_processes"]
@@ -64,7 +64,13 @@ def map_in_processes(
     context = get_context("spawn")  # a fork would copy locks that other threads hold
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(make,))
     try:
-        yield from _in_order(pool, first, source, workers, batch, stopped)
+        yield from in_order(
+            lambda taken: pool.submit(_call, taken),
+            chain(first, source),
+            in_flight=workers * _AHEAD,
+            batch=batch,
+            stopped=stopped,
+        )
     except BrokenProcessPool as error:
         raise RunError(
             "a worker process ended without a result, perhaps for lack of memory. Try again with "
@@ -91,26 +97,6 @@ def _here(
             break
         else:
             return
-
-
-def _in_order(
-    pool: ProcessPoolExecutor,
-    first: Sequence[Any],
-    rest: Iterator[Any],
-    workers: int,
-    batch: int,
-    stopped: Callable[[], bool],
-) -> Iterator[Any]:
-    waiting: deque[Future[list[Any]]] = deque(
-        pool.submit(_call, first[at : at + batch]) for at in range(0, len(first), batch)
-    )
-    while waiting:
-        while len(waiting) < workers * _AHEAD and not stopped():
-            items = list(islice(rest, batch))
-            if not items:
-                break
-            waiting.append(pool.submit(_call, items))
-        yield from waiting.popleft().result()
 
 
 _made: Callable[[Any], Any] | None = None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragbench.errors import RunMismatchError
+from ragbench.evaluation.judging import Judging
 from ragbench.evaluation.rescore import rescore
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import find_baseline
@@ -32,6 +33,7 @@ def gate_run(
     folders: Sequence[Path] = (Path("reports"),),
     rejudge: bool = False,
     only_common_cases: bool = False,
+    judging: Judging | None = None,
 ) -> Verdict:
     """Judges a stored run.
 
@@ -41,6 +43,7 @@ def gate_run(
             ``quarantine`` are left out of both runs, counted and listed.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
         rejudge: score the baseline's stored outputs with this run's metrics before comparing.
+        judging: who judges then, where this run's metrics ask a model.
         only_common_cases: where the datasets differ, compare the cases that are the same.
 
     Raises:
@@ -59,9 +62,9 @@ def gate_run(
                 f"beside {path}, nor in {', '.join(map(str, folders))}."
             )
         else:
-            baseline = _baseline(found, run, rejudge=rejudge)
+            baseline = _baseline(found, run, rejudge=rejudge, judging=judging)
     elif config.baseline is not None:
-        baseline = _baseline(Path(config.baseline), run, rejudge=rejudge)
+        baseline = _baseline(Path(config.baseline), run, rejudge=rejudge, judging=judging)
     if rejudge and baseline is not None:
         notes.append("The baseline's stored outputs were scored anew with this run's metrics.")
     kept = run
@@ -74,10 +77,10 @@ def gate_run(
     return replace(verdict, run=replace(verdict.run, cases=len(run.cases)), quarantined=left_out)
 
 
-def _baseline(path: Path, run: RunScores, *, rejudge: bool) -> RunScores:
+def _baseline(path: Path, run: RunScores, *, rejudge: bool, judging: Judging | None) -> RunScores:
     if not path.exists():
         raise RunMismatchError(
             f"the baseline {path} does not exist. Keep a run as one with: "
             f"ragbench baseline set RUN -o {path}"
         )
-    return rescore(path, run) if rejudge else read_run(path)
+    return rescore(path, run, judging=judging) if rejudge else read_run(path)

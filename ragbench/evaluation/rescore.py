@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from ragbench.errors import RunMismatchError
+from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.evaluation.judge_info import judge_info
+from ragbench.evaluation.judging import Judging, judge_many
 from ragbench.evaluation.traces import StoredTraces, TracedCase
+from ragbench.llm.models import Models
 from ragbench.records.cells import Cell
 from ragbench.records.metrics import Metric
 from ragbench.records.run_scores import RunScores, ScoredCase
 from ragbench.runs.folder import RunFolder
 from ragbench.runs.journal import Journal
 from ragbench.runs.manifest import read_manifest
+from ragbench.runs.trace import Trace
+from ragbench.scoring.judge_plan import JudgePlan
 from ragbench.scoring.matching import Matching
+from ragbench.scoring.panel import Panel
 from ragbench.scoring.plan import Plan
 from ragbench.scoring.registry import parse_metrics
 from ragbench.scoring.summary import SummaryBuilder
@@ -26,7 +33,7 @@ _BATCH = 256
 """Cases that are scored at a time."""
 
 
-def rescore(path: Path, like: RunScores) -> RunScores:
+def rescore(path: Path, like: RunScores, *, judging: Judging | None = None) -> RunScores:
     """Scores a run's stored outputs with the metrics, the matching and the judge of another run.
 
     Nothing is stored: the run stays as it is.
@@ -34,10 +41,13 @@ def rescore(path: Path, like: RunScores) -> RunScores:
     Args:
         path: the run's folder, with its journal.
         like: the run whose metrics are computed.
+        judging: who judges, where metrics ask a model; must be the judge of ``like``.
 
     Raises:
         RunMismatchError: there is no run in the folder, or only what was reported of it.
-        ConfigError: a metric of ``like`` is not known here.
+        ConfigError: a metric of ``like`` is not known here, or somebody else than its judge is to
+            judge.
+        LLMStoppedError: no model answers any more; what was answered is kept.
         MissingExtraError: a metric needs a package that is not installed.
     """
     folder = RunFolder(path=path)
@@ -49,11 +59,11 @@ def rescore(path: Path, like: RunScores) -> RunScores:
     manifest = read_manifest(folder.manifest)
     columns = [column for column in like.metrics if column.has_cells]
     metrics = parse_metrics([column.name for column in columns])
-    plan = Plan(metrics, matching=Matching(like.matching))
+    scorer = _Scorer.of(metrics, like, judging)
     builder = SummaryBuilder(metrics)
     with Journal(folder.journal) as journal:
         traces = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
-        cases = tuple(_scored(iter(traces), plan, metrics, builder))
+        cases = tuple(_scored(iter(traces), scorer, metrics, builder))
     scores = [summary.score for summary in builder.summaries()]
     git = manifest.git or {}
     return RunScores(
@@ -72,14 +82,82 @@ def rescore(path: Path, like: RunScores) -> RunScores:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scorer:
+    """Free metrics and judged ones, in one order."""
+
+    free: Plan
+    judged: JudgePlan
+    places: tuple[int, ...]
+    """Where each metric stands: among the free ones from 0, then among the judged ones."""
+    judging: Judging | None
+
+    @classmethod
+    def of(cls, metrics: Sequence[Metric], like: RunScores, judging: Judging | None) -> _Scorer:
+        """Makes both kinds ready.
+
+        Raises:
+            ConfigError: it is another judge than that of ``like``, or none is named.
+        """
+        free = [metric for metric in metrics if not metric.is_judged]
+        judged = [metric for metric in metrics if metric.is_judged]
+        plan = JudgePlan(judged, repeats=1 if judging is None else judging.repeats)
+        chat = None if judging is None or judging.chat is None else judging.chat.endpoint
+        other = judging is not None and judging.embeddings
+        embeddings = other.endpoint if other else None
+        if judged:
+            info = judge_info(plan, chat, embeddings)
+            if info["fingerprint"] != like.fingerprints.get("judge"):
+                raise ConfigError(
+                    f"{like.source} was judged by another model, or with other parameters or "
+                    "prompts, than are set now: set those of that run, which its manifest names"
+                )
+        order = {metric.name: place for place, metric in enumerate([*free, *judged])}
+        return cls(
+            free=Plan(free, matching=Matching(like.matching)),
+            judged=plan,
+            places=tuple(order[metric.name] for metric in metrics),
+            judging=judging,
+        )
+
+    def score(self, traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+        """For each case its cells, in the order of the metrics."""
+        judged = self._judged(traces)
+        rows = zip(self.free.score(traces), judged, strict=True)
+        return [tuple([(*free, *asked)[place] for place in self.places]) for free, asked in rows]
+
+    def _judged(self, traces: Sequence[Trace]) -> list[list[Cell]]:
+        count = len(self.judged.metrics)
+        found: list[dict[int, Cell]] = [{} for _ in traces]
+        jobs = [(row, position) for row in range(len(traces)) for position in range(count)]
+        judging = self.judging
+        if judging is not None and jobs:
+
+            def work(
+                models: Models, tell: Callable[[tuple[int, int, Cell]], None]
+            ) -> Coroutine[Any, Any, None]:
+                async def judge(job: tuple[int, int], panel: Panel) -> None:
+                    row, position = job
+                    done = await self.judged.judge(position, traces[row], panel)
+                    tell((row, position, done.cell))
+
+                concurrency = judging.limits.concurrency
+                return judge_many(jobs, judge, models, concurrency, lambda: False)
+
+            for batch in judging.session.stream(work):
+                for row, position, cell in batch:
+                    found[row][position] = cell
+        return [[cells[position] for position in range(count)] for cells in found]
+
+
 def _scored(
     traces: Iterator[TracedCase],
-    plan: Plan,
+    scorer: _Scorer,
     metrics: Sequence[Metric],
     builder: SummaryBuilder,
 ) -> Iterator[ScoredCase]:
     while batch := list(islice(traces, _BATCH)):
-        rows = plan.score([traced.trace for traced in batch])
+        rows = scorer.score([traced.trace for traced in batch])
         for traced, cells in zip(batch, rows, strict=True):
             builder.add(traced.trace.case, cells)
             yield _case(traced, metrics, cells)

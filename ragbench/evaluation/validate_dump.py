@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from ragbench.data.dumps.read import OpenDump
+from ragbench.engines.ordered import map_in_threads
 from ragbench.engines.processes import map_in_processes
 from ragbench.errors import DataError, InterruptedRunError, Problem
 from ragbench.evaluation.judge_dump import Judged, Told, dump_digest, judge_with
@@ -53,6 +54,7 @@ def validate_dump(
     emit: Callable[[Told, bytes], None] | None = None,
     demands: Demands | None = None,
     workers: int = 1,
+    threads: int = 1,
     limit: int | None = None,
     strict: bool = False,
     fresh: bool = False,
@@ -71,6 +73,8 @@ def validate_dump(
         emit: given each verdict with what is known of its query.
         demands: what the summary is held against.
         workers: processes that judge.
+        threads: calls side by side in this process, for a validator that waits for another one's
+            answer; only with one worker.
         limit: judge only so many queries.
         strict: refuse a dump with a record that cannot be read.
         fresh: judge everything anew.
@@ -91,7 +95,7 @@ def validate_dump(
         if out is not None:
             file = stack.enter_context(verdict_file(out, identity, fresh=fresh))
         source = _taken(dump, limit, strict=strict)
-        for judged, is_earlier in _judged(file, source, make, workers, stopped):
+        for judged, is_earlier in _judged(file, source, make, workers, threads, stopped):
             tally.add(judged.told)
             if emit is not None:
                 emit(judged.told, judged.line)
@@ -128,6 +132,7 @@ def _judged(
     source: Iterator[RetrievalDump],
     make: Callable[[], Validator],
     workers: int,
+    threads: int,
     stopped: Callable[[], bool],
 ) -> Iterator[tuple[Judged, bool]]:
     """Verdicts in order, and whether each came from an earlier run."""
@@ -144,7 +149,11 @@ def _judged(
             return
         file.cut()
     call = partial(judge_with, make)
-    for judged in map_in_processes(call, rest, workers=workers, stopped=stopped):
+    if workers == 1 and threads > 1:
+        verdicts = map_in_threads(call, rest, workers=threads, stopped=stopped)
+    else:
+        verdicts = map_in_processes(call, rest, workers=workers, stopped=stopped)
+    for judged in verdicts:
         if file is not None:
             file.add(judged)
         yield judged, False

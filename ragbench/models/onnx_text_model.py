@@ -48,6 +48,7 @@ class OnnxTextModel:
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self._inputs = [given.name for given in self._session.get_inputs()]
+        self.outputs: list[str] = [given.name for given in self._session.get_outputs()]
         unknown = set(self._inputs) - _INPUTS
         if unknown:
             raise ConfigError(f"'{model}' is no {kind}: it wants {', '.join(sorted(unknown))}")
@@ -68,6 +69,10 @@ class OnnxTextModel:
             encoding: what `encode` gave.
             max_length: how many of its tokens are read; None for all.
         """
+        return self.run_all(encoding, max_length=max_length)[0]
+
+    def run_all(self, encoding: Any, *, max_length: int | None = None) -> list[NDArray[np.float32]]:
+        """Like `run`, all outputs in the order of `outputs`."""
         import numpy as np
 
         known = {
@@ -76,5 +81,4 @@ class OnnxTextModel:
             "token_type_ids": encoding.type_ids[:max_length],
         }
         feed = {name: np.array([known[name]], dtype=np.int64) for name in self._inputs}
-        found: NDArray[np.float32] = self._session.run(None, feed)[0][0]
-        return found
+        return [found[0] for found in self._session.run(None, feed)]

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ragbench.data.yaml_file import Place, YamlFile
 from ragbench.generation.chat import ChatGenerator
+from ragbench.pipeline.engine import DenseRetrieval
 from ragbench.pipeline.extractive import ExtractiveGeneration
 from ragbench.pipeline.indexing import Indexing
 from ragbench.pipeline.own import OwnRetrieval
@@ -109,8 +110,9 @@ def _too_many_contexts(
 
 def _unknown_weights(file: YamlFile, retrieval: Any) -> Found:
     asked = _section(file, "generation").get("word_weights") == "corpus"
-    if asked and isinstance(retrieval, OwnRetrieval):
-        told = "what words are worth in the corpus is not known of a retrieval of your own"
+    if asked and isinstance(retrieval, (OwnRetrieval, DenseRetrieval)):
+        which = "dense retrieval" if isinstance(retrieval, DenseRetrieval) else "your own retrieval"
+        told = f"what words are worth in the corpus is not known to {which}"
         yield ("generation", "word_weights"), told
 
 

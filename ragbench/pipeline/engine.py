@@ -14,6 +14,7 @@ from ragbench.indexing.chunkers.registry import make_chunker
 from ragbench.indexing.index import index_documents
 from ragbench.pipeline.documents import Documents
 from ragbench.pipeline.indexing import Indexing
+from ragbench.pipeline.stages import WordWeights
 from ragbench.preretrieval.search_query import SearchQuery
 from ragbench.records.corpus import Chunk
 from ragbench.records.filter_form import parse_filters
@@ -23,8 +24,10 @@ from ragbench.retrieval.settings import RetrievalSettings, StrategyName
 from ragbench.retrieval.strategies.base import Search, Strategy
 from ragbench.retrieval.strategies.dense import DenseStrategy
 from ragbench.retrieval.strategies.hybrid import HybridStrategy
+from ragbench.retrieval.strategies.sparse import SparseStrategy
 from ragbench.stores.base import Database, VectorStore
 from ragbench.stores.registry import open_database
+from ragbench.text.tokens import TOKENISER_VERSION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,6 +196,7 @@ def _opened(settings: _Settings, documents: Documents, indexing: Indexing) -> _O
             embedder=embedder,
             strategy=strategy,
             passages=_for_passages(strategy),
+            word_weights=_word_weights(strategy, opened.identity),
             closing=stack.pop_all(),
         )
 
@@ -228,6 +232,16 @@ def _for_passages(strategy: Strategy) -> Strategy:
     return strategy
 
 
+def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | None:
+    """What words are worth, where an index of words is searched."""
+    if isinstance(strategy, HybridStrategy):
+        return _word_weights(strategy.sparse, made_by)
+    if isinstance(strategy, SparseStrategy):
+        identity = {"chunks": made_by.digest, "tokeniser": TOKENISER_VERSION}
+        return WordWeights(weight=strategy.index.idf, identity=identity)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class _PassageSide:
     """An embedder that takes queries for passages."""
@@ -250,8 +264,8 @@ class _OpenEngine:
     passages: Strategy
     """For queries of the kind ``"passage"``."""
     closing: ExitStack
+    word_weights: WordWeights | None
     takes_batches: bool = True
-    word_weights: None = None
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ __all__ = ["PRE_RETRIEVE", "pre_retrieval_failures", "told"]
 
 PRE_RETRIEVE = "pre_retrieve"
 """The key of what was searched for, in a result's metadata."""
-_FAILURE = {"type", "message", "stage", "cause"}
 
 
 def told(asked: PreRetrieved) -> dict[str, Any]:
@@ -49,7 +48,8 @@ def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
     if not isinstance(listed, list):
         return ()
     # A RAG of a user's may have a key of this name, too.
-    records = [
-        cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)
-    ]
-    return tuple(Failure(**one) for one in records if set(one) == _FAILURE)
+    return tuple(
+        Failure(**cast("dict[str, Any]", failure))
+        for failure in cast("list[object]", listed)
+        if isinstance(failure, dict) and failure.keys() == {"type", "message", "stage", "cause"}
+    )

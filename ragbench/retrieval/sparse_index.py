@@ -102,6 +102,10 @@ class SparseIndex:
             return None
         return cls(ids, lambda: cast("list[Any]", _read(folder / _METADATA)), scores)
 
+    def idf(self, token: str) -> float:
+        """The inverse document frequency of a token among the chunks; highest if unknown."""
+        return self._scores.idf(token)
+
     def search(
         self, query: str, *, k: int, threshold: float = 0.0, filters: Filter | None = None
     ) -> list[tuple[str, float]]:

@@ -74,14 +74,13 @@ class ChromaDatabase(EngineDatabase[Any]):
         super().__init__(address)
         self._open_client = open_client
 
-    def connect(self) -> Any:
-        """The client.
-
-        Raises:
-            MissingExtraError: the package is not installed.
-        """
+    def load(self) -> tuple[type[Exception], ...]:
+        """What the client raises, of itself and of the connection."""
         errors = require("chromadb.errors", extra="chroma")
-        self.failures = (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
+        return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
+
+    def connect(self) -> Any:
+        """The client."""
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:

@@ -29,7 +29,7 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
     """Connects when something is asked of it, disconnects when the last store is closed."""
 
     failures: tuple[type[Exception], ...] = ()
-    """What the engine raises."""
+    """What the engine raises; known once its package is loaded."""
 
     def __init__(self, address: str) -> None:
         """Names the place.
@@ -41,6 +41,14 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
         self._connection: ConnectionT | None = None
         self._open: Counter[str] = Counter()
         self._lock = threading.RLock()
+
+    @abstractmethod
+    def load(self) -> tuple[type[Exception], ...]:
+        """Imports the package and says what it raises.
+
+        Raises:
+            MissingExtraError: it is not installed.
+        """
 
     @abstractmethod
     def connect(self) -> ConnectionT:
@@ -129,10 +137,13 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
     @contextmanager
     def connected(self) -> Generator[ConnectionT]:
         """The connection, while what the engine raises becomes a `StoreError`."""
-        with self._lock, engine_failures(self.address, self.failures):
-            if self._connection is None:
-                self._connection = self.connect()
-            yield self._connection
+        with self._lock:
+            if not self.failures:
+                self.failures = self.load()
+            with engine_failures(self.address, self.failures):
+                if self._connection is None:
+                    self._connection = self.connect()
+                yield self._connection
 
     def released(self, name: str) -> Callable[[], None]:
         """What a store calls when it is closed."""

@@ -97,14 +97,13 @@ class MilvusDatabase(EngineDatabase[Any]):
         self._open_client = open_client
         self._lite = lite
 
-    def connect(self) -> Any:
-        """The client.
-
-        Raises:
-            MissingExtraError: the package is not installed.
-        """
+    def load(self) -> tuple[type[Exception], ...]:
+        """What the client raises, of itself and of the connection."""
         exceptions = require("pymilvus.exceptions", extra="milvus")
-        self.failures = (exceptions.MilvusException, OSError, RuntimeError, ValueError)
+        return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
+
+    def connect(self) -> Any:
+        """The client."""
         with _quiet():
             return self._open_client()
 

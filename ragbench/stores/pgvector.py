@@ -80,16 +80,19 @@ class PgvectorDatabase(EngineDatabase[Any]):
         self._dsn = dsn
         self._hnsw = hnsw
 
+    def load(self) -> tuple[type[Exception], ...]:
+        """What the client raises, of itself and of the connection."""
+        return (require("psycopg", extra="pgvector").Error, OSError)
+
     def connect(self) -> Any:
         """The connection, with pgvector's types.
 
         Raises:
-            MissingExtraError: a package is not installed.
+            MissingExtraError: pgvector's package is not installed.
             StoreError: the server has no pgvector.
         """
         psycopg = require("psycopg", extra="pgvector")
         types = require("pgvector.psycopg", extra="pgvector")
-        self.failures = (psycopg.Error, OSError)
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
         try:
             # What exists already need not be told.
@@ -222,6 +225,7 @@ class Pgvector:
         names = ", ".join(self._columns)
         changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in self._columns[1:])
         with self._connection.transaction(), self._connection.cursor() as cursor:
+            self._index_numbers({name for chunk in chunks for name in chunk.numbers})
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
             types = ["text", "text", "text", "text[]", "jsonb", "vector", "sparsevec"]
             copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"

@@ -51,21 +51,19 @@ _PAGE = 5000
 class QdrantEmbeddedDatabase(EngineDatabase[Any]):
     """Collections in a folder. The connection is the package itself."""
 
-    failures = (Exception,)
-    """The engine raises plain exceptions."""
-
     def __init__(self, path: Path) -> None:
         """Names the folder; nothing is read or written."""
         super().__init__(f"qdrant:{path}")
         self._path = path
         self._shards: dict[str, Any] = {}
 
-    def connect(self) -> Any:
-        """The package.
+    def load(self) -> tuple[type[Exception], ...]:
+        """The engine raises plain exceptions."""
+        require("qdrant_edge", extra="qdrant")
+        return (Exception,)
 
-        Raises:
-            MissingExtraError: it is not installed.
-        """
+    def connect(self) -> Any:
+        """The package."""
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
@@ -177,7 +175,7 @@ class QdrantEmbedded:
             batch = range(first, min(first + _BATCH, len(chunks)))
             made: list[Any] = []
             for at in batch:
-                vector = {DENSE: rows[at]}
+                vector: dict[str, Any] = {DENSE: rows[at].tolist()}
                 if sparse is not None:
                     vector[SPARSE] = self._sparse(sparse[at])
                 made.append(package.Point(points[at], vector, payload(chunks[at])))
@@ -271,7 +269,7 @@ class QdrantEmbedded:
             self._indexed.add(name)
 
     def _dense(self, row: NDArray[np.float32]) -> Any:
-        return self._package.Query.Nearest(row, using=DENSE)
+        return self._package.Query.Nearest(row.tolist(), using=DENSE)
 
     def _nearest_sparse(self, query: SparseVector) -> Any:
         return self._package.Query.Nearest(self._sparse(query), using=SPARSE)

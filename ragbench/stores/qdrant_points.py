@@ -46,7 +46,8 @@ def payload(chunk: StoredChunk) -> dict[str, Any]:
         "id": chunk.id,
         "body": chunk.body,
         "digest": chunk.digest,
-        "labels": list(chunk.labels),
+        # Which numbers there are Qdrant knows by itself.
+        "labels": [name for name in chunk.labels if name not in chunk.numbers],
         "numbers": dict(chunk.numbers),
     }
 
@@ -95,16 +96,18 @@ def condition(filters: Filter, models: ModuleType) -> Any:
         filters: the filter.
         models: ``qdrant_edge``, or ``qdrant_client.models``.
     """
+    found = _condition(filters, models)
+    return found if isinstance(found, models.Filter) else models.Filter(must=[found])
+
+
+def _condition(filters: Filter, models: ModuleType) -> Any:
+    # Flat where it can be: what is nested is planned less well.
     if isinstance(filters, And):
-        return models.Filter(must=[condition(part, models) for part in filters.filters])
+        return models.Filter(must=[_condition(part, models) for part in filters.filters])
     if isinstance(filters, Or):
-        return models.Filter(should=[condition(part, models) for part in filters.filters])
+        return models.Filter(should=[_condition(part, models) for part in filters.filters])
     if isinstance(filters, Not):
-        return models.Filter(must_not=[condition(filters.filter, models)])
-    return models.Filter(must=[_leaf(filters, models)])
-
-
-def _leaf(filters: Any, models: ModuleType) -> Any:
+        return models.Filter(must_not=[_condition(filters.filter, models)])
     if isinstance(filters, Range):
         kind = getattr(models, "RangeFloat", None) or models.Range
         name = number_name(filters.field, dates=filters.of_dates)

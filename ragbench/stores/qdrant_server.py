@@ -58,14 +58,13 @@ class QdrantServerDatabase(EngineDatabase[Any]):
         self._open_client = open_client
         self._local = local
 
-    def connect(self) -> Any:
-        """The client.
-
-        Raises:
-            MissingExtraError: the package is not installed.
-        """
+    def load(self) -> tuple[type[Exception], ...]:
+        """What the client raises, of itself and of the connection."""
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
-        self.failures = (exceptions.ApiException, ValueError, OSError)
+        return (exceptions.ApiException, ValueError, OSError)
+
+    def connect(self) -> Any:
+        """The client."""
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:

@@ -42,8 +42,8 @@ class HashedWords:
 def hash_words(texts: Sequence[str], *, separators: bytes, trailing: bytes = b"") -> HashedWords:
     """Cuts texts into words and hashes these.
 
-    The hash of the bytes b0, b1, ... is the sum of value(b) * factor**i modulo 2**64, found for
-    all words by one cumulative sum.
+    The hash of the bytes b0, b1, ... is the sum of b_i * factor**i modulo 2**64, found for all
+    words by one cumulative sum.
 
     Args:
         texts: at least one.
@@ -55,18 +55,18 @@ def hash_words(texts: Sequence[str], *, separators: bytes, trailing: bytes = b""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     data = b" ".join(encoded)
     offsets = np.cumsum([0, *(len(one) + 1 for one in encoded)])[:-1]
-    kinds, values = _tables(separators, trailing)
     # One separator more at each end.
-    letters = np.frombuffer(b" " + data + b" ", dtype=np.uint8)
-    kind = kinds.take(letters)
+    kinds = (b" %b " % data).translate(_kinds(separators, trailing))
+    kind = np.frombuffer(kinds, dtype=np.uint8)
     apart = kind == _SEPARATOR
     apart[:-1] |= (kind[:-1] == _TRAILING) & apart[1:]
     # Words begin and end in turn.
     edges = np.flatnonzero(apart[1:] != apart[:-1])
     starts, ends = edges[::2], edges[1::2]
-    powers, inverses = _powers(max(12, len(letters).bit_length()))
+    powers, inverses = _powers(max(12, len(kinds).bit_length()))
+    letters = np.frombuffer(data.lower(), dtype=np.uint8)
     sums = np.zeros(len(data) + 1, dtype=np.uint64)
-    np.cumsum(values.take(letters[1:-1]) * powers[: len(data)], out=sums[1:])
+    np.cumsum(np.multiply(letters, powers[: len(data)], dtype=np.uint64), out=sums[1:])
     hashes = (sums[ends] - sums[starts]) * inverses[starts]
     hashes[hashes == 0] = 1
     firsts = np.searchsorted(starts, offsets)
@@ -81,16 +81,12 @@ def hash_words(texts: Sequence[str], *, separators: bytes, trailing: bytes = b""
 
 
 @lru_cache(maxsize=8)
-def _tables(separators: bytes, trailing: bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """For each byte whether it is a separator or one before a separator, and a number."""
-    import numpy as np
-
-    kinds = np.zeros(256, dtype=np.uint8)
-    kinds[list(trailing)] = _TRAILING
-    kinds[list(separators)] = _SEPARATOR
-    values = np.random.default_rng(7).integers(1 << 64, size=256, dtype=np.uint64)
-    values[ord("A") : ord("Z") + 1] = values[ord("a") : ord("z") + 1]
-    return kinds, values
+def _kinds(separators: bytes, trailing: bytes) -> bytes:
+    """For each byte whether it is a separator, or one before a separator."""
+    return bytes(
+        _SEPARATOR if byte in separators else _TRAILING if byte in trailing else 0
+        for byte in range(256)
+    )
 
 
 @lru_cache(maxsize=2)

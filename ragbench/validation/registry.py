@@ -21,6 +21,7 @@ VALIDATORS = Registry(
         "cascade": f"{_PACKAGE}.cascade:CascadeValidator",
         "lexical": f"{_PACKAGE}.lexical:LexicalValidator",
         "llm": f"{_PACKAGE}.llm:LlmValidator",
+        "local": f"{_PACKAGE}.local:LocalValidator",
     },
 )
 """Other packages add theirs through the entry-point group ``ragbench.validators``."""

@@ -12,6 +12,7 @@ given one in memory.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import random
 import time
@@ -64,10 +65,11 @@ class Texts:
         self.words = [
             "".join(self.draw.choices(letters, k=self.draw.randint(2, 9))) for _ in range(20_000)
         ]
-        self.weights = [1 / rank for rank in range(1, len(self.words) + 1)]
+        shares = [1 / rank for rank in range(1, len(self.words) + 1)]
+        self.weights = list(itertools.accumulate(shares))
 
     def passage(self, size: int) -> str:
-        words = self.draw.choices(self.words, weights=self.weights, k=size)
+        words = self.draw.choices(self.words, cum_weights=self.weights, k=size)
         at = 0
         while at < size:
             end = min(size, at + self.draw.randint(8, 22))
@@ -77,7 +79,7 @@ class Texts:
         return " ".join(words)
 
     def question(self) -> str:
-        return " ".join(self.draw.choices(self.words, weights=self.weights, k=8)) + "?"
+        return " ".join(self.draw.choices(self.words, cum_weights=self.weights, k=8)) + "?"
 
 
 @dataclass(slots=True)

@@ -95,7 +95,7 @@ class QdrantClient:
         pass
 
     def search(self, query: Any, filtered: bool) -> Any:
-        return self._shard.query(
+        found = self._shard.query(
             self._qdrant.QueryRequest(
                 limit=K,
                 query=self._qdrant.Query.Nearest(query, using="dense"),
@@ -103,6 +103,8 @@ class QdrantClient:
                 with_payload=True,
             )
         )
+        # A payload becomes a dictionary when it is looked at.
+        return [(point.id, point.score, point.payload) for point in found]
 
 
 class ChromaClient:
@@ -171,7 +173,7 @@ class MilvusLiteClient:
         self._client.flush("bare")
 
     def search(self, query: Any, filtered: bool) -> Any:
-        return self._client.search(
+        found = self._client.search(
             "bare",
             [query],
             anns_field="vector",
@@ -179,6 +181,7 @@ class MilvusLiteClient:
             filter=self._filter if filtered else "",
             output_fields=["text", "document", "source", "year", "page"],
         )
+        return [(hit["id"], hit["distance"], dict(hit["entity"])) for hit in found[0]]
 
 
 class PgvectorClient:

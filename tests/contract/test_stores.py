@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,10 +65,11 @@ def subject(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Subject]:
     engine: EngineUnderTest = request.param
-    opening = start(engine, tmp_path_factory.mktemp("store"))
-    database = opening()
-    yield Subject(engine=engine, open=opening, database=database)
-    database.close()
+    with ExitStack() as closing:
+        opening = start(engine, tmp_path_factory.mktemp("store"), closing)
+        database = opening()
+        yield Subject(engine=engine, open=opening, database=database)
+        database.close()
 
 
 def _metadata() -> list[dict[str, Any]]:

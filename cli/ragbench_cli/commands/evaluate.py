@@ -20,7 +20,12 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import JsonOption, argument, option
-from ragbench_cli.validator_options import CalibrationOption, ValidatorChoice, validator_maker
+from ragbench_cli.validator_options import (
+    CalibrationOption,
+    ValidatorArgsOption,
+    ValidatorChoice,
+    validator_maker,
+)
 
 if TYPE_CHECKING:
     from ragbench.evaluation.dry_run import DryRun
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from ragbench.records.reports import Report
     from ragbench.validation.validator import Validator
     from ragbench_cli.models_in_use import ModelsInUse
+    from ragbench_cli.systems import System
 
 __all__ = ["command"]
 
@@ -114,6 +120,7 @@ def command(
             metavar="NAME",
         ),
     ] = None,
+    validator_args: ValidatorArgsOption = None,
     calibration: CalibrationOption = None,
     metrics: Annotated[
         str | None,
@@ -273,16 +280,15 @@ def command(
     from ragbench_cli.models_in_use import ModelChoice, models_in_use
     from ragbench_cli.naming import dataset_name, default_folder
     from ragbench_cli.progress import progress
-    from ragbench_cli.systems import DocumentsBeside, chosen_system
+    from ragbench_cli.systems import DocumentsBeside, PipelineFile, chosen_system
     from ragbench_cli.values import json_object, mapping, one_of
 
-    _check_together(
+    _check(
+        timeout=timeout,
         pipeline=pipeline,
         rag=rag,
         others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
     )
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     if not chosen:
         raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
@@ -307,11 +313,11 @@ def command(
         models_in_use(choice, chosen, dry_run=dry_run) as models,
         chosen_system(
             rag=rag,
-            pipeline=pipeline,
+            pipeline=None if pipeline is None else PipelineFile(pipeline, config, max_cost),
             arguments=arguments,
             documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
         ) as system,
-        _validator(validate, calibration, models.chat("validate")) as judge,
+        _validator(validate, validator_args, calibration, models.chat("validate")) as judge,
     ):
         stage = system.post_retrieval
         if post_retrieval is not None:
@@ -325,7 +331,7 @@ def command(
         if post_retrieval is not None:
             identity = (*identity, str(post_retrieval))
         folder = out or default_folder(dataset, system.name, identity)
-        with _accounted(models, folder, quiet=quiet):
+        with _accounted(models, system, folder, quiet=quiet):
             report = evaluate(
                 read_cases(dataset, format=format, fields=fields),
                 system.rag,
@@ -363,34 +369,21 @@ def command(
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
-def _check_together(
-    *, pipeline: Path | None, rag: str | None, others: Mapping[str, object]
-) -> None:
-    """Refuses options that say the same thing in two ways."""
-    from ragbench.errors import ConfigError
-
-    if pipeline is None:
-        if rag is not None and others["--corpus"] is not None:
-            raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
-        return
-    for name, value in {"--rag": rag, **others}.items():
-        if value is not None and name != "--corpus":
-            raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
-
-
 @contextmanager
 def _validator(
-    name: str | None, calibration: Path | None, chat: ChatModel
+    name: str | None, settings: str | None, calibration: Path | None, chat: ChatModel
 ) -> Generator[Validator | None]:
     """The validator of a name; None without one."""
     from ragbench.errors import ConfigError
 
     if name is None:
-        if calibration is not None:
-            raise ConfigError("--calibration is for a validator: name one with --validate")
+        for option, given in (("--calibration", calibration), ("--validator-args", settings)):
+            if given is not None:
+                raise ConfigError(f"{option} is for a validator: name one with --validate")
         yield None
         return
-    with validator_maker(ValidatorChoice(name=name, calibration=calibration), chat) as (make, _):
+    choice = ValidatorChoice(name=name, settings=settings, calibration=calibration)
+    with validator_maker(choice, chat) as (make, _):
         yield make()
 
 
@@ -403,10 +396,34 @@ def _show(report: Report, folder: Path, *, as_json: bool) -> None:
         print_report(report)
 
 
+def _check(
+    *,
+    timeout: float | None,
+    pipeline: Path | None,
+    rag: str | None,
+    others: Mapping[str, object],
+) -> None:
+    """Refuses options that say the same thing in two ways, and a time that is none."""
+    from ragbench.errors import ConfigError
+
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
+    if pipeline is None:
+        if rag is not None and others["--corpus"] is not None:
+            raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+        return
+    for name, value in {"--rag": rag, **others}.items():
+        if value is not None and name != "--corpus":
+            raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
+
+
 @contextmanager
-def _accounted(models: ModelsInUse, folder: Path, *, quiet: bool) -> Generator[None]:
+def _accounted(
+    models: ModelsInUse, system: System, folder: Path, *, quiet: bool
+) -> Generator[None]:
     """Whatever ends a run, its folder is named and what was spent is told."""
     from ragbench.errors import InterruptedRunError, LLMStoppedError
+    from ragbench.llm.ledger import Receipt
     from ragbench.reports.receipts import append_receipt
     from ragbench_cli.cost_tables import say_receipt
 
@@ -420,7 +437,7 @@ def _accounted(models: ModelsInUse, folder: Path, *, quiet: bool) -> Generator[N
         told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
         raise type(error)(told, status=error.status) from error
     finally:
-        receipt = models.session.receipt()
+        receipt = Receipt.of([models.session.receipt(), *system.receipts()])
         if receipt.lines and folder.is_dir():
             append_receipt(receipt, folder)
         if not quiet:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +14,7 @@ from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
+    from ragbench.evaluation.judging import Judging
     from ragbench.gate.config import GateConfig
     from ragbench.records.verdicts import Verdict
 
@@ -88,7 +91,8 @@ def command(
         option(
             "--rejudge",
             help="Score the baseline's stored outputs with today's metrics first. Its RAG is not "
-            "called.",
+            "called; metrics that ask a model ask the one of ragbench.yaml or the environment, "
+            "which must be the run's.",
         ),
     ] = False,
     md: Annotated[
@@ -132,11 +136,35 @@ def command(
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
     demanded = _config(config, baseline, undecided, minimum, maximum, max_drop, max_latency)
-    verdict = gate_run(run, demanded, rejudge=rejudge, only_common_cases=only_common_cases)
+    with _judging(run) if rejudge else nullcontext() as judging:
+        verdict = gate_run(
+            run,
+            demanded,
+            rejudge=rejudge,
+            only_common_cases=only_common_cases,
+            judging=judging,
+        )
     _write(verdict, md=md, junit=junit, junit_cases=junit_cases)
     _print(verdict, json=json, md=md, annotations=annotations)
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
+
+
+@contextmanager
+def _judging(run: Path) -> Generator[Judging | None]:
+    """Who judges the baseline anew, where metrics of the run ask a model; else None."""
+    from ragbench.errors import ConfigError
+    from ragbench.gate.read_run import read_run
+    from ragbench.scoring.registry import parse_metrics
+    from ragbench_cli.models_in_use import ModelChoice, models_in_use
+
+    names = [column.name for column in read_run(run).metrics if column.has_cells]
+    try:
+        metrics = parse_metrics(names)
+    except ConfigError:  # the gate says what it does not know
+        metrics = ()
+    with models_in_use(ModelChoice(), metrics, dry_run=False) as models:
+        yield models.judging
 
 
 def _one_stdout(*, json: bool, md: str | None) -> None:

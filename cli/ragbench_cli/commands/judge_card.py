@@ -152,8 +152,8 @@ def _object(card: JudgeCard) -> dict[str, object]:
 def _print(card: JudgeCard) -> None:
     from ragbench_cli.columns import entry
 
-    model = (card.judge["chat"] or {}).get("model", "")
-    typer.echo(f"{model} with {card.metric} on {card.labels}")
+    asked = card.judge["chat"] or card.judge["embeddings"]
+    typer.echo(f"{asked['model']} with {card.metric} on {card.labels}")
     told = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)
     typer.echo(f"{card.judged:,} of {card.claims:,} claims judged{f' ({told})' if told else ''}")
     if card.judged:

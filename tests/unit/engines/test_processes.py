@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
+from ragbench.engines.ordered import map_in_threads
 from ragbench.engines.processes import available_cpus, map_in_processes
 from ragbench.errors import RunError
 
@@ -70,6 +72,25 @@ def test_once_stopped_what_is_in_flight_is_finished(workers: int) -> None:
 def test_a_process_that_dies_is_one_clear_error() -> None:
     with pytest.raises(RunError, match="a worker process ended without a result"):
         list(map_in_processes(partial(dying, 50), range(100), workers=2, batch=8))
+
+
+def test_threads_keep_the_order_and_work_side_by_side() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def meeting() -> Callable[[int], int]:
+        def call(number: int) -> int:
+            both.wait()  # passes only when two calls are in flight
+            return number
+
+        return call
+
+    assert list(map_in_threads(meeting, range(20), workers=2)) == list(range(20))
+
+
+def test_an_error_in_a_thread_comes_in_its_place() -> None:
+    found: list[float] = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(map_in_threads(lambda: lambda n: 1 / (3 - n), range(10), workers=2))
 
 
 def test_there_is_a_processor() -> None:

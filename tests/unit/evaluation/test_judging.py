@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,8 @@ def settings(tmp_path: Path, **changes: Any) -> LLMSettings:
     endpoint = Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE, **changes)
     return LLMSettings(
         endpoint=endpoint,
-        limits=CallLimits(timeout=20.0, concurrency=8),
+        # A second for a request that hangs, by the hasty clock: a busy machine is no fault.
+        limits=CallLimits(timeout=1000.0, concurrency=8),
         cache=str(tmp_path / "cache.sqlite"),
         cache_bytes=10**9,
         settings=(),
@@ -135,9 +136,10 @@ def test_judged_and_free_metrics_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_a_run_again_asks_nobody_and_another_judge_is_asked(tmp_path: Path) -> None:
     server = FaultServer()
-    for _ in range(2):
-        with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
-            report = run(tmp_path, judge)
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        run(tmp_path, judge)
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        report = run(tmp_path, judge)
     asked = len(server.calls)
     assert asked == 1 + 20
     known = report.manifest["fingerprints"]["judge"]
@@ -233,14 +235,14 @@ def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_pat
     def report(folder: Path, *stops: int) -> dict[str, bytes]:
         folder.mkdir()
         server = FaultServer(faults={"429": 0.2, "500": 0.2}, seed=5)
-        for stop in (*stops, 10**9):
-            transport = InMemory(server, latency=0.01)
-            with judging(folder, transport) as judge:
-                try:
-                    done = run(folder, judge, stopped=lambda at=stop: len(server.calls) >= at)
-                except InterruptedRunError:
-                    continue
-        write_reports(done, folder / "run")
+        for stop in stops:
+            with (
+                judging(folder, InMemory(server, latency=0.01)) as judge,
+                suppress(InterruptedRunError),
+            ):
+                run(folder, judge, stopped=lambda at=stop: len(server.calls) >= at)
+        with judging(folder, InMemory(server, latency=0.01)) as judge:
+            write_reports(run(folder, judge), folder / "run")
         good = [json.dumps(call.payload) for call in server.good]
         assert len(good) == len(set(good)) == 21  # no finished call was repeated
         names = ("report.json", "report.md", "cases.csv", "judgements.jsonl", "manifest.json")

@@ -138,9 +138,11 @@ def test_the_schema_knows_every_file(pages: Path) -> None:
 
 
 def rows() -> dict[str, str]:
-    """First cell to the second, of every row of every table."""
-    found = re.findall(r"^\| `([^|]*?)` \| (.*?) \|", PAGE, re.M)
-    return {name: cell for name, cell in found}
+    """First cell to the second, of every row of every table; rows of one name together."""
+    told: dict[str, str] = {}
+    for name, cell in re.findall(r"^\| `([^|]*?)` \| (.*?) \|", PAGE, re.M):
+        told[name] = told.get(name, "") + cell
+    return told
 
 
 def test_the_tables_name_every_setting_and_default() -> None:

@@ -277,6 +277,74 @@ def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
         assert opened.rag.stage_identity("retrieve") != before
 
 
+def test_hybrid_retrieval_knows_what_words_are_worth(place: Path) -> None:
+    Path("rag.yaml").write_text(STORE, "utf-8")
+    with load_pipeline("rag.yaml").open() as opened:
+        identity: Any = opened.rag.stage_identity("generate")
+        assert len(identity["word_weights"]["chunks"]) == 32
+        contexts = opened.rag.retrieve("How many days of paid leave do I get?")
+        answer = opened.rag.generate("How many days of paid leave do I get?", contexts)
+        assert answer == "You get 27 days of paid leave a year."
+    text = STORE.replace("hybrid", "dense")
+    Path("rag.yaml").write_text(text, "utf-8")
+    with load_pipeline("rag.yaml").open() as opened:
+        identity = opened.rag.stage_identity("generate")
+        assert "word_weights" not in identity
+
+
+def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(place: Path) -> None:
+    (place / "own.py").write_text(
+        """
+from ragbench import AsyncRAGInterface, RAGInterface
+
+class Upper(RAGInterface):
+    def __init__(self, stages):
+        self.stages = stages
+        super().__init__()
+    def retrieve(self, query, top_k=None):
+        results = self.stages.searching.results([query], top_k or self.stages.top_k)
+        return [text.upper() for text in results[0].contexts]
+    def generate(self, query, contexts):
+        return contexts[0]
+
+def made(stages, shout=True):
+    return Upper(stages)
+
+class Later(AsyncRAGInterface):
+    def __init__(self, stages):
+        super().__init__()
+    async def retrieve(self, query, top_k=None):
+        return []
+    async def generate(self, query, contexts):
+        return ""
+
+def nothing(stages):
+    return 3
+
+def broken(stages):
+    raise OSError("full")
+""",
+        "utf-8",
+    )
+    for name in ("Upper", "{type: own.py:made, shout: false, rrf_k: 10}"):
+        kind = name if name.startswith("{") else f"own.py:{name}"
+        Path("rag.yaml").write_text(f"{CORPUS}orchestration: {kind}", "utf-8")
+        with load_pipeline("rag.yaml").open() as opened:
+            assert opened.rag.retrieve("badge", 1) == [
+                "A LOST BADGE IS REPORTED AT THE GATE. A NEW ONE IS READY WITHIN A DAY."
+            ]
+            assert opened.staged() == (opened.rag, None)
+            assert set(opened.identity) == {"retrieve", "generate"}
+    for name, told in (
+        ("Later", "its methods are coroutines"),
+        ("nothing", "is no RAG"),
+        ("broken", "raised OSError: full"),
+    ):
+        Path("rag.yaml").write_text(f"{CORPUS}orchestration: own.py:{name}", "utf-8")
+        with pytest.raises(ConfigError, match=told), load_pipeline("rag.yaml").open():
+            pass
+
+
 def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
     (place / "own.py").write_text(
         """

@@ -195,6 +195,11 @@ orchestration: {rrf_k: 0}
         ("post_retrieval: [{action: merge, type: link_expand}]", 1, "neighbours(chunk_id, top_k)"),
         ("retrieval: {type: dense, filters: {year: {foo: 1}}}", 1, "filters"),
         ("indexing: {embedder: 'hashing:x'}\nretrieval: dense", 1, "the dimension is a whole"),
+        (
+            "indexing: {embedder: hashing}\nretrieval: dense\ngeneration: {word_weights: corpus}",
+            3,
+            "is not known to dense retrieval",
+        ),
         ("pre_retrieval: {transform: []}", 1, "Did you mean 'transforms'?"),
         ("pre_retrieval: 3", 1, "expected a list, found 3"),
         ("retrieval: [bm25]", 1, "expected 'name: value' entries, found a list"),
@@ -246,7 +251,7 @@ def test_enough_embeddings_pass(place: Path) -> None:
         ),
         (
             "retrieval: own.py:Finds\ngeneration: {word_weights: corpus}",
-            "is not known of a retrieval of your own",
+            "is not known to your own retrieval",
         ),
     ],
 )

@@ -68,12 +68,12 @@ def test_a_language_model_is_handed_over() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, http, lexical"),
+        ("lexcal", r"Did you mean 'lexical'\? Known: cross_encoder, feedback, http, lexical"),
         ({"k1": 1}, "needs a 'name'. Known: cross_encoder"),
         (7, "a name or a mapping"),
         (
             {"name": "lexical", "k": 1},
-            r"unknown setting 'k'. Did you mean 'k1'\? Known: b, k1",
+            r"unknown setting 'k'. Did you mean 'k1'\? Known: b, corpus, k1",
         ),
         ({"name": "lexical", "k1": "1.2"}, "lexical: k1 must be a number, not '1.2'"),
         ({"name": "lexical", "k1": float("inf")}, "k1 must be a number"),

@@ -13,13 +13,16 @@ INT64 = 7
 FLOAT = 1
 
 
-def write_tiny_cross_encoder(folder: Path, *, columns: int = 1, second_input: str = "") -> Path:
+def write_tiny_cross_encoder(
+    folder: Path, *, columns: int = 1, second_input: str = "", reads: bool = False
+) -> Path:
     """Writes model.onnx and tokenizer.json.
 
     Args:
         folder: where to; it is made.
         columns: numbers a pair in the output: the logit, or 0 and the logit, or zeros around it.
         second_input: the name of a further input, which is not used.
+        reads: whether there are outputs start and end, a logit a token: its id, and minus its id.
     """
     folder.mkdir(parents=True, exist_ok=True)
     nodes = [
@@ -29,6 +32,10 @@ def write_tiny_cross_encoder(folder: Path, *, columns: int = 1, second_input: st
     ]
     last = {1: ["logit"], 2: ["zero", "logit"], 3: ["zero", "logit", "zero"]}[columns]
     nodes.append(_node("Concat", last, "logits", [_integer("axis", 1)]))
+    if reads:
+        nodes.append(_node("Identity", ["numbers"], "start", []))
+        nodes.append(_node("Neg", ["numbers"], "end", []))
+    tokens = ["start", "end"] if reads else []
     inputs = ["input_ids", *([second_input] if second_input else [])]
     graph = b"".join(
         [
@@ -38,6 +45,7 @@ def write_tiny_cross_encoder(folder: Path, *, columns: int = 1, second_input: st
             _bytes(5, _constant("zero", b"\x00\x00\x00\x00")),
             *(_bytes(11, _value(name, INT64, [1, "length"])) for name in inputs),
             _bytes(12, _value("logits", FLOAT, [1, columns])),
+            *(_bytes(12, _value(name, FLOAT, [1, "length"])) for name in tokens),
         ]
     )
     model = _number(1, 8) + _bytes(7, graph) + _bytes(8, _text(1, "") + _number(2, 13))

@@ -1,0 +1,204 @@
+"""``ragbench calibrate``: a validator's probabilities brought in line with your labels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.dump_options import (
+    CorpusOption,
+    DumpChoice,
+    FormatOption,
+    MapOption,
+    QueriesOption,
+    QueryOption,
+    ScoresOption,
+    opened,
+)
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+)
+from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.validator_options import (
+    DEFAULT_VALIDATOR,
+    ValidatorArgsOption,
+    ValidatorChoice,
+    ValidatorOption,
+    WorkersOption,
+    validator_maker,
+)
+
+if TYPE_CHECKING:
+    from ragbench.evaluation.calibrate_dump import DumpCalibration
+    from ragbench.validation.calibrate import Quality
+
+__all__ = ["command"]
+
+
+def command(
+    labels: Annotated[
+        str,
+        argument(
+            metavar="LABELS",
+            help="A dump whose queries say answer_present (true or false) and whose chunks say "
+            "relevant (true or false), where that was judged; '-' for standard input.",
+        ),
+    ],
+    validator: ValidatorOption = DEFAULT_VALIDATOR,
+    out: Annotated[
+        Path,
+        option(
+            "--out",
+            "-o",
+            help="File for the calibration, which validate --calibration takes.",
+            metavar="FILE",
+            show_default=True,
+        ),
+    ] = Path("calibration.json"),
+    precision: Annotated[
+        float,
+        option(
+            "--precision",
+            help="Share of right ones among those whose answer is called present, on the labels.",
+            metavar="SHARE",
+            show_default=True,
+        ),
+    ] = 0.98,
+    seed: Annotated[
+        int,
+        option("--seed", help="Seed of the folds.", metavar="N", show_default=True),
+    ] = 7,
+    format: FormatOption = None,
+    map: MapOption = None,
+    scores: ScoresOption = None,
+    query: QueryOption = None,
+    queries: QueriesOption = None,
+    corpus: CorpusOption = None,
+    validator_args: ValidatorArgsOption = None,
+    workers: WorkersOption = None,
+    config: ConfigOption = None,
+    llm_model: LLMModelOption = None,
+    llm_base_url: LLMBaseUrlOption = None,
+    llm_api_key_env: LLMKeyVariableOption = None,
+    llm_api_key_file: LLMKeyFileOption = None,
+    quiet: Annotated[bool, option("--quiet", "-q", help="No progress and no hints.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Fit a validator to your own labels.
+
+    What that changes is printed. Probabilities are rescaled, and thresholds chosen so that a Yes
+    reaches the precision. The figures after are cross-validated: each fold is judged by what the
+    others taught.
+
+    \b
+    Examples:
+      ragbench calibrate labels.jsonl
+      ragbench calibrate labels.jsonl --precision 0.95 -o mine.json
+      ragbench validate dump.jsonl --calibration mine.json
+    """
+    from ragbench.data.atomic import written_whole
+    from ragbench.engines.processes import available_cpus
+    from ragbench.evaluation.calibrate_dump import calibrate_dump
+    from ragbench.validation.calibration import calibration_text
+    from ragbench_cli.progress import progress
+
+    choice = DumpChoice(
+        path=labels,
+        format=format,
+        map=map,
+        scores=scores,
+        query=query,
+        queries=queries,
+        corpus=corpus,
+    )
+    judge = ValidatorChoice(
+        name=validator,
+        settings=validator_args,
+        config=config,
+        model=llm_model,
+        base_url=llm_base_url,
+        api_key_env=llm_api_key_env,
+        api_key_file=llm_api_key_file,
+    )
+    with (
+        console.stop_on_signal() as stopped,
+        validator_maker(judge) as (make, may_be_many),
+        opened(choice, quiet=quiet) as source,
+        progress(shown=not quiet) as bars,
+    ):
+        found = calibrate_dump(
+            source,
+            make,
+            precision=precision,
+            seed=seed,
+            workers=(workers or available_cpus()) if may_be_many else 1,
+            stopped=stopped,
+            advance=None if bars is None else lambda done: bars("validate", None, done, 0, 0),
+        )
+        for problem in source.problems:
+            console.say(f"malformed: {problem}")
+    with written_whole(out) as file:
+        file.write(calibration_text(found.report.calibration).encode())
+    if json:
+        console.print_json(asdict(found))
+    else:
+        _print(found)
+    if not quiet:
+        console.say("")
+        console.say(f"calibration  {out}")
+        console.say(
+            f"use          ragbench validate DUMP --validator {validator} --calibration {out}"
+        )
+
+
+def _print(found: DumpCalibration) -> None:
+    report = found.report
+    typer.echo(
+        f"{report.calibration.validator} on {found.labelled:,} labelled queries, "
+        f"{report.answer_before.positive:,} with the answer"
+    )
+    for count, what in (
+        (found.unlabelled, "without a label: passed over"),
+        (found.failed, "the validator failed on: passed over"),
+        (found.malformed, "malformed: passed over"),
+    ):
+        if count:
+            typer.echo(f"{count:,} {what}")
+    typer.echo("")
+    typer.echo(f"{'':24}{'before':26}after, cross-validated")
+    _rows("answer present", report.answer_before, report.answer_after)
+    if report.chunk_before is not None and report.chunk_after is not None:
+        _rows("relevant chunks", report.chunk_before, report.chunk_after)
+    limits = report.calibration.thresholds
+    typer.echo("")
+    typer.echo(f"present from {limits.present:.3f}, relevant from {limits.relevant:.3f}")
+    for note in report.notes:
+        typer.echo(f"note: {note}")
+
+
+def _rows(name: str, before: Quality, after: Quality) -> None:
+    typer.echo(name)
+    for label, first, second in (
+        ("precision", _share(before, "precision"), _share(after, "precision")),
+        ("recall", _share(before, "recall"), _share(after, "recall")),
+        (
+            "calibration error",
+            f"{before.calibration_error:.3f}",
+            f"{after.calibration_error:.3f}",
+        ),
+    ):
+        typer.echo(f"  {label:<22}{first:<26}{second}")
+
+
+def _share(quality: Quality, name: str) -> str:
+    value: float | None = getattr(quality, name)
+    low, high = getattr(quality, f"{name}_interval")
+    return "-" if value is None else f"{value:.3f} ({low:.3f} .. {high:.3f})"

@@ -1,0 +1,237 @@
+"""The validator with models on this machine: a cross-encoder, an embedder, an extractive reader."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ragbench.errors import ConfigError
+from ragbench.models.onnx_files import find_onnx_files, is_hub_name
+from ragbench.records.corpus import Chunk
+from ragbench.records.validation import Validation
+from ragbench.text.sentences import SENTENCES_VERSION, Span
+from ragbench.text.tokens import TOKENISER_VERSION
+from ragbench.validation.evidence import best_sentences
+from ragbench.validation.intake import take_in
+from ragbench.validation.judged import Judgement, Limits, limits_for
+from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask
+from ragbench.validation.lexical_scores import ScoredChunk, read_in_windows
+from ragbench.validation.linear_model import logistic
+from ragbench.validation.local_features import (
+    FIRST_FEATURES,
+    READER_FEATURES,
+    first_features,
+    reader_features,
+)
+from ragbench.validation.local_models import cross_logits, readings_of, similarities
+from ragbench.validation.parts import Part, merge_parts, split_query
+from ragbench.validation.verdict_rule import Finding
+from ragbench.validation.weights_file import Absence, Weights, shipped_rarity, shipped_weights
+
+__all__ = ["LocalValidator"]
+
+_ANSWER_BONUS = 2.0
+"""What a reader's answer adds to the score of the sentence that holds it: it decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What models made of chunks; each list in the order of the chunks."""
+
+    logits: list[float]
+    answers: list[Span | None]
+    """The reader's, where it read the chunk."""
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalValidator:
+    """Words find the best chunks, the cross-encoder reads those, the reader the best of them.
+
+    The weights were learned and measured with ms-marco-MiniLM-L-12-v2 as the cross-encoder and
+    bge-small-en-v1.5 as the embedder. Other models want a calibration.
+    """
+
+    cross_encoder: str
+    """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
+    embedder: str | None = None
+    """A sentence encoder in the same form."""
+    reader: str | None = None
+    """A model in the same form with the outputs logits, start and end."""
+    read: int = 10
+    """How many chunks the cross-encoder reads, the best by words; no other one is ever relevant."""
+    read_closely: int = 4
+    """How many of them the reader reads."""
+    max_length: int = 512
+    """Tokens of query and text together that the models take; longer texts are read in windows."""
+    threads: int = 2
+    """How many texts are read side by side."""
+    calibration: str | None = None
+    """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
+    relevant: float | None = None
+    """Probability from which on a chunk is relevant; None for the measured one."""
+    present: float | None = None
+    """Probability from which on the answer is present; None for the measured one."""
+    absence: Absence = "document-absent"
+    """As of the lexical validator."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range, and folders without a model."""
+        if min(self.read, self.read_closely, self.threads) < 1 or self.max_length < 64:
+            raise ConfigError(
+                "local: read, read_closely and threads must be at least 1, max_length at least 64"
+            )
+        for model in (self.cross_encoder, self.reader, self.embedder):
+            if model is not None and not is_hub_name(model):
+                find_onnx_files(model)
+        _ = self.limits
+
+    @property
+    def name(self) -> str:
+        """``"local"``."""
+        return "local"
+
+    @property
+    def identity(self) -> str:
+        """Names the rules, the weights, the limits, and the models by their bytes."""
+        models = ",".join(
+            "-" if model is None else _digest(find_onnx_files(model).model)
+            for model in (self.cross_encoder, self.embedder, self.reader)
+        )
+        learned = f"{self._words.digest}.{self._first.digest}.{self._last.digest}"
+        numbers = f"{self.read}.{self.read_closely}.{self.max_length}"
+        versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
+        return f"local:{versions}:{learned}:{models}:{numbers}:{self.limits.identity}"
+
+    @property
+    def limits(self) -> Limits:
+        """Its calibration and thresholds."""
+        return limits_for(
+            self.name,
+            self._last.thresholds(self.absence),
+            calibration=self.calibration,
+            relevant=self.relevant,
+            present=self.present,
+        )
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Validation:
+        """Judges what was retrieved for one query; see `ragbench.validation.validator`.
+
+        Raises:
+            ConfigError: a model cannot be found, downloaded or loaded.
+            MissingExtraError: the extra ``onnx`` is not installed.
+        """
+        intake = take_in(query, chunks)
+        warnings: list[str] = []
+        parts: list[Part] = []
+        for text in split_query(query):
+            part, told = self._part(text, intake.chunks)
+            parts.append(part)
+            warnings += told
+        findings, probability, reasons = merge_parts(parts)
+        judgement = Judgement(
+            query=query,
+            intake=intake,
+            findings=findings,
+            answer_probability=probability,
+            reasons=reasons,
+            warnings=list(dict.fromkeys(warnings)),
+            details={"read_by_models": float(min(self.read, len(intake.chunks)))},
+        )
+        return judgement.verdict(self.limits, self.name)
+
+    def _part(self, query: str, chunks: Sequence[Chunk]) -> tuple[Part, tuple[str, ...]]:
+        asked = ask(query, shipped_rarity())
+        words = read_in_windows(asked, [chunk.text for chunk in chunks], self._words.chunk)
+        # Sorting keeps the order of equals: the retriever's.
+        ranked = sorted(range(len(chunks)), key=lambda at: -words[at].logit)[: self.read]
+        chosen = [at for at in sorted(ranked) if words[at].sentences and asked.weights]
+        found = self._read(query, [chunks[at].text for at in chosen], [words[at] for at in chosen])
+        # What no model has read is never called relevant.
+        unread = self.limits.thresholds.relevant / 2
+        probabilities = [min(logistic(one.logit), unread) for one in words]
+        answers: list[Span | None] = [None] * len(chunks)
+        for place, at in enumerate(chosen):
+            probabilities[at] = logistic(found.logits[place])
+            answers[at] = found.answers[place]
+        findings = [
+            Finding(
+                chunk=chunk, probability=probabilities[at], spans=_quoted(words[at], answers[at])
+            )
+            for at, chunk in enumerate(chunks)
+        ]
+        probability = self._last.answer_probability(found.logits)
+        part = Part(text=query, findings=findings, answer_probability=probability)
+        return part, found.told
+
+    def _read(self, query: str, texts: Sequence[str], words: Sequence[ScoredChunk]) -> _Read:
+        if not texts:
+            return _Read([], [], ())
+        cross, told = cross_logits(
+            self.cross_encoder, query, texts, max_length=self.max_length, threads=self.threads
+        )
+        near = (
+            similarities(self.embedder, query, texts, threads=self.threads) if self.embedder else []
+        )
+        logits = [self._first.chunk.logit(row) for row in first_features(words, cross, near)]
+        answers: list[Span | None] = [None] * len(texts)
+        if self.reader is not None:
+            best = sorted(range(len(texts)), key=lambda at: -logits[at])[: self.read_closely]
+            readings = readings_of(
+                self.reader,
+                query,
+                [texts[at] for at in best],
+                max_length=self.max_length,
+                threads=self.threads,
+            )
+            rows = reader_features([logits[at] for at in best], readings)
+            for at, row, one in zip(best, rows, readings, strict=True):
+                logits[at] = self._last.chunk.logit(row)
+                answers[at] = Span(one.start, one.end)
+        return _Read(logits, answers, (told,) if told else ())
+
+    @property
+    def _words(self) -> Weights:
+        return shipped_weights("lexical", LEXICAL_FEATURES)
+
+    @property
+    def _first(self) -> Weights:
+        name = "local-cross_encoder" + ("-embedder" if self.embedder else "")
+        return shipped_weights(name, FIRST_FEATURES)
+
+    @property
+    def _last(self) -> Weights:
+        if self.reader is None:
+            return self._first
+        name = "local-reader" + ("-embedder" if self.embedder else "")
+        return shipped_weights(name, READER_FEATURES)
+
+
+def _quoted(words: ScoredChunk, answer: Span | None) -> tuple[Span, ...]:
+    """The sentences to quote; the one that holds the reader's answer always."""
+    if answer is None:
+        return best_sentences(words.sentences, words.scores)
+    sentences = list(words.sentences)
+    scores = list(words.scores)
+    if not any(_overlap(one, answer) for one in sentences):
+        return (answer,)  # it stands in another window than the words found best
+    for at, sentence in enumerate(sentences):
+        if _overlap(sentence, answer):
+            scores[at] += _ANSWER_BONUS
+    return best_sentences(sentences, scores, most=2, share=0.0)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path) -> str:
+    whole = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            whole.update(block)
+    return whole.hexdigest()[:12]

@@ -1,0 +1,122 @@
+"""``ragbench calibrate``: labels to a calibration that ``validate`` uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+
+ANSWER = "The {0} of the north has {1} rooms."
+OTHERS = [
+    "The help desk is open from 8 to 17.",
+    "The {0} of the north is old, and nobody counts its rooms.",
+]
+THINGS = [
+    "tower",
+    "castle",
+    "abbey",
+    "palace",
+    "villa",
+    "manor",
+    "lodge",
+    "hotel",
+    "museum",
+    "hall",
+]
+
+
+def labelled(count: int) -> list[dict[str, Any]]:
+    """Queries of which every second one has its answer in the chunks."""
+    records: list[dict[str, Any]] = []
+    for number in range(count):
+        thing = f"{THINGS[number % len(THINGS)]} {number}"
+        texts = [text.format(thing) for text in OTHERS]
+        present = number % 2 == 0
+        if present:
+            texts.insert(number % 3, ANSWER.format(thing, number + 2))
+        records.append(
+            {
+                "query": f"How many rooms does the {thing} of the north have?",
+                "answer_present": present,
+                "chunks": [
+                    {"id": f"c{place}", "text": text, "relevant": "has" in text}
+                    for place, text in enumerate(texts)
+                ],
+            }
+        )
+    return records
+
+
+def written(records: list[Any], name: str = "labels.jsonl") -> str:
+    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    Path(name).write_text("\n".join(lines), encoding="utf-8")
+    return name
+
+
+def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
+    labels = written([*labelled(60), {"query": "no label", "chunks": []}, "{oops"])
+    done = ragbench("calibrate", labels, "-o", "mine.json", "--workers", "1")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "lexical on 60 labelled queries, 30 with the answer"
+    assert "1 without a label: passed over" in lines
+    assert "1 malformed: passed over" in lines
+    assert any(line.split()[:2] == ["before", "after,"] for line in lines)
+    for name in ("answer present", "relevant chunks"):
+        at = lines.index(name)
+        assert [line.split()[0] for line in lines[at + 1 : at + 4]] == [
+            "precision",
+            "recall",
+            "calibration",
+        ]
+    assert "malformed: labels.jsonl:62: " in done.err
+    dump = written([{"query_id": "q", **labelled(2)[1]}], "dump.jsonl")
+    plain = ragbench("validate", dump, "--json", "-q")
+    fitted = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json")
+    assert fitted.code == 0, fitted.err
+    first, second = json.loads(plain.out), json.loads(fitted.out)
+    assert first["answer_probability"] != second["answer_probability"]
+    assert second["answer_present"] is False
+
+
+def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
+    labels = written(labelled(36))
+    for name, workers in (("a.json", "1"), ("b.json", "2")):
+        done = ragbench("calibrate", labels, "-o", name, "--workers", workers, "--json", "-q")
+        assert done.code == 0, done.err
+        value = json.loads(done.out)
+        assert (value["labelled"], value["unlabelled"], value["failed"]) == (36, 0, 0)
+        assert value["report"]["answer_after"]["count"] == 36
+        assert done.err == ""
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "told"),
+    [
+        ([{"query": "a b", "chunks": []}], (), "no query says whether its answer is present"),
+        (labelled(8), (), "at least 10 of either kind"),
+        (labelled(40), ("--precision", "1.5"), "the precision must lie between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_told(
+    ragbench: Ragbench, records: list[Any], options: tuple[str, ...], told: str
+) -> None:
+    done = ragbench("calibrate", written(records), "-q", *options)
+    assert done.code == 2
+    assert told in done.err
+    assert not Path("calibration.json").exists()
+
+
+def test_a_calibration_of_something_else_is_refused(ragbench: Ragbench) -> None:
+    dump = written([{"query": "a b", "chunks": []}], "dump.jsonl")
+    Path("c.json").write_text('{"version": 1, "validator": "local"}', encoding="utf-8")
+    done = ragbench("validate", dump, "--calibration", "c.json", "-q")
+    assert done.code == 2
+    assert "c.json" in done.err
+    assert "Traceback" not in done.err

@@ -1,0 +1,100 @@
+"""docs/validate.md: its commands run, its examples are read as it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.data.dumps.forms import form_names
+from ragbench.data.dumps.read import open_dump
+from ragbench.records.dumps import WarningKind
+
+Ragbench = Callable[..., Any]
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
+READ = PAGE.partition("## What is read")[2].partition("\n## ")[0]
+FORMS = dict(re.findall(r"^\| `(\w+)` \| (?:[^|`]*: )?`(.*?)`", READ, re.MULTILINE))
+PROBABILITY = re.compile(r"\((?:probability )?[01]\.\d\d")
+TEXT = "There are 27 days of paid leave a year."
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def files(workplace: Path) -> None:
+    dump, log, label = blocks("json")
+    record = json.loads(log)
+    Path("dump.jsonl").write_text(dump, encoding="utf-8")
+    Path("log.jsonl").write_text(log, encoding="utf-8")
+    Path("response.json").write_text(json.dumps(record["response"]), encoding="utf-8")
+    rows = f"query_id,query,id,content,distance\nq1,{record['query']},leave,{TEXT},0.1\n"
+    Path("rows.csv").write_text(rows, encoding="utf-8")
+    Path("bm25.run").write_text("q1 Q0 leave 1 12.3 bm25\n", encoding="utf-8")
+    Path("beir").mkdir()
+    corpus = json.dumps({"_id": "leave", "title": "", "text": TEXT})
+    Path("beir/corpus.jsonl").write_text(f"{corpus}\n", encoding="utf-8")
+    Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
+    other = {**json.loads(label), "query": "Who won the cup?", "answer_present": False}
+    lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]
+    Path("labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.usefixtures("files")
+def test_what_the_page_prints_is_what_is_printed(ragbench: Ragbench) -> None:
+    (shown,) = blocks("console")
+    line, _, output = shown.partition("\n")
+    done = ragbench(*shlex.split(line.removeprefix("$ ragbench ")))
+    # Probabilities change whenever a validator learns more: what is said must not.
+    assert PROBABILITY.sub("(p", done.out.strip()) == PROBABILITY.sub("(p", output.strip())
+
+
+@pytest.mark.usefixtures("files")
+def test_the_commands_run(ragbench: Ragbench) -> None:
+    for block in blocks("sh"):
+        for line in block.splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "ragbench"
+            done = ragbench(*arguments)
+            assert done.code == 0, (line, done.err)
+
+
+@pytest.mark.usefixtures("files")
+def test_the_example_in_python_runs() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(blocks("python")[0], {})
+    assert printed.getvalue().startswith(f"q1 True ['{TEXT}']")
+
+
+def test_every_form_and_kind_is_on_the_page() -> None:
+    assert list(FORMS) == list(form_names())
+    for kind in WarningKind:
+        assert f"`{kind.value}`" in PAGE
+
+
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in {"trec", "beir"}])
+def test_each_form_is_recognised_by_its_example(name: str, tmp_path: Path) -> None:
+    example = FORMS[name].replace('"..."', json.dumps(TEXT))
+    path = tmp_path / "dump.jsonl"
+    if name == "pgvector":
+        path = tmp_path / "dump.csv"
+        example += f"\nq,a question,a,{TEXT},0.1"
+    path.write_text(example, encoding="utf-8")
+    with open_dump(
+        path,
+        query=None if "quer" in example or "question" in example or "user" in example else "a b",
+    ) as dump:
+        (retrieval,) = list(dump)
+    assert dump.mapping.format == name
+    assert [chunk.text for chunk in retrieval.chunks] == [TEXT]

@@ -1,0 +1,88 @@
+"""What only Qdrant's adapters do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragbench.errors import StoreError
+from ragbench.records.corpus import Chunk
+from ragbench.stores import qdrant_points
+from ragbench.stores.record import encode
+from ragbench.stores.registry import create_store, open_database, open_store
+
+pytest.importorskip("qdrant_edge", reason="pip install 'ragbench[qdrant]'")
+
+
+def test_ids_that_give_one_uuid_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = qdrant_points.point_id
+    for module in ("qdrant_points", "qdrant_embedded"):
+        monkeypatch.setattr(f"ragbench.stores.{module}.point_id", lambda id: real(id.rstrip("'")))
+    with create_store(f"qdrant:{tmp_path}", "c", dimension=1) as store:
+        store.upsert([Chunk(id="a", text="1")], np.ones((1, 1)))
+        with pytest.raises(StoreError, match="the ids 'a' and 'a'' are one to Qdrant"):
+            store.upsert([Chunk(id="a'", text="2")], np.ones((1, 1)))
+        with pytest.raises(StoreError, match="the ids 'b' and 'b'' are one to Qdrant"):
+            store.upsert([Chunk(id=id, text="2") for id in ("b", "b'")], np.ones((2, 1)))
+        store.upsert([Chunk(id="a", text="3")], np.ones((1, 1)))
+        assert store.digests() == {"a": encode(Chunk(id="a", text="3")).digest}
+
+
+def test_a_collection_in_use_elsewhere_is_said_to_be(tmp_path: Path) -> None:
+    address = f"qdrant:{tmp_path}"
+    script = (
+        "from ragbench.stores.registry import open_store\n"
+        "from ragbench.errors import StoreError\n"
+        "try:\n"
+        f"    print(open_store({address!r}, 'c').count())\n"
+        "except StoreError as error:\n"
+        "    print(error)\n"
+    )
+
+    def elsewhere() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": ":".join(sys.path)},
+        )
+        return done.stdout.strip()
+
+    with create_store(address, "c", dimension=1):
+        assert "the collection 'c' is in use by another process" in elsewhere()
+        with pytest.raises(StoreError, match="in use by another process"):
+            open_store(address, "c")
+    assert elsewhere() == "0"
+
+
+def test_a_collection_that_was_not_finished_being_made_is_none(tmp_path: Path) -> None:
+    address = f"qdrant:{tmp_path}"
+    create_store(address, "c", dimension=1).close()
+    next(tmp_path.glob("*/collection.json")).unlink()
+    database = open_database(address)
+    assert database.collections() == []
+    with pytest.raises(StoreError, match="there is no collection 'c'; it holds none"):
+        database.open("c")
+    database.create("c", dimension=2).close()
+    assert open_store(address, "c").info().dimension == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is damaged"), ('{"version": 99}', "was written by another version of ragbench")],
+)
+def test_what_is_kept_with_a_collection_may_be_damaged(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    address = f"qdrant:{tmp_path}"
+    create_store(address, "c", dimension=1).close()
+    next(tmp_path.glob("*/collection.json")).write_text(text)
+    with pytest.raises(StoreError, match=f"{message}: index anew"):
+        open_store(address, "c")
