@@ -25,6 +25,9 @@ _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
 _FOLDS = 5
 _EDGE = 1e-6
+_RIDGE = 0.1
+"""How much the scale is held near doing nothing."""
+_LEAST_SLOPE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,23 +244,34 @@ def _crossed(groups: Sequence[Sequence[_Scored]], folds: Sequence[int], fit: Fit
 
 
 def _platt(rows: Sequence[_Scored]) -> PlattScale:
-    """Platt 1999, with its targets that keep probabilities away from 0 and 1."""
+    """Platt 1999, with its targets that keep probabilities away from 0 and 1; Newton's method.
+
+    A slope is never below a small one: labels that run against the probabilities are left to the
+    offset.
+    """
     import numpy as np
-    from scipy.optimize import minimize
 
     kept = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     inputs = np.log(kept / (1 - kept))
-    labels = np.array([row.positive for row in rows], dtype=float)
-    positive, negative = labels.sum(), len(labels) - labels.sum()
-    targets = np.where(labels > 0, (positive + 1) / (positive + 2), 1 / (negative + 2))
-
-    def loss(point: tuple[float, float]) -> float:
-        logits = np.exp(point[0]) * inputs + point[1]  # the slope stays above 0
-        return float((np.logaddexp(0, logits) - targets * logits).sum()) + 0.05 * point[0] ** 2
-
-    found = minimize(loss, (0.0, 0.0), method="L-BFGS-B")
-    slope, offset = float(np.exp(found.x[0])), float(found.x[1])
-    return PlattScale(slope=round(slope, 6), offset=round(offset, 6))
+    positive = sum(row.positive for row in rows)
+    high, low = (positive + 1) / (positive + 2), 1 / (len(rows) - positive + 2)
+    targets = np.array([high if row.positive else low for row in rows])
+    point = np.array([1.0, 0.0])
+    columns = np.stack([inputs, np.ones(len(rows))])
+    ridge = np.diag([_RIDGE, _RIDGE])
+    centre = np.array([1.0, 0.0])
+    for _ in range(100):
+        told = 1 / (1 + np.exp(-(point @ columns)))
+        slope = columns @ (told - targets) + ridge @ (point - centre)
+        curve = (columns * (told * (1 - told))) @ columns.T + ridge
+        step = np.linalg.solve(curve, slope)
+        # A step that is too long is cut: Newton's method may overshoot on few rows.
+        point = point - step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        if float(np.abs(step).max()) < 1e-9:
+            break
+    return PlattScale(
+        slope=round(max(_LEAST_SLOPE, float(point[0])), 6), offset=round(float(point[1]), 6)
+    )
 
 
 def _smallest(rows: Sequence[_Scored], precision: float) -> float:

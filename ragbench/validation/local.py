@@ -1,4 +1,4 @@
-"""The validator with models on this machine: a cross-encoder, an embedder, an extractive reader."""
+"""The validator with models on this machine: a cross-encoder, an extractive reader."""
 
 from __future__ import annotations
 
@@ -20,13 +20,8 @@ from ragbench.validation.judged import Judgement, Limits, limits_for
 from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask
 from ragbench.validation.lexical_scores import ScoredChunk, read_in_windows
 from ragbench.validation.linear_model import logistic
-from ragbench.validation.local_features import (
-    FIRST_FEATURES,
-    READER_FEATURES,
-    first_features,
-    reader_features,
-)
-from ragbench.validation.local_models import cross_logits, readings_of, similarities
+from ragbench.validation.local_features import LOCAL_FEATURES, local_features
+from ragbench.validation.local_models import cross_logits, readings_of
 from ragbench.validation.parts import Part, merge_parts, split_query
 from ragbench.validation.verdict_rule import Finding
 from ragbench.validation.weights_file import Absence, Weights, shipped_rarity, shipped_weights
@@ -49,18 +44,17 @@ class _Read:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalValidator:
-    """Words find the best chunks, the cross-encoder reads those, the reader the best of them.
+    """Words find the best chunks, the cross-encoder reads those, the reader points at the answer.
 
-    The weights were learned and measured with ms-marco-MiniLM-L-12-v2 as the cross-encoder and
-    bge-small-en-v1.5 as the embedder. Other models want a calibration.
+    The weights were learned and measured with ms-marco-MiniLM-L-12-v2 as the cross-encoder. Other
+    models want a calibration.
     """
 
     cross_encoder: str
     """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
-    embedder: str | None = None
-    """A sentence encoder in the same form."""
     reader: str | None = None
-    """A model in the same form with the outputs logits, start and end."""
+    """A model in the same form with the outputs logits, start and end: its spans decide which
+    sentences are quoted, and nothing else."""
     read: int = 10
     """How many chunks the cross-encoder reads, the best by words; no other one is ever relevant."""
     read_closely: int = 4
@@ -84,7 +78,7 @@ class LocalValidator:
             raise ConfigError(
                 "local: read, read_closely and threads must be at least 1, max_length at least 64"
             )
-        for model in (self.cross_encoder, self.reader, self.embedder):
+        for model in (self.cross_encoder, self.reader):
             if model is not None and not is_hub_name(model):
                 find_onnx_files(model)
         _ = self.limits
@@ -99,9 +93,9 @@ class LocalValidator:
         """Names the rules, the weights, the limits, and the models by their bytes."""
         models = ",".join(
             "-" if model is None else _digest(find_onnx_files(model).model)
-            for model in (self.cross_encoder, self.embedder, self.reader)
+            for model in (self.cross_encoder, self.reader)
         )
-        learned = f"{self._words.digest}.{self._first.digest}.{self._last.digest}"
+        learned = f"{self._words.digest}.{self._weights.digest}"
         numbers = f"{self.read}.{self.read_closely}.{self.max_length}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         return f"local:{versions}:{learned}:{models}:{numbers}:{self.limits.identity}"
@@ -111,7 +105,7 @@ class LocalValidator:
         """Its calibration and thresholds."""
         return limits_for(
             self.name,
-            self._last.thresholds(self.absence),
+            self._weights.thresholds(self.absence),
             calibration=self.calibration,
             relevant=self.relevant,
             present=self.present,
@@ -163,7 +157,7 @@ class LocalValidator:
             )
             for at, chunk in enumerate(chunks)
         ]
-        probability = self._last.answer_probability(found.logits)
+        probability = self._weights.answer_probability(found.logits)
         part = Part(text=query, findings=findings, answer_probability=probability)
         return part, found.told
 
@@ -173,10 +167,7 @@ class LocalValidator:
         cross, told = cross_logits(
             self.cross_encoder, query, texts, max_length=self.max_length, threads=self.threads
         )
-        near = (
-            similarities(self.embedder, query, texts, threads=self.threads) if self.embedder else []
-        )
-        logits = [self._first.chunk.logit(row) for row in first_features(words, cross, near)]
+        logits = [self._weights.chunk.logit(row) for row in local_features(words, cross)]
         answers: list[Span | None] = [None] * len(texts)
         if self.reader is not None:
             best = sorted(range(len(texts)), key=lambda at: -logits[at])[: self.read_closely]
@@ -187,9 +178,7 @@ class LocalValidator:
                 max_length=self.max_length,
                 threads=self.threads,
             )
-            rows = reader_features([logits[at] for at in best], readings)
-            for at, row, one in zip(best, rows, readings, strict=True):
-                logits[at] = self._last.chunk.logit(row)
+            for at, one in zip(best, readings, strict=True):
                 answers[at] = Span(one.start, one.end)
         return _Read(logits, answers, (told,) if told else ())
 
@@ -198,16 +187,8 @@ class LocalValidator:
         return shipped_weights("lexical", LEXICAL_FEATURES)
 
     @property
-    def _first(self) -> Weights:
-        name = "local-cross_encoder" + ("-embedder" if self.embedder else "")
-        return shipped_weights(name, FIRST_FEATURES)
-
-    @property
-    def _last(self) -> Weights:
-        if self.reader is None:
-            return self._first
-        name = "local-reader" + ("-embedder" if self.embedder else "")
-        return shipped_weights(name, READER_FEATURES)
+    def _weights(self) -> Weights:
+        return shipped_weights("local", LOCAL_FEATURES)
 
 
 def _quoted(words: ScoredChunk, answer: Span | None) -> tuple[Span, ...]:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from ragbench.embedders.onnx import OnnxEmbedder
 from ragbench.models.onnx_files import find_onnx_files
 from ragbench.models.onnx_pairs import PairClassifier, load_pair_classifier
 from ragbench.models.onnx_reader import PairReading, load_pair_reader
 from ragbench.text.sentences import Span
 from ragbench.validation.pair_windows import fitted_query, fitting_windows
-from ragbench.validation.windows import windows_of
 
-__all__ = ["cross_logits", "readings_of", "similarities"]
-
-_BGE_PREFIX = "Represent this sentence for searching relevant passages: "
-"""What the bge encoders want before a question."""
+__all__ = ["cross_logits", "readings_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +70,6 @@ def readings_of(
     return [best[place] for place in range(len(texts))]
 
 
-def similarities(model: str, query: str, texts: Sequence[str], *, threads: int) -> list[float]:
-    """Cosines of an embedder for query and texts; of a long text the best window counts."""
-    embedder = _embedder(model, threads)
-    asked = embedder.embed_queries([query])[0]
-    windows = [
-        (place, text[slice(*window)])
-        for place, text in enumerate(texts)
-        for window in windows_of(text)
-    ]
-    vectors = embedder.embed_passages([text for _, text in windows])
-    best = [-1.0] * len(texts)
-    for (place, _), vector in zip(windows, vectors, strict=True):
-        best[place] = max(best[place], float(vector @ asked))
-    return best
-
-
 def _pieces(
     model: PairClassifier, query: str, texts: Sequence[str], max_length: int
 ) -> list[_Piece]:
@@ -100,8 +78,3 @@ def _pieces(
         for place, text in enumerate(texts)
         for window in fitting_windows(model, query, text, max_length)
     ]
-
-
-@lru_cache(maxsize=2)
-def _embedder(model: str, threads: int) -> OnnxEmbedder:
-    return OnnxEmbedder(model=model, threads=threads, pooling="cls", query_prefix=_BGE_PREFIX)

@@ -26,15 +26,11 @@ class ScoreCache:
         self._real = (
             local_models.cross_logits,
             local_models.readings_of,
-            local_models.similarities,
         )
 
     def install(self) -> None:
-        vars(local).update(
-            cross_logits=self.cross_logits,
-            readings_of=self.readings_of,
-            similarities=self.similarities,
-        )
+        for name in ("cross_logits", "readings_of"):
+            setattr(local, name, getattr(self, name))
 
     def put(self, kind: str, query: str, text: str, value: Any) -> None:
         self._known[_key(kind, query, text)] = value
@@ -66,14 +62,6 @@ class ScoreCache:
             ],
         )
         return [PairReading(logit=a, span=b, start=c, end=d) for a, b, c, d in rows]
-
-    def similarities(
-        self, model: str, query: str, texts: Sequence[str], **settings: Any
-    ) -> list[float]:
-        ask = self._real[2]
-        return self._all(
-            "similarity", query, texts, lambda missing: ask(model, query, missing, **settings)
-        )
 
     def _all(
         self,

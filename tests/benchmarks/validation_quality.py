@@ -7,7 +7,7 @@ calibrated, and how does the rating go with the quality of an extractive answer.
 (95 %); that of the recall at 98 % precision is a bootstrap over questions.
 
 Weights and thresholds come from squad2_dev_half: no question and no article of it is tested on.
-``--models DIR`` (with reranker_en/ and bge_small_en/) adds the local validator.
+``--models DIR`` (with reranker_en/) adds the local validator.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -48,6 +49,7 @@ DATA: dict[str, tuple[Callable[[Path], Collection], tuple[str, ...]]] = {
     "clapnq": (clapnq, PROTOCOLS[1:]),
     "covidqa": (covidqa, PROTOCOLS[:2]),
 }
+ADJUDICATED = Path(__file__).parent / "adjudicated.json"
 RATING = {"Poor": 0.0, "Partial": 1.0, "Good": 2.0}
 
 
@@ -80,25 +82,22 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--models", type=Path)
-    parser.add_argument("--embedder", action="store_true")
     parser.add_argument("--reader", type=Path)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--cached-only", action="store_true")
+    parser.add_argument("--without-lexical", action="store_true")
     parser.add_argument("--limit", type=int, default=150)
     return parser.parse_args()
 
 
 def _validators(given: argparse.Namespace) -> list[tuple[str, Validator]]:
-    found: list[tuple[str, Validator]] = [("lexical", LexicalValidator())]
+    found: list[tuple[str, Validator]] = []
+    if not given.without_lexical:
+        found.append(("lexical", LexicalValidator()))
     if given.models is None:
         return found
     cross = str(given.models / "reranker_en")
-    bge = str(given.models / "bge_small_en")
     found.append(("local, cross-encoder", LocalValidator(cross_encoder=cross)))
-    if given.embedder:
-        found.append(
-            ("local, cross-encoder, embedder", LocalValidator(cross_encoder=cross, embedder=bge))
-        )
     if given.reader is not None:
         read = str(given.reader)
         found.append(
@@ -129,6 +128,7 @@ def _figures(judged: Sequence[Judged]) -> dict[str, object]:
         "precision": _share(hits, sum(called)),
         "recall": _share(hits, sum(labels)),
         "recall_at_98": _recall_at(judged, 0.98),
+        "recall_at_98_adjudicated": _recall_at(_adjudicated(judged), 0.98),
         "ece": round(expected_calibration_error(probabilities, labels), 3),
         "reliability": [
             [round(told, 2), round(seen, 2), count]
@@ -136,6 +136,13 @@ def _figures(judged: Sequence[Judged]) -> dict[str, object]:
         ],
     }
     return told | _chunk_figures(judged) | _evidence_figures(judged) | _answer_figures(judged)
+
+
+def _adjudicated(judged: Sequence[Judged]) -> list[Judged]:
+    """Without the pools that hold an answer though their label says that they do not."""
+    cases = json.loads(ADJUDICATED.read_text("utf-8"))["cases"]
+    answered = {case["question"] for case in cases if case["answers"]}
+    return [one for one in judged if one.pool.present or one.pool.question.id not in answered]
 
 
 def _share(hits: int, count: int) -> list[float]:
@@ -270,7 +277,8 @@ def _answer_figures(judged: Sequence[Judged]) -> dict[str, object]:
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return 0.0
-    return round(float(spearmanr(one, other).statistic), 3)
+    found: Any = spearmanr(one, other)
+    return round(float(found.statistic), 3)
 
 
 def _answer_quality(pool: Pool) -> float:
@@ -292,6 +300,7 @@ def _token_f1(given: list[str], wanted: list[str]) -> float:
 def _table(rows: Sequence[dict[str, object]]) -> str:
     keys = (
         "validator", "data", "protocol", "pools", "precision", "recall", "recall_at_98",
+        "recall_at_98_adjudicated",
         "chunk_f1", "balanced_accuracy", "accuracy", "base_rate", "evidence_holds_span",
         "evidence_words", "ece", "rating_answer_f1_per_query", "rating_present_per_query",
         "rating_answer_f1_per_system", "p95_seconds",

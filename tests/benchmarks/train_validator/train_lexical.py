@@ -56,9 +56,11 @@ def main() -> None:
     logits = [rows @ slopes + bias for _, rows in chosen_on]
     pool_rows = np.array([pool_features(list(map(float, one))) for one in logits])
     present = np.array([float(pool.present) for pool, _ in chosen_on])
-    pool_slopes, pool_bias = fit(pool_rows, present)
-    answers = 1 / (1 + np.exp(-(pool_rows @ pool_slopes + pool_bias)))
     kind = np.array([pool.protocol for pool, _ in chosen_on])
+    # Questions written to deceive would make every probability of real ones too low.
+    plain = kind != "topical"
+    pool_slopes, pool_bias = fit(pool_rows[plain], present[plain])
+    answers = 1 / (1 + np.exp(-(pool_rows @ pool_slopes + pool_bias)))
     by_protocol = {
         name: smallest_at_precision(answers[kind == name], present[kind == name], 0.98)
         for name in ("document-absent", "siblings")

@@ -1,10 +1,9 @@
-"""Trains the local validator's weights: ``train_local.py DATA_DIR --models DIR [--reader DIR]``.
+"""Trains the local validator's weights: ``train_local.py DATA_DIR --models DIR``.
 
-DIR of the models holds ``reranker_en`` and ``bge_small_en``, each with model.onnx and
-tokenizer.json. Data, from DATA_DIR: the held-out articles of squad2_dev_half, which neither the
-lexical weights nor the reader were trained on; five folds over questions, so that thresholds are
-chosen on probabilities of questions that were not learned from. Writes
-``ragbench/validation/weights/local-*.json``. Scores are kept in the file of ``--cache``.
+DIR holds ``reranker_en`` with model.onnx and tokenizer.json. Data, from DATA_DIR: the held-out
+articles of squad2_dev_half, which the lexical weights were not trained on; five folds over
+questions, so that thresholds are chosen on probabilities of questions that were not learned from.
+Writes ``ragbench/validation/weights/local.json``. Scores are kept in the file of ``--cache``.
 """
 
 from __future__ import annotations
@@ -19,12 +18,7 @@ import numpy as np
 
 from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask
 from ragbench.validation.lexical_scores import read_in_windows
-from ragbench.validation.local_features import (
-    FIRST_FEATURES,
-    READER_FEATURES,
-    first_features,
-    reader_features,
-)
+from ragbench.validation.local_features import LOCAL_FEATURES, local_features
 from ragbench.validation.weights_file import POOL_FEATURES, shipped_rarity, shipped_weights
 from tests.benchmarks.score_cache import ScoreCache
 from tests.benchmarks.train_validator.logistic_fit import Matrix, fit, stored
@@ -33,7 +27,7 @@ from tests.benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squa
 
 WEIGHTS = Path(__file__).parents[3] / "ragbench" / "validation" / "weights"
 FOLDS = 5
-READ, CLOSELY = 10, 4
+READ = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +45,8 @@ def main() -> None:
     cache = ScoreCache(given.cache, only_known=given.cached_only)
     held = squad_half(given.data, held_out=True)
     pools = build_pools(held, PROTOCOLS, limit=given.limit, seed=23)
-    for embedder in (False, True) if given.embedder else (False,):
-        suffix = "-embedder" if embedder else ""
-        rows = [one for pool in pools if (one := _first(pool, cache, given, embedder)) is not None]
-        logits = _learn(f"local-cross_encoder{suffix}", rows, FIRST_FEATURES)
-        if given.reader is not None:
-            closely = [
-                one
-                for row, first in zip(rows, logits, strict=True)
-                if (one := _closely(row, first, cache, given)) is not None
-            ]
-            _learn(f"local-reader{suffix}", closely, READER_FEATURES)
+    rows = [one for pool in pools if (one := _read(pool, cache, given)) is not None]
+    _learn(rows)
     if not given.cached_only:
         cache.write()
 
@@ -70,15 +55,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--models", type=Path, required=True)
-    parser.add_argument("--reader", type=Path)
-    parser.add_argument("--embedder", action="store_true")
     parser.add_argument("--cache", type=Path, default=Path("scores.jsonl"))
     parser.add_argument("--cached-only", action="store_true")
     parser.add_argument("--limit", type=int, default=150)
     return parser.parse_args()
 
 
-def _first(pool: Pool, cache: ScoreCache, given: argparse.Namespace, embedder: bool) -> Rows | None:
+def _read(pool: Pool, cache: ScoreCache, given: argparse.Namespace) -> Rows | None:
     if not pool.chunks:
         return None
     asked = ask(pool.question.text, shipped_rarity())
@@ -94,33 +77,15 @@ def _first(pool: Pool, cache: ScoreCache, given: argparse.Namespace, embedder: b
         cross, _ = cache.cross_logits(
             str(given.models / "reranker_en"), query, texts, max_length=512, threads=2
         )
-        near = (
-            cache.similarities(str(given.models / "bge_small_en"), query, texts, threads=2)
-            if embedder
-            else []
-        )
     except LookupError:
         return None
     gold = [float(pool.chunks[at].id in pool.question.gold) for at in best]
-    values = np.array(first_features([words[at] for at in best], cross, near))
+    values = np.array(local_features([words[at] for at in best], cross))
     return Rows(pool, values, np.array(gold), tuple(texts))
 
 
-def _closely(row: Rows, first: Matrix, cache: ScoreCache, given: argparse.Namespace) -> Rows | None:
-    best = np.argsort(-first, kind="stable")[:CLOSELY]
-    texts = [row.texts[at] for at in best]
-    try:
-        readings = cache.readings_of(
-            str(given.reader), row.pool.question.text, texts, max_length=512, threads=2
-        )
-    except LookupError:
-        return None
-    values = np.array(reader_features([float(first[at]) for at in best], readings))
-    return Rows(row.pool, values, row.gold[best], tuple(texts))
-
-
-def _learn(name: str, rows: list[Rows], features: tuple[str, ...]) -> list[Matrix]:
-    """Writes weights learned on all rows; gives logits of models that did not see the question."""
+def _learn(rows: list[Rows]) -> None:
+    """Writes weights learned on all rows; thresholds come from folds that were not learned from."""
     questions = sorted({row.pool.question.id for row in rows})
     fold = {question: at % FOLDS for at, question in enumerate(questions)}
     logits: list[Matrix] = [np.zeros(0)] * len(rows)
@@ -133,9 +98,11 @@ def _learn(name: str, rows: list[Rows], features: tuple[str, ...]) -> list[Matri
     slopes, bias = _fit(rows)
     best = np.array([[one.max()] for one in logits])
     present = np.array([float(row.pool.present) for row in rows])
-    pool_slopes, pool_bias = fit(best, present, penalty=0.1)
-    answers = _logistic(best @ pool_slopes + pool_bias)
     kind = np.array([row.pool.protocol for row in rows])
+    # Questions written to deceive would make every probability of real ones too low.
+    plain = kind != "topical"
+    pool_slopes, pool_bias = fit(best[plain], present[plain], penalty=0.1)
+    answers = _logistic(best @ pool_slopes + pool_bias)
     limits = {
         one: smallest_at_precision(answers[kind == one], present[kind == one], 0.98)
         for one in ("siblings", "document-absent")
@@ -149,16 +116,15 @@ def _learn(name: str, rows: list[Rows], features: tuple[str, ...]) -> list[Matri
         "questions": len(questions),
         "pools": len(rows),
         "command": "tests/benchmarks/train_validator/train_local.py",
-        "chunk": stored([(at,) for at in range(len(features))], features, slopes, bias),
+        "chunk": stored([(at,) for at in range(len(LOCAL_FEATURES))], LOCAL_FEATURES, slopes, bias),
         "pool": stored([(0,)], POOL_FEATURES, pool_slopes, pool_bias),
         "thresholds": {
             "relevant": round(relevant, 4),
             "present": {one: round(limit, 4) for one, limit in limits.items()},
         },
     }
-    (WEIGHTS / f"{name}.json").write_text(json.dumps(value, indent=1) + "\n", "utf-8")
-    print(name, len(rows), value["thresholds"])
-    return logits
+    (WEIGHTS / "local.json").write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+    print(len(rows), value["thresholds"])
 
 
 def _fit(rows: list[Rows]) -> tuple[Matrix, float]:

@@ -7,19 +7,13 @@ import pytest
 
 from ragbench.errors import ConfigError
 from ragbench.models.onnx_pairs import load_pair_classifier
-from ragbench.models.onnx_reader import PairReading
 from ragbench.records.corpus import Chunk
 from ragbench.records.validation import Validation
 from ragbench.text.sentences import Span
 from ragbench.validation.lexical_features import LEXICAL_FEATURES
 from ragbench.validation.lexical_scores import ScoredChunk
 from ragbench.validation.local import LocalValidator
-from ragbench.validation.local_features import (
-    FIRST_FEATURES,
-    READER_FEATURES,
-    first_features,
-    reader_features,
-)
+from ragbench.validation.local_features import LOCAL_FEATURES, local_features
 from ragbench.validation.pair_windows import fitted_query, fitting_windows
 from tests.unit.postretrieval.rerankers.models import model_folder
 from tests.unit.postretrieval.rerankers.tiny_onnx import write_tiny_cross_encoder
@@ -101,16 +95,23 @@ def test_features_by_hand() -> None:
         scores=(),
         window=Span(0, 0),
     )
-    rows = first_features([words, words], [4.0, -6.0], [])
-    named = [dict(zip(FIRST_FEATURES, row, strict=True)) for row in rows]
+    rows = local_features([words, words], [4.0, -6.0])
+    named = [dict(zip(LOCAL_FEATURES, row, strict=True)) for row in rows]
     assert named[0]["lexical"] == 0.5
     assert [row["cross"] for row in named] == [0.4, -0.6]
     assert [row["cross_behind"] for row in named] == [0.0, 1.0]
-    assert named[0]["similarity"] == 0.0
-    read = [PairReading(logit=one, span=2.0, start=0, end=1) for one in (1.0, 3.0)]
-    last = [dict(zip(READER_FEATURES, row, strict=True)) for row in reader_features([1, 2], read)]
-    assert [row["reader_behind"] for row in last] == pytest.approx([0.2, 0.0])
-    assert last[0]["span"] == pytest.approx(0.2)
+
+
+def test_a_readers_span_decides_what_is_quoted(tiny: str, tmp_path: Path) -> None:
+    # The reader starts at the highest word; all that is no word counts as the lowest one.
+    reader = write_tiny_cross_encoder(tmp_path / "reader", reads=True)
+    validator = LocalValidator(cross_encoder=tiny, reader=str(reader), relevant=0.0001)
+    text = "w3 w4 w5. 7 w4 w4. 7 w9 w1. 7 w4."
+    plain = judge(LocalValidator(cross_encoder=tiny, relevant=0.0001), "w3 w4 w5?", [text])
+    read = judge(validator, "w3 w4 w5?", [text])
+    assert "w9 w1." not in " ".join(one.text for one in plain.evidence)
+    assert "w9 w1." in " ".join(one.text for one in read.evidence)
+    assert read.relevance == plain.relevance
 
 
 def test_windows_fit_the_model_and_hold_all(tiny: str) -> None:

@@ -1,0 +1,180 @@
+"""A BERT cross-encoder in torch, made from its int8 ONNX file, with a span head; and back again.
+
+Functions over a mapping of tensors. Needs torch and onnx, which ragbench itself never does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Tensors = dict[str, Any]
+HEADS, LAYERS = 12, 12
+_LAYER = {
+    "attention.self.query": "q",
+    "attention.self.key": "k",
+    "attention.self.value": "v",
+    "attention.output.dense": "o",
+    "intermediate.dense": "up",
+    "output.dense": "down",
+}
+
+
+def from_onnx(path: Path, seed: int) -> Tensors:
+    """The weights of a quantised model, as float tensors, and a new span head."""
+    torch, onnx = import_module("torch"), import_module("onnx")
+    graph = onnx.load(str(path)).graph
+    raw = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    made_by = {name: node for node in graph.node for name in node.output}
+    found: dict[str, Any] = {}
+    for node in graph.node:
+        for bias, product in zip(node.input, reversed(node.input), strict=True):
+            if node.op_type != "Add" or len(node.input) != 2 or not _is_bias(bias, raw):
+                continue
+            name = _name(bias)
+            found[f"{name}.bias"] = raw[bias]
+            found[f"{name}.weight"] = _dequantised(made_by, raw, product).T
+    for layer in range(LAYERS):
+        for given, name in (("attention.output.LayerNorm", "n1"), ("output.LayerNorm", "n2")):
+            for part in ("weight", "bias"):
+                found[f"{layer}.{name}.{part}"] = raw[f"bert.encoder.layer.{layer}.{given}.{part}"]
+    for part in ("weight", "bias"):
+        found[f"norm.{part}"] = raw[f"bert.embeddings.LayerNorm.{part}"]
+    for given in ("word", "position", "token_type"):
+        base = f"bert.embeddings.{given}_embeddings.weight"
+        found[given] = _floats(raw, base)
+    found["span.weight"] = np.random.default_rng(seed).normal(0, 0.02, (2, 384))
+    found["span.bias"] = np.zeros(2)
+    return {
+        name: torch.tensor(np.ascontiguousarray(value), dtype=torch.float32)
+        for name, value in found.items()
+    }
+
+
+def forward(
+    weights: Tensors, ids: Any, mask: Any, kinds: Any, *, frozen: int = 0, dropout: float = 0.0
+) -> tuple[Any, Any]:
+    """Logits (one a pair) and span logits (two a token).
+
+    Args:
+        weights: as `from_onnx` gives them.
+        ids: token ids, a row a pair.
+        mask: 1 for tokens, 0 for padding.
+        kinds: 0 for the question's tokens, 1 for the text's.
+        frozen: so many layers from below are neither trained nor thinned by dropout.
+        dropout: share of values set to 0 in the other layers.
+    """
+    torch = import_module("torch")
+    places = torch.arange(ids.shape[1])
+    hidden = weights["word"][ids] + weights["position"][places][None] + weights["token_type"][kinds]
+    hidden = _norm(weights, "norm", hidden)
+    hidden_mask = (1.0 - mask[:, None, None, :].to(hidden.dtype)) * -10_000.0
+    for layer in range(LAYERS):
+        rate = 0.0 if layer < frozen else dropout
+        with torch.set_grad_enabled(torch.is_grad_enabled() and layer >= frozen):
+            hidden = _layer(weights, str(layer), hidden, hidden_mask, rate)
+    pooled = torch.tanh(_linear(weights, "pool", hidden[:, 0]))
+    return _linear(weights, "cls", _thinned(pooled, dropout)), _linear(weights, "span", hidden)
+
+
+def to_onnx(weights: Tensors, path: Path) -> None:
+    """Writes the model in int8 with the outputs logits, start and end."""
+    torch, quantization = import_module("torch"), import_module("onnxruntime.quantization")
+
+    def run(module: Any, ids: Any, mask: Any, kinds: Any) -> tuple[Any, Any, Any]:
+        logits, spans = forward(weights, ids, mask, kinds)
+        readable = ((kinds == 1) & (mask == 1)).float()
+        readable[:, 0] = 1.0  # the first token stands for "no answer"
+        spans = spans + (readable[..., None] - 1.0) * 1e4
+        return logits, spans[..., 0], spans[..., 1]
+
+    module = type("Reader", (torch.nn.Module,), {"forward": run})()
+    ids = torch.randint(1000, 2000, (2, 17))
+    kinds = torch.zeros_like(ids)
+    kinds[:, 8:] = 1
+    inputs = ["input_ids", "attention_mask", "token_type_ids"]
+    tokens = {name: {0: "batch", 1: "tokens"} for name in [*inputs, "start", "end"]}
+    plain = path.with_suffix(".fp32.onnx")
+    torch.onnx.export(
+        module,
+        (ids, torch.ones_like(ids), kinds),
+        str(plain),
+        input_names=inputs,
+        output_names=["logits", "start", "end"],
+        dynamic_axes={**tokens, "logits": {0: "batch"}},
+        opset_version=17,
+        dynamo=False,
+    )
+    quantization.quantize_dynamic(
+        str(plain),
+        str(path),
+        weight_type=quantization.QuantType.QInt8,
+        op_types_to_quantize=["MatMul", "Gather"],
+        per_channel=True,
+    )
+    plain.unlink()
+
+
+def _is_bias(name: str, raw: dict[str, Any]) -> bool:
+    return name in raw and name.endswith(".bias") and "LayerNorm" not in name
+
+
+def _name(bias: str) -> str:
+    plain = bias.removesuffix(".bias")
+    if "layer." not in plain:
+        return {"bert.pooler.dense": "pool", "classifier": "cls"}[plain]
+    number, _, part = plain.split("layer.")[1].partition(".")
+    return f"{number}.{_LAYER[part]}"
+
+
+def _dequantised(made_by: dict[str, Any], raw: dict[str, Any], product: str) -> Any:
+    """The weights of the MatMulInteger that a value comes from."""
+    node = made_by[product]
+    while node.op_type != "MatMulInteger":
+        before = [made_by[name] for name in node.input if name in made_by]
+        node = next(one for one in before if one.op_type in ("Cast", "MatMulInteger", "Mul"))
+    return _floats(raw, node.input[1].removesuffix("_quantized"))
+
+
+def _floats(raw: dict[str, Any], base: str) -> Any:
+    zero = raw[f"{base}_zero_point"].astype(np.float32)
+    return (raw[f"{base}_quantized"].astype(np.float32) - zero) * raw[f"{base}_scale"]
+
+
+def _linear(weights: Tensors, name: str, value: Any) -> Any:
+    functional = import_module("torch.nn.functional")
+    return functional.linear(value, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def _norm(weights: Tensors, name: str, value: Any) -> Any:
+    functional = import_module("torch.nn.functional")
+    size = (value.shape[-1],)
+    return functional.layer_norm(
+        value, size, weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-12
+    )
+
+
+def _thinned(value: Any, rate: float) -> Any:
+    return import_module("torch.nn.functional").dropout(value, rate, training=rate > 0)
+
+
+def _layer(weights: Tensors, at: str, hidden: Any, mask: Any, rate: float) -> Any:
+    """One layer. Attention is plain products: torch's fused one trains at half the speed here."""
+    torch = import_module("torch")
+    pairs, tokens, size = hidden.shape
+
+    def heads(name: str) -> Any:
+        value = _linear(weights, f"{at}.{name}", hidden)
+        return value.view(pairs, tokens, HEADS, size // HEADS).transpose(1, 2)
+
+    scores = heads("q") * (size // HEADS) ** -0.5 @ heads("k").transpose(2, 3)
+    shares = torch.softmax(scores + mask.to(scores.dtype), -1, dtype=scores.dtype)
+    mixed = (shares @ heads("v")).transpose(1, 2).reshape(pairs, tokens, size)
+    mixed = _thinned(_linear(weights, f"{at}.o", mixed), rate)
+    hidden = _norm(weights, f"{at}.n1", hidden + mixed)
+    gelu = import_module("torch.nn.functional").gelu
+    wide = _linear(weights, f"{at}.down", gelu(_linear(weights, f"{at}.up", hidden)))
+    return _norm(weights, f"{at}.n2", hidden + _thinned(wide, rate))

@@ -1,0 +1,275 @@
+"""Trains a reader: ``python -m tests.benchmarks.train_validator.train_reader DATA_DIR --help``.
+
+A cross-encoder learns to tell answering passages from near misses and to point at the answer.
+Positive: the gold paragraph, and a few sentences of it. Negative: the nearest paragraphs of its
+article and of other ones, the gold paragraph without the sentence of the answer, questions that
+people wrote to have no answer; after the first epoch the negatives that the model itself ranks
+highest. Data, from DATA_DIR: squad2_dev_half without the held-out articles.
+
+The rate falls over the time that is given, so that a run always ends annealed: the same data and
+seed give the same result only with ``--steps``. Needs torch, onnx, onnxruntime and tokenizers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ragbench.retrieval.bm25 import Bm25Index
+from ragbench.text.sentences import split_sentences
+from tests.benchmarks.train_validator.reader_model import forward, from_onnx, to_onnx
+from tests.benchmarks.validation_pools import Collection, Labelled, squad_half
+
+LONGEST = 288
+"""Tokens of a pair; what is longer is cut, and loses its span if that is behind the cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A pair of texts; start and end are the answer's in the text, or -1."""
+
+    query: str
+    text: str
+    label: float
+    start: int = -1
+    end: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A question with what can be made of it."""
+
+    question: Labelled
+    positives: tuple[Example, ...]
+    without_answer: tuple[Example, ...]
+    near: tuple[str, ...]
+    """Paragraphs that do not answer, the nearest first: of the article, then of others."""
+
+
+def main() -> None:
+    given = _arguments()
+    draw = random.Random(given.seed)
+    sources, unanswerable = _sources(squad_half(given.data, held_out=False))
+    trainer = _Trainer(given)
+    mined: dict[int, str] = {}
+    while True:
+        for batch in _batches(_epoch(sources, unanswerable, mined, draw), given.batch, draw):
+            trainer.step(batch)
+            if trainer.finished:
+                break
+        if trainer.finished:
+            break
+        mined = _mine(sources, trainer, draw)
+    to_onnx(trainer.weights, given.output)
+    print(f"{trainer.steps} steps, {given.output}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", type=Path, required=True, help="folder of the cross-encoder")
+    parser.add_argument("--output", type=Path, required=True, help="the ONNX file to write")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--steps", type=int, help="instead of minutes")
+    parser.add_argument("--rate", type=float, default=8e-5)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--frozen", type=int, default=6, help="layers from below that stay")
+    parser.add_argument("--seed", type=int, default=11)
+    return parser.parse_args()
+
+
+class _Trainer:
+    """Takes steps until the time or the number of steps is over."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+        self._torch = import_module("torch")
+        self._torch.manual_seed(given.seed)
+        tokenizers = import_module("tokenizers")
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(given.model / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.weights = from_onnx(given.model / "model.onnx", given.seed)
+        self._given = given
+        self._start = time.monotonic()
+        self.steps = 0
+        fixed = {"word", "position", "token_type", "norm.weight", "norm.bias"}
+        self._trained = [
+            value.requires_grad_()
+            for name, value in self.weights.items()
+            if name not in fixed
+            and not (name[0].isdigit() and int(name.split(".")[0]) < given.frozen)
+        ]
+        self._optimiser = self._torch.optim.AdamW(self._trained, lr=given.rate)
+
+    @property
+    def progress(self) -> float:
+        """The share of the training that is over."""
+        if self._given.steps:
+            return float(self.steps / self._given.steps)
+        return float((time.monotonic() - self._start) / (60 * self._given.minutes))
+
+    @property
+    def finished(self) -> bool:
+        return self.progress >= 1
+
+    def step(self, batch: Sequence[Example]) -> None:
+        """One step of AdamW on the loss of a batch: answerable or not, and where."""
+        torch, functional = self._torch, import_module("torch.nn.functional")
+        ids, mask, kinds, starts, ends = self._encoded(batch)
+        labels = torch.tensor([one.label for one in batch])
+        warm = min(1.0, (self.steps + 1) / 60)
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._given.rate * warm * max(0.02, 1 - self.progress)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits, spans = forward(
+                self.weights, ids, mask, kinds, frozen=self._given.frozen, dropout=0.1
+            )
+        readable = (kinds == 1) & (mask == 1)
+        readable[:, 0] = True
+        spans = spans.float().masked_fill(~readable[..., None], -1e4)
+        loss = functional.binary_cross_entropy_with_logits(logits.float()[:, 0], labels)
+        for chosen, share in ((starts >= 0, 0.25), (labels == 0, 0.05)):
+            if chosen.any():  # without an answer the first token is the place
+                for column, places in ((0, starts), (1, ends)):
+                    target = places[chosen].clamp(min=0)
+                    loss = loss + share * functional.cross_entropy(
+                        spans[chosen][..., column], target
+                    )
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
+        self._optimiser.step()
+        self._optimiser.zero_grad()
+        self.steps += 1
+        if self.steps % 25 == 0:
+            print(f"step {self.steps} {self.progress:.0%} loss {loss.item():.3f}", flush=True)
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Logits of pairs."""
+        found: list[float] = []
+        for at in range(0, len(pairs), 16):
+            batch = [Example(query, text, 0.0) for query, text in pairs[at : at + 16]]
+            ids, mask, kinds, _, _ = self._encoded(batch)
+            with self._torch.no_grad(), self._torch.autocast("cpu", dtype=self._torch.bfloat16):
+                logits, _ = forward(self.weights, ids, mask, kinds)
+            found += logits.float()[:, 0].tolist()
+        return found
+
+    def _encoded(self, batch: Sequence[Example]) -> tuple[Any, ...]:
+        """Token ids, mask, kinds; first and last token of each answer, -1 where there is none."""
+        encoded = [self._tokenizer.encode(one.query, one.text) for one in batch]
+        width = min(LONGEST, max(len(one.ids) for one in encoded))
+        rows = self._torch.zeros(3, len(batch), width, dtype=self._torch.long)
+        places: list[tuple[int, int]] = []
+        for at, (one, example) in enumerate(zip(encoded, batch, strict=True)):
+            size = min(width, len(one.ids))
+            for row, values in zip(rows, (one.ids, one.attention_mask, one.type_ids), strict=True):
+                row[at, :size] = self._torch.tensor(values[:size])
+            places.append(_tokens_of(one, example, size))
+        starts, ends = self._torch.tensor(places).T
+        return rows[0], rows[1], rows[2], starts, ends
+
+
+def _tokens_of(encoded: Any, example: Example, size: int) -> tuple[int, int]:
+    if example.start < 0:
+        return -1, -1
+    inside = [
+        at
+        for at in range(size)
+        if encoded.type_ids[at] == 1
+        and encoded.offsets[at][0] < example.end
+        and encoded.offsets[at][1] > example.start
+    ]
+    return (inside[0], inside[-1]) if inside else (-1, -1)
+
+
+def _sources(collection: Collection) -> tuple[list[Source], list[Example]]:
+    texts = {chunk.id: chunk for chunk in collection.chunks}
+    index = Bm25Index(collection.chunks, title_weight=0)
+    sources: list[Source] = []
+    unanswerable: list[Example] = []
+    for question in collection.questions:
+        own = texts.get(question.own)
+        if own is None:
+            continue
+        if not question.gold:
+            unanswerable.append(Example(question.text, own.text, 0.0))
+            continue
+        wanted = [answer.lower() for answer in question.answers]
+        others = [
+            chunk
+            for chunk in index.search(question.text, 60)
+            if chunk.id != own.id and not any(one in chunk.text.lower() for one in wanted)
+        ]
+        siblings = [one.text for one in others if one.document_id == own.document_id][:3]
+        strangers = [one.text for one in others if one.document_id != own.document_id][:1]
+        sources.append(_source(question, own.text, (*siblings, *strangers)))
+    return sources, unanswerable
+
+
+def _source(question: Labelled, text: str, near: tuple[str, ...]) -> Source:
+    _, start, end = question.spans[0]
+    sentences = split_sentences(text)
+    held = [at for at, one in enumerate(sentences) if one.start < end and one.end > start]
+    positives = [Example(question.text, text, 1.0, start, end)]
+    without: list[Example] = []
+    if held:
+        first, last = sentences[max(0, held[0] - 1)], sentences[held[-1]]
+        short = text[first.start : last.end]
+        positives.append(Example(question.text, short, 1.0, start - first.start, end - first.start))
+        rest = text[: sentences[held[0]].start] + text[last.end :].lstrip()
+        if len(rest.split()) > 30 and not any(a.lower() in rest.lower() for a in question.answers):
+            without.append(Example(question.text, rest, 0.0))
+    return Source(question, tuple(positives), tuple(without), near)
+
+
+def _epoch(
+    sources: Sequence[Source],
+    unanswerable: Sequence[Example],
+    mined: dict[int, str],
+    draw: random.Random,
+) -> list[Example]:
+    examples = list(unanswerable)
+    for at, source in enumerate(sources):
+        examples.append(source.positives[0])
+        examples += [one for one in source.positives[1:] if draw.random() < 0.35]
+        examples += [one for one in source.without_answer if draw.random() < 0.6]
+        if source.near:
+            text = mined.get(at) or draw.choice(source.near)
+            examples.append(Example(source.question.text, text, 0.0))
+    draw.shuffle(examples)
+    return examples
+
+
+def _mine(sources: Sequence[Source], trainer: _Trainer, draw: random.Random) -> dict[int, str]:
+    """For half of the questions the negative that the model ranks highest."""
+    chosen = draw.sample(range(len(sources)), len(sources) // 2)
+    pairs = [(at, text) for at in chosen for text in sources[at].near]
+    scores = trainer.scores([(sources[at].question.text, text) for at, text in pairs])
+    best: dict[int, tuple[float, str]] = {}
+    for (at, text), score in zip(pairs, scores, strict=True):
+        if at not in best or score > best[at][0]:
+            best[at] = (score, text)
+    return {at: text for at, (_, text) in best.items()}
+
+
+def _batches(
+    examples: Sequence[Example], size: int, draw: random.Random
+) -> Iterator[Sequence[Example]]:
+    """Batches of texts of like length, within stretches of 24 batches."""
+    for at in range(0, len(examples), 24 * size):
+        stretch = sorted(examples[at : at + 24 * size], key=lambda one: len(one.text))
+        batches = [stretch[first : first + size] for first in range(0, len(stretch), size)]
+        draw.shuffle(batches)
+        yield from batches
+
+
+if __name__ == "__main__":
+    main()
