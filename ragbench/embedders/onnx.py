@@ -57,9 +57,13 @@ class OnnxEmbedder:
         if self.max_length < 16 or self.threads < 1:
             raise ConfigError("onnx: max_length must be at least 16 and threads at least 1")
 
-    @cached_property
+    @property
     def identity(self) -> Mapping[str, object]:
         """See `ragbench.embedders.base.Embedder`; the model counts by its bytes, not its name."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> Mapping[str, object]:
         return {
             "embedder": "onnx",
             "version": VERSION,

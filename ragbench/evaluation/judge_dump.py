@@ -51,11 +51,12 @@ def dump_digest(dump: RetrievalDump) -> str:
     """Changes with anything in a query's retrieval that its line depends on."""
     chunks = [(chunk.id, chunk.text, chunk.score, chunk.metadata) for chunk in dump.chunks]
     told = [(warning.kind, warning.message) for warning in dump.warnings]
-    written = orjson.dumps(
-        (dump.query_id, dump.query, chunks, told),
-        default=str,
-        option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS,
-    )
+    seen = (dump.query_id, dump.query, chunks, told)
+    try:
+        options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        written = orjson.dumps(seen, default=str, option=options)
+    except TypeError:  # metadata that is nested too deep to be written
+        written = repr(seen).encode("utf-8", "backslashreplace")
     return blake2b(written, digest_size=16).hexdigest()
 
 

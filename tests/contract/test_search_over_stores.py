@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from hashlib import blake2b
 from typing import Any, get_args
 
@@ -76,8 +77,9 @@ def engine(request: pytest.FixtureRequest) -> EngineUnderTest:
 @pytest.fixture(scope="module")
 def opened(
     engine: EngineUnderTest, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[], Database]:
-    return start(engine, tmp_path_factory.mktemp("store"))
+) -> Iterator[Callable[[], Database]]:
+    with ExitStack() as closing:
+        yield start(engine, tmp_path_factory.mktemp("store"), closing)
 
 
 def assert_same(found: list[list[Chunk]], wanted: list[list[Chunk]], what: object) -> None:

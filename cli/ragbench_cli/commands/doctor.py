@@ -57,7 +57,7 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation, and on request a RAG, a pipeline and a model.
+    """Check the installation, a RAG and its models.
 
     Exit code 2 when something that ragbench needs, or that was asked for, does not work. An extra
     that is not installed is no failure.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List metrics, formats, dumps, exports, operators, rerankers and stages of a pipeline.",
+    help="List what there is to choose from.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -244,7 +244,9 @@ def _first_line(name: str) -> str:
 
 @app.command("pipeline")
 def pipeline(json: JsonOption = False) -> None:
-    """List what a pipeline file can say; with --json, its JSON schema for editors.
+    """List what a pipeline file can say.
+
+    With --json it is the JSON schema for editors.
 
     \b
     Examples:

@@ -41,6 +41,7 @@ from ragbench_cli.validator_options import (
 )
 
 if TYPE_CHECKING:
+    from ragbench.data.dumps.read import OpenDump
     from ragbench.evaluation.judge_dump import Told
     from ragbench.evaluation.validate_dump import Demands, DumpAdvance
     from ragbench.records.dump_summaries import DumpSummary
@@ -186,7 +187,7 @@ def command(
             strict=strict,
             fresh=fresh,
             stopped=stopped,
-            advance=_advance(bars),
+            advance=_advance(bars, _total(dump, source, limit)),
         )
     _report(found, summary or _beside(out), quiet=quiet, out=out)
     if not found.queries:
@@ -229,10 +230,19 @@ def _print_text(told: Told, verdict: bytes) -> None:
     typer.echo("")
 
 
-def _advance(bars: StageAdvance | None) -> DumpAdvance | None:
+def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
+    """About how many queries there are; None where only reading all would tell."""
+    from ragbench.data.dumps.count import count_lines
+    from ragbench.data.dumps.mapping import Layout
+
+    known = count_lines(path) if dump.mapping.layout is Layout.QUERIES else None
+    return known if limit is None or known is None else min(limit, known)
+
+
+def _advance(bars: StageAdvance | None, total: int | None) -> DumpAdvance | None:
     if bars is None:
         return None
-    return lambda done, failed, reused: bars("validate", None, done, failed, reused)
+    return lambda done, failed, reused: bars("validate", total, done, failed, reused)
 
 
 def _report(found: DumpSummary, path: Path | None, *, quiet: bool, out: Path | None) -> None:

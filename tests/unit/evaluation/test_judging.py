@@ -70,7 +70,8 @@ def settings(tmp_path: Path, **changes: Any) -> LLMSettings:
     endpoint = Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE, **changes)
     return LLMSettings(
         endpoint=endpoint,
-        limits=CallLimits(timeout=20.0, concurrency=8),
+        # A second for a request that hangs, by the hasty clock: a busy machine is no fault.
+        limits=CallLimits(timeout=1000.0, concurrency=8),
         cache=str(tmp_path / "cache.sqlite"),
         cache_bytes=10**9,
         settings=(),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragbench.data.dumps.count import count_lines
 from ragbench.data.dumps.mapping import ScoreKind
 from ragbench.data.dumps.read import open_dump
 from ragbench.errors import ConfigError, DataError
@@ -586,3 +587,13 @@ def test_a_folder_and_a_missing_file_are_told(tmp_path: Path) -> None:
         read(tmp_path)
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "gone.jsonl")
+
+
+def test_lines_are_counted_where_they_tell(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"a": 1}\n{"b": 2}', encoding="utf-8")
+    assert count_lines(path) == 2
+    path.write_text("", encoding="utf-8")
+    assert count_lines(path) == 0
+    assert count_lines("-") is None
+    assert count_lines(tmp_path / "gone.jsonl") is None
