@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,17 @@ class CountingEmbedder:
         self.texts: list[str] = []
         self._left = fail_after
 
-    identity = property(lambda self: self._inner.identity)
-    dimension = property(lambda self: self._inner.dimension)
-    hybrid_weight = 1.0
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return self._inner.identity
+
+    @property
+    def dimension(self) -> int:
+        return self._inner.dimension
+
+    @property
+    def hybrid_weight(self) -> float:
+        return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._inner.embed_queries(texts)
