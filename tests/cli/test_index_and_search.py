@@ -213,9 +213,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
             os.kill(os.getpid(), signal.SIGINT)
         return embed(self, texts)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(HashingEmbedder, "embed_passages", interrupted)
-        stopped = ragbench(*command)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # test runners ignore it
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(HashingEmbedder, "embed_passages", interrupted)
+            stopped = ragbench(*command)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert stopped.code == 130
     assert "the same command continues" in stopped.err
     refused = ragbench("search", *STORE, "text 7")

@@ -216,11 +216,16 @@ def test_an_id_given_twice_is_an_error(database: MemoryDatabase) -> None:
 
 def test_odd_characters_come_back_as_they_were(database: MemoryDatabase) -> None:
     text = "NUL \x00 and a lone \ud800 surrogate, 苹果 and Äpfel, a\u2028line."
-    run([Document(id="a\x00/é", text=text)], database)
-    chunk = database.open("kb").get(["a\x00/é"])["a\x00/é"]
+    run([Document(id="a/é", text=text)], database)
+    chunk = database.open("kb").get(["a/é"])["a/é"]
     assert chunk.text == text
     with RetrievalEngine(database) as engine:
         assert [found.text for found in engine.search("kb", "苹果 \x00 Äpfel")] == [text]
+
+
+def test_an_id_that_no_store_takes_is_refused(database: MemoryDatabase) -> None:
+    with pytest.raises(StoreError, match=r"id 'a\\x00b' holds a NUL character"):
+        run([Document(id="a\x00b", text="Text.")], database)
 
 
 def test_the_title_is_embedded_with_each_chunk(database: MemoryDatabase) -> None:
