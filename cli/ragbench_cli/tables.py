@@ -130,14 +130,16 @@ def _validation(table: ValidationTable) -> Iterator[RenderableType]:
     for cell in table.matrix:
         low, high = cell.rate.low, cell.rate.high
         found.add_row(
-            styled(f"  {'yes' if cell.answer_present else 'no'}"),
+            styled(f"  {'yes' if cell.answer_present else 'not shown'}"),
             styled("answered" if cell.answered else "abstained"),
             styled(f"{cell.rate.count:,}"),
             styled((_number(cell.rate.share, ""), "bold")),
             styled("-" if low is None or high is None else f"{low:.3f} .. {high:.3f}"),
         )
     yield found
-    yield styled(f"  by {table.validator}; retrieval quality: {quality}")
+    yield styled(
+        f"  by {table.validator}, which says yes only where it is sure; quality: {quality}"
+    )
     if table.unmatched:
         yield styled(f"  {table.unmatched:,} cases with a verdict have no answer, no abstention")
 

@@ -26,7 +26,7 @@ class MatrixCell:
         """What such a case is, in a few words."""
         if self.answer_present:
             return "answered from evidence" if self.answered else "declined though it was there"
-        return "answered without evidence" if self.answered else "declined rightly"
+        return "answered, no evidence shown" if self.answered else "declined, none shown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

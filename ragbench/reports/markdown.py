@@ -90,7 +90,7 @@ def _validation(report: Report) -> Iterator[str]:
         ("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
         (
             (
-                "yes" if cell.answer_present else "no",
+                "yes" if cell.answer_present else "not shown",
                 "answered" if cell.answered else "abstained",
                 f"{cell.rate.count:,} of {cell.rate.total:,}",
                 _number(cell.rate.share),
