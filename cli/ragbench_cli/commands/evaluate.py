@@ -5,11 +5,40 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ragbench_cli import console
+from ragbench_cli.eval_options import (
+    MATCHINGS,
+    BatchSizeOption,
+    ConcurrencyOption,
+    CorpusOption,
+    DatasetArgument,
+    DryRunOption,
+    FieldOption,
+    FormatOption,
+    FreshOption,
+    LimitOption,
+    MatchingOption,
+    MaxCostOption,
+    MetricsOption,
+    NoPreflightOption,
+    OutOption,
+    PipelineOption,
+    PostRetrievalOption,
+    QuietOption,
+    RagArgsOption,
+    RagOption,
+    RepeatsOption,
+    RetryFailedOption,
+    SampleOption,
+    SeedOption,
+    TimeoutOption,
+    TopKOption,
+    ValidateOption,
+)
 from ragbench_cli.exit_codes import ExitCode
 from ragbench_cli.invocation import Invocation, invocation_of
 from ragbench_cli.llm_options import (
@@ -19,7 +48,7 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
 )
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import JsonOption
 from ragbench_cli.validator_options import (
     CalibrationOption,
     ValidatorArgsOption,
@@ -37,220 +66,42 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_MATCHING = ("auto", "id", "document_id", "text")
-
-
-def _matching(typed: str) -> list[str]:
-    return [name for name in _MATCHING if name.startswith(typed)]
-
-
-def _formats(typed: str) -> list[str]:
-    from ragbench.data.formats import READERS
-
-    return [name for name in READERS.targets() if name.startswith(typed)]
-
-
-def _metrics(typed: str) -> list[str]:
-    """Names for the last metric of the list."""
-    from ragbench.scoring.registry import definitions
-
-    before, comma, last = typed.rpartition(",")
-    return [
-        f"{before}{comma}{definition.name}"
-        for definition in definitions()
-        if definition.name.casefold().startswith(last.casefold())
-    ]
-
 
 def command(
     context: typer.Context,
-    dataset: Annotated[
-        str,
-        argument(
-            metavar="DATASET",
-            help="File or folder with cases, '-' for standard input, 'hf:OWNER/NAME' for the hub. "
-            "See: ragbench show formats.",
-        ),
-    ],
-    rag: Annotated[
-        str | None,
-        option(
-            "--rag",
-            help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
-            "or an http(s) address. Without it, the baseline RAG over the dataset's own corpus.",
-            metavar="RAG",
-        ),
-    ] = None,
-    pipeline: Annotated[
-        Path | None,
-        option(
-            "--pipeline",
-            help="YAML file that describes the stages of a RAG. See docs/pipeline.md.",
-            metavar="FILE",
-        ),
-    ] = None,
-    rag_args: Annotated[
-        str | None,
-        option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        option(
-            "--corpus",
-            help="Documents for the baseline RAG, or for a pipeline that names none, if not those "
-            "beside the cases.",
-            metavar="PATH",
-        ),
-    ] = None,
-    post_retrieval: Annotated[
-        Path | None,
-        option(
-            "--post-retrieval",
-            help="YAML file with operators that stand between the RAG's retrieval and its "
-            "generation. See docs/post_retrieval.md.",
-            metavar="FILE",
-        ),
-    ] = None,
-    validate: Annotated[
-        str | None,
-        option(
-            "--validate",
-            help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
-            "Adds the answer/abstain matrix to the report. See docs/validate.md.",
-            metavar="NAME",
-        ),
-    ] = None,
+    dataset: DatasetArgument,
+    rag: RagOption = None,
+    pipeline: PipelineOption = None,
+    rag_args: RagArgsOption = None,
+    corpus: CorpusOption = None,
+    post_retrieval: PostRetrievalOption = None,
+    validate: ValidateOption = None,
     validator_args: ValidatorArgsOption = None,
     calibration: CalibrationOption = None,
-    metrics: Annotated[
-        str | None,
-        option(
-            "--metrics",
-            "-m",
-            help="Metrics by name, separated by commas. See: ragbench show metrics.",
-            metavar="LIST",
-            complete=_metrics,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            "-o",
-            help="Folder of the run. By default one under reports/ that this command always "
-            "arrives at again.",
-            metavar="FOLDER",
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None, option("--limit", help="Take only the first N cases.", metavar="N")
-    ] = None,
-    sample: Annotated[
-        int | None, option("--sample", help="Draw N cases at random.", metavar="N")
-    ] = None,
-    seed: Annotated[
-        int, option("--seed", help="Seed of the draw.", metavar="N", show_default=True)
-    ] = 0,
-    top_k: Annotated[
-        int | None,
-        option(
-            "--top-k",
-            help="How many contexts to ask for; the RAG decides when not given.",
-            metavar="K",
-            min=1,
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int,
-        option(
-            "--batch-size",
-            help="Queries a call, for a RAG that takes batches.",
-            metavar="N",
-            min=1,
-            show_default=True,
-        ),
-    ] = 32,
-    concurrency: Annotated[
-        int | None,
-        option(
-            "--concurrency",
-            help="Calls in flight, 1 unless a pipeline says more; more than 1 needs a RAG that "
-            "allows it.",
-            metavar="N",
-            min=1,
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None, option("--timeout", help="Seconds allowed for each query.", metavar="SECONDS")
-    ] = None,
-    matching: Annotated[
-        str,
-        option(
-            "--matching",
-            help="How retrieved chunks are matched with the gold: auto, id, document_id or text.",
-            metavar="HOW",
-            show_default=True,
-            complete=_matching,
-        ),
-    ] = "auto",
-    format: Annotated[
-        str | None,
-        option(
-            "--format",
-            help="The dataset's format, if not to be recognised.",
-            metavar="FORMAT",
-            complete=_formats,
-        ),
-    ] = None,
-    field: Annotated[
-        list[str] | None,
-        option(
-            "--field",
-            help="Where a field of the cases is found, such as query=Frage; repeatable.",
-            metavar="TARGET=SOURCE",
-        ),
-    ] = None,
+    metrics: MetricsOption = None,
+    out: OutOption = None,
+    limit: LimitOption = None,
+    sample: SampleOption = None,
+    seed: SeedOption = 0,
+    top_k: TopKOption = None,
+    batch_size: BatchSizeOption = 32,
+    concurrency: ConcurrencyOption = None,
+    timeout: TimeoutOption = None,
+    matching: MatchingOption = "auto",
+    format: FormatOption = None,
+    field: FieldOption = None,
     llm_model: LLMModelOption = None,
     llm_base_url: LLMBaseUrlOption = None,
     llm_api_key_env: LLMKeyVariableOption = None,
     llm_api_key_file: LLMKeyFileOption = None,
     config: ConfigOption = None,
-    dry_run: Annotated[
-        bool,
-        option(
-            "--dry-run",
-            help="Judge nothing: render the prompts of metrics that ask models and tell calls, "
-            "tokens and price. The RAG is asked, and its answers are kept for the run.",
-        ),
-    ] = False,
-    max_cost: Annotated[
-        str | None,
-        option(
-            "--max-cost",
-            help="The most that models may cost in this command; needs a known price.",
-            metavar="AMOUNT",
-        ),
-    ] = None,
-    repeats: Annotated[
-        int,
-        option(
-            "--repeats",
-            help="How often each case is judged: a score is the mean, and the report tells how far "
-            "the judge agrees with itself.",
-            metavar="N",
-            min=1,
-            show_default=True,
-        ),
-    ] = 1,
-    no_preflight: Annotated[
-        bool,
-        option("--no-preflight", help="Do not try the models before the first judgement."),
-    ] = False,
-    fresh: Annotated[bool, option("--fresh", help="Start over instead of continuing.")] = False,
-    retry_failed: Annotated[
-        bool, option("--retry-failed", help="Call again what failed in an earlier run.")
-    ] = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="No progress and no hints.")] = False,
+    dry_run: DryRunOption = False,
+    max_cost: MaxCostOption = None,
+    repeats: RepeatsOption = 1,
+    no_preflight: NoPreflightOption = False,
+    fresh: FreshOption = False,
+    retry_failed: RetryFailedOption = False,
+    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Evaluate a RAG on a dataset.
@@ -293,7 +144,7 @@ def command(
     if not chosen:
         raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
     selection = Selection(limit=limit, sample=sample, seed=seed)
-    how = Matching(one_of(matching, _MATCHING, "--matching"))
+    how = Matching(one_of(matching, MATCHINGS, "--matching"))
     fields = mapping(field, "--field")
     arguments = json_object(rag_args, "--rag-args")
     choice = ModelChoice(
