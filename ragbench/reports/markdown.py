@@ -80,8 +80,8 @@ def _validation(report: Report) -> Iterator[str]:
     yield "## Validation"
     yield ""
     yield (
-        f"By `{table.validator}`: the answer is in the chunks of {_rate(table.answer_present)} of "
-        f"{table.verdicts:,} cases. Retrieval quality: "
+        f"By `{table.validator}`: the answer is shown to be in the chunks of "
+        f"{_rate(table.answer_present)} of {table.verdicts:,} cases. Retrieval quality: "
         + ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
         + "."
     )
