@@ -41,6 +41,7 @@ _END = re.compile(
     r"|(?P<line>\n)"
 )
 _MARK = re.compile("[。！？｡．.!?…؟۔।॥։።\\n]")
+_RUN = re.compile("[.!?…؟۔।॥։።]+")
 # A line that starts so is a list item, a heading, a table row or a block mark of its own.
 _BLOCK = re.compile(r"[ \t]*(?:[-*+•‣◦▪·–—][ \t]|\d{1,3}[.)][ \t]|[#|>=]|$)", re.MULTILINE)
 _WRAPPED = 60
@@ -91,8 +92,9 @@ def _ends(text: str) -> Iterator[re.Match[str]]:
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
         match = _END.match(text, mark.start())
-        if match is None:
-            at = mark.end()
+        if match is None:  # nothing within the run can end a sentence that its end does not
+            run = _RUN.match(text, mark.start())
+            at = mark.end() if run is None else run.end()
         else:
             yield match
             at = match.end()

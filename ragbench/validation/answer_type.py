@@ -82,7 +82,7 @@ _DATE = re.compile(
     rf"\b(?:1\d{{3}}|20\d\d)s?\b|\b(?:{_MONTHS})\b|\b\d{{1,2}}(?:st|nd|rd|th) centur"
     r"|\bcentur(?:y|ies)\b|\bdecades?\b|\b\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b"
     r"|\b(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|today|yesterday|bc|ad|bce)\b"
-    r"|\d+\s*[年月日]|世纪|世紀"
+    r"|(?<!\d)\d++\s*[年月日]|世纪|世紀"
 )
 _NUMBER = re.compile(
     r"\d|[〇一二三四五六七八九十百千万亿億两兩半]"

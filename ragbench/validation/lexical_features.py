@@ -34,7 +34,7 @@ LEXICAL_FEATURES: tuple[str, ...] = (
 )
 """Names of the numbers that `read_pool` gives a chunk, in order; each in [0, 1]."""
 
-_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]*\d[\w.-]*")
+_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 _TYPE_BONUS = 0.15
 """What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
 

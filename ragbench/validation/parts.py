@@ -19,9 +19,11 @@ _ASKS = (
 _JOINT = re.compile(
     rf"\?\s+(?=\S)|[？]\s*(?=\S)|[,;]?\s+(?:and|und|et|y)\s+(?={_ASKS}\b)", re.IGNORECASE
 )
-_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]*\d[\w.-]*")
+_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 _ASKING = re.compile(rf"\b{_ASKS}\b", re.IGNORECASE)
 _FEWEST_WORDS = 3
+_MOST_PARTS = 8
+"""A query that asks more things is read as one: each part costs as much as a query."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,17 +40,18 @@ def split_query(query: str) -> tuple[str, ...]:
     """The questions in a query; each keeps the names that only another one says.
 
     A query is cut behind a question mark and before a question word that follows "and", and only
-    where each piece asks something in at least three words.
+    where each piece asks something in at least three words and there are at most eight.
 
     Example:
         >>> split_query("Who built the X200 and when was it sold?")
         ('Who built the X200', 'when was it sold? (X200)')
     """
-    pieces = [piece.strip() for piece in _JOINT.split(query) if piece.strip()]
+    text = " ".join(query.split())
+    pieces = [piece.strip() for piece in _JOINT.split(text) if piece.strip()]
     asking = [
         piece for piece in pieces if _ASKING.search(piece) and len(piece.split()) >= _FEWEST_WORDS
     ]
-    if len(pieces) < 2 or asking != pieces:
+    if not 2 <= len(pieces) <= _MOST_PARTS or asking != pieces:
         return (query,)
     names = list(dict.fromkeys(_NAME.findall(query)))
     return tuple(_named(piece, names) for piece in pieces)
