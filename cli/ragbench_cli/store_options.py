@@ -90,10 +90,25 @@ def filters_of(given: Sequence[str] | None) -> dict[str, Any] | None:
             field, equals, value = one.partition("=")
             if not equals or not field:
                 raise ConfigError(f"--filter: expected FIELD=VALUE or a JSON object, found '{one}'")
-            parts.append({"field": {field: _value(value)}})
+            parts.append({"field": {field: _wanted(field, value)}})
     if not parts:
         return None
     return dict(parts[0]) if len(parts) == 1 else {"all": parts}
+
+
+def _wanted(field: str, text: str) -> Any:
+    """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
+    from ragbench.errors import ConfigError
+
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            raise ConfigError(
+                f"--filter: the value of '{field}' begins like JSON and is none: {error}. "
+                f"To look for the text itself, write it as JSON: {json.dumps(text)}"
+            ) from error
+        return text
 
 
 def _value(text: str) -> Any:

@@ -156,6 +156,7 @@ def test_without_a_question_a_terminal_is_asked(
         (["search", *STORE, "x", "--strategy", "both"], "dense, sparse, hybrid"),
         (["search", *STORE, "x", "--top-k", "0"], "top_k must be at least 1"),
         (["search", *STORE, "x", "--filter", "year"], "FIELD=VALUE"),
+        (["search", *STORE, "x", "--filter", "year={"], "begins like JSON and is none"),
         (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
         (["search", *STORE, "x", "--embedder", "hashing:64"], "another embedder"),
         (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
