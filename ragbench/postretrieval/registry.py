@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
-
-from ragbench.errors import ConfigError
 from ragbench.llm.chat import ChatModel
 from ragbench.postretrieval.reranker import Reranker
 from ragbench.registry import Registry
-from ragbench.settings.from_settings import from_settings
+from ragbench.settings.build_named import build_named
 
 __all__ = ["RERANKERS", "build_reranker"]
 
@@ -53,35 +49,10 @@ def build_reranker(given: object, *, chat: ChatModel | None = None) -> Reranker:
         >>> build_reranker({"name": "time_weighted", "rate": 0.1}).rate
         0.1
     """
-    if isinstance(given, Reranker):
-        return given
-    name, settings = _parts(given)
-
-    def nested(value: object) -> Reranker:
-        return build_reranker(value, chat=chat)
-
-    def language_model(value: object) -> ChatModel:
-        if value is not None:
-            raise ConfigError(f"{name}: 'chat' is not a setting: it is the run's language model")
-        if chat is None:
-            raise ConfigError(f"the reranker '{name}' needs a language model, and none was given")
-        return chat
-
-    made = {Reranker: nested, ChatModel: language_model}
-    built = from_settings(RERANKERS.load(name), settings, where=name, made=made)
-    if not isinstance(built, Reranker):
-        raise ConfigError(f"'{name}' of the rerankers is none: it has no name or no score()")
-    return built
-
-
-def _parts(given: object) -> tuple[str, dict[str, object]]:
-    """A reranker's name and its settings."""
-    if isinstance(given, str):
-        return given, {}
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"a reranker is a name or a mapping with a name, not {given!r}")
-    settings = {str(key): value for key, value in cast("Mapping[object, object]", given).items()}
-    name = settings.pop("name", None)
-    if not isinstance(name, str):
-        raise ConfigError("a reranker needs a 'name'. Known: " + ", ".join(RERANKERS.targets()))
-    return name, settings
+    return build_named(
+        given,
+        Reranker,  # type: ignore[type-abstract]  # it is looked for, never made
+        registry=RERANKERS,
+        method="score",
+        chat=chat,
+    )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
-
-from ragbench.errors import ConfigError
 from ragbench.llm.chat import ChatModel
 from ragbench.registry import Registry
-from ragbench.settings.from_settings import from_settings
+from ragbench.settings.build_named import build_named
 from ragbench.validation.validator import Validator
 
 __all__ = ["VALIDATORS", "build_validator"]
@@ -44,35 +40,10 @@ def build_validator(given: object, *, chat: ChatModel | None = None) -> Validato
         >>> build_validator("lexical").name
         'lexical'
     """
-    if isinstance(given, Validator):
-        return given
-    name, settings = _parts(given)
-
-    def nested(value: object) -> Validator:
-        return build_validator(value, chat=chat)
-
-    def language_model(value: object) -> ChatModel:
-        if value is not None:
-            raise ConfigError(f"{name}: 'chat' is not a setting: it is the run's language model")
-        if chat is None:
-            raise ConfigError(f"the validator '{name}' needs a language model, and none was given")
-        return chat
-
-    made = {Validator: nested, ChatModel: language_model}
-    built = from_settings(VALIDATORS.load(name), settings, where=name, made=made)
-    if not isinstance(built, Validator):
-        raise ConfigError(f"'{name}' of the validators is none: it has no name or no validate()")
-    return built
-
-
-def _parts(given: object) -> tuple[str, dict[str, object]]:
-    """A validator's name and its settings."""
-    if isinstance(given, str):
-        return given, {}
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"a validator is a name or a mapping with a name, not {given!r}")
-    settings = {str(key): value for key, value in cast("Mapping[object, object]", given).items()}
-    name = settings.pop("name", None)
-    if not isinstance(name, str):
-        raise ConfigError("a validator needs a 'name'. Known: " + ", ".join(VALIDATORS.targets()))
-    return name, settings
+    return build_named(
+        given,
+        Validator,  # type: ignore[type-abstract]  # it is looked for, never made
+        registry=VALIDATORS,
+        method="validate",
+        chat=chat,
+    )
