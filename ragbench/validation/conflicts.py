@@ -1,19 +1,20 @@
-"""Evidence that contradicts other evidence: in a number, in a date, by a negation.
+"""Evidence that contradicts other evidence: in a number, in a date, in a name, by a negation.
 
 Only sentences that speak of the same thing can contradict each other: they share most of their
-words, or each holds nearly all that the query asks about. What differs between them is reported,
-never resolved.
+words, or each holds nearly all that the query asks about. Two that say the same but for a name
+contradict each other in it. What differs between them is reported, never resolved.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 from ragbench.records.validation import Conflict, Evidence
 from ragbench.text.question import parse_question
+from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import normalise, tokenise
 from ragbench.validation.answer_type import AnswerType, asked_type
 
@@ -23,6 +24,9 @@ _ALIKE = 0.5
 """Share of common words from which on two statements speak of the same thing."""
 _COVERED = 0.75
 """Share of the query's words that a statement holds that answers it."""
+_SAME = 0.6
+"""Share of all words of two statements that are common, from which on they say the same."""
+_NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'’.-]*")
 _DATE = re.compile(
     r"\b(?:1\d{3}|20\d\d)\b"
     r"|\b(?:january|february|march|april|june|july|august|september|october|november|december)\b"
@@ -36,12 +40,24 @@ _NEGATION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class _Said:
+    """A sentence."""
+
+    words: frozenset[str]
+    telling: Mapping[str, Mapping[str, str]]
+    """By kind, the words that may be the answer, each as it is written: names (with a capital) and
+    numbers that do not stand in the query."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Statement:
     evidence: Evidence
     words: frozenset[str]
     """Its words without numbers and negations."""
     dates: frozenset[str]
     numbers: frozenset[str]
+    said: tuple[_Said, ...]
+    """Sentence by sentence."""
     negated: bool
     covers: bool
     """Whether it holds nearly all that the query asks about."""
@@ -78,9 +94,39 @@ def _statement(evidence: Evidence, asked: frozenset[str]) -> _Statement:
         words=frozenset(token for token in tokens if not token[0].isdigit()),
         dates=dates,
         numbers=numbers,
+        said=tuple(
+            _said(evidence.text[slice(*one)], asked) for one in split_sentences(evidence.text)
+        ),
         negated=_NEGATION.search(text) is not None,
         covers=bool(asked) and len(asked & tokens) >= _COVERED * len(asked),
     )
+
+
+def _said(sentence: str, asked: frozenset[str]) -> _Said:
+    words = tokenise(sentence)
+    names = [(token, name) for name in _NAME.findall(sentence) for token in tokenise(name)]
+    return _Said(
+        words=frozenset(words),
+        telling={
+            "name": {one: name.rstrip(".") for one, name in names if one not in asked},
+            "number": {one: one for one in words if one[0].isdigit() and one not in asked},
+        },
+    )
+
+
+def _between_sentences(one: _Said, other: _Said) -> tuple[str, str] | None:
+    """Kind and detail where two sentences say the same but for names alone, or numbers alone."""
+    first, second = one.words - other.words, other.words - one.words
+    same = len(one.words & other.words) >= _SAME * len(one.words | other.words)
+    if not (same and first and second):
+        return None
+    for kind in one.telling:
+        mine, theirs = one.telling[kind], other.telling[kind]
+        if first <= mine.keys() and second <= theirs.keys():
+            said = " ".join(word for token, word in mine.items() if token in first)
+            against = " ".join(word for token, word in theirs.items() if token in second)
+            return kind, f"{said} against {against}"
+    return None
 
 
 def _between(one: _Statement, other: _Statement, kind: AnswerType) -> Conflict | None:
@@ -91,6 +137,9 @@ def _between(one: _Statement, other: _Statement, kind: AnswerType) -> Conflict |
         return _conflict("date", one, other, _against(one.dates, other.dates))
     if _differ(one.numbers, other.numbers) and (alike or (answers and kind is AnswerType.NUMBER)):
         return _conflict("number", one, other, _against(one.numbers, other.numbers))
+    sentences = (_between_sentences(a, b) for a, b in product(one.said, other.said))
+    if (found := next(filter(None, sentences), None)) is not None:
+        return _conflict(found[0], one, other, found[1])
     if one.negated != other.negated and alike and answers:
         says, denies = (other, one) if one.negated else (one, other)
         detail = f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
