@@ -121,6 +121,23 @@ class StoreError(InputError):
     """A vector store, or a collection of it, cannot be used as asked."""
 
 
+class ForeignCollectionError(StoreError):
+    """A collection was filled by another program: its fields have to be named."""
+
+    def __init__(self, address: str, collection: str) -> None:
+        """Says how it can be searched all the same.
+
+        Args:
+            address: the store's, without a password.
+            collection: its name.
+        """
+        super().__init__(
+            f"{address}: ragbench did not make the collection '{collection}', and does not know "
+            "what is in it: to search it, name its fields with --map text=FIELD and its embedder "
+            "with --embedder (in a pipeline's file: 'map' and 'embedder' under 'indexing')"
+        )
+
+
 class NoModelError(ConfigError):
     """No language model, or none for embeddings, is named, and one is asked."""
 

@@ -12,6 +12,7 @@ __all__ = [
     "CollectionOption",
     "EmbedderOption",
     "EmbedderSettingOption",
+    "FieldsOption",
     "StoreOption",
     "filters_of",
     "settings_of",
@@ -50,6 +51,16 @@ EmbedderSettingOption = Annotated[
         "--embedder-setting",
         help="A setting of the embedder, such as 'query_prefix=query: '; repeatable.",
         metavar="NAME=VALUE",
+    ),
+]
+FieldsOption = Annotated[
+    list[str] | None,
+    option(
+        "--map",
+        help="Where a field is found in a collection that ragbench did not fill, such as "
+        "text=payload.body; repeatable. Fields: text, id, document_id, title, metadata, vector, "
+        "metric. Needs --embedder.",
+        metavar="FIELD=PATH",
     ),
 ]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragbench.errors import ConfigError
 from ragbench.interface.identity import describe_rag
 from ragbench.records.corpus import Document
+from ragbench_cli import console
 from ragbench_cli.naming import rag_name
 
 if TYPE_CHECKING:
@@ -165,6 +166,9 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:
+        told = [*opened.notes]
+        for line in told:
+            console.say(line)
         rag, stage = opened.staged()
         yield System(
             rag,
@@ -174,6 +178,8 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             pipeline.orchestration.concurrency,
             pipeline.chats,
         )
+        for line in opened.notes[len(told) :]:
+            console.say(line)
 
 
 def _baseline_over(documents: DocumentsBeside, arguments: dict[str, Any]) -> BaselineRAG:

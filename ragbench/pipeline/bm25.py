@@ -70,6 +70,7 @@ class _OpenBm25:
     index: Bm25Index
     corpus: str
     takes_batches: bool = True
+    notes: Sequence[str] = ()
 
     @property
     def metadata(self) -> Mapping[str, Any]:

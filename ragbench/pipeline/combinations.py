@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from ragbench.data.yaml_file import Place, YamlFile
+from ragbench.errors import ConfigError
 from ragbench.generation.chat import ChatGenerator
 from ragbench.pipeline.engine import DenseRetrieval
 from ragbench.pipeline.extractive import ExtractiveGeneration
@@ -15,6 +16,8 @@ from ragbench.postretrieval.operator import PostRetrieval
 from ragbench.postretrieval.rerank import Rerank
 from ragbench.postretrieval.rerankers.mmr import MmrReranker
 from ragbench.postretrieval.rerankers.semantic import SemanticReranker
+from ragbench.retrieval.foreign import DENSE_ONLY
+from ragbench.stores.foreign.registry import check_foreign_address
 
 __all__ = ["impossible"]
 
@@ -42,6 +45,11 @@ def impossible(
     """
     if retrieval is None:
         return
+    foreign = _section(file, "indexing").get("map") is not None
+    if foreign and not isinstance(retrieval, OwnRetrieval):
+        yield from _unfit_for_foreign(file, indexing, retrieval)
+        yield from _missing_embeddings(file, retrieval, post_retrieval)
+        return
     yield from _unused_indexing(file, retrieval)
     yield from _missing_embedder(file, indexing, retrieval)
     yield from _missing_embeddings(file, retrieval, post_retrieval)
@@ -66,6 +74,39 @@ def _unused_indexing(file: YamlFile, retrieval: Any) -> Found:
                 "dense, sparse or hybrid retrieval"
             )
             yield ("indexing", key), told
+
+
+def _unfit_for_foreign(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:
+    """What cannot be said of a collection that ragbench did not fill."""
+    section = _section(file, "indexing")
+    for key in ("corpus", "chunker"):
+        if key in section:
+            told = (
+                f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
+                "one of both out"
+            )
+            yield ("indexing", key), told
+    try:
+        check_foreign_address(indexing.store)
+    except ConfigError as error:
+        yield ("indexing", "store" if "store" in section else "map"), str(error)
+    if not section.get("collection"):
+        yield ("indexing", "map"), "'map' needs the name of a collection: add 'collection: NAME'"
+    if section.get("embedder") is None:
+        told = "'map' needs what the collection's vectors were made by: add 'embedder: NAME'"
+        yield ("indexing", "map"), told
+    if not isinstance(retrieval, DenseRetrieval):
+        yield ("retrieval",), f"{DENSE_ONLY}. Take dense retrieval"
+        return
+    if retrieval.filters:
+        told = "filters are executed only in collections that ragbench has filled: leave them out"
+        yield ("retrieval", "filters"), told
+    if retrieval.embeddings:
+        told = (
+            "the vectors of a collection that ragbench did not fill are not read: leave "
+            "'embeddings' out"
+        )
+        yield ("retrieval", "embeddings"), told
 
 
 def _missing_embedder(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from ragbench.embedders.base import Embedder
 from ragbench.errors import ConfigError
 from ragbench.indexing.chunkers.registry import make_chunker
 from ragbench.indexing.index import index_documents
+from ragbench.pipeline.both_sides import BothSides
 from ragbench.pipeline.documents import Documents
+from ragbench.pipeline.foreign import ForeignRetriever, open_foreign_retriever
 from ragbench.pipeline.indexing import Indexing
 from ragbench.pipeline.stages import WordWeights
 from ragbench.preretrieval.search_query import SearchQuery
@@ -22,16 +24,11 @@ from ragbench.records.index_identity import IndexIdentity
 from ragbench.retrieval.engine import RetrievalEngine
 from ragbench.retrieval.settings import RetrievalSettings, StrategyName
 from ragbench.retrieval.strategies.base import Search, Strategy
-from ragbench.retrieval.strategies.dense import DenseStrategy
 from ragbench.retrieval.strategies.hybrid import HybridStrategy
 from ragbench.retrieval.strategies.sparse import SparseStrategy
 from ragbench.stores.base import Database, VectorStore
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import TOKENISER_VERSION
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["DenseRetrieval", "HybridRetrieval", "SparseRetrieval"]
 
@@ -77,8 +74,9 @@ class DenseRetrieval:
 
     top_k: int = 5
     """How many chunks are retrieved."""
-    score_threshold: float = 0.0
-    """Chunks that score less are left out; 0 is the score of what has nothing to do with it."""
+    score_threshold: float | None = None
+    """Chunks that score less are left out. None: those below 0, the score of what has nothing to do
+    with the question; of a collection that ragbench did not fill, none."""
     filters: Mapping[str, Any] | None = None
     """What chunks' metadata must pass, such as ``{year: 2023}``."""
     embeddings: bool = False
@@ -93,8 +91,10 @@ class DenseRetrieval:
         """Whether results carry vectors."""
         return self.embeddings
 
-    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine:
-        """See `_opened`."""
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
+        """See `_opened`; a collection that ragbench did not fill is opened as it is."""
+        if indexing.mapping is not None:
+            return open_foreign_retriever(indexing, self.score_threshold)
         return _opened(self, documents, indexing)
 
 
@@ -146,7 +146,7 @@ _Settings = SparseRetrieval | DenseRetrieval | HybridRetrieval
 def _engine_settings(settings: _Settings) -> RetrievalSettings:
     common: dict[str, Any] = {
         "top_k": settings.top_k,
-        "score_threshold": settings.score_threshold,
+        "score_threshold": settings.score_threshold or 0.0,
         "strategy": settings.strategy,
     }
     if isinstance(settings, HybridRetrieval):
@@ -194,8 +194,7 @@ def _opened(settings: _Settings, documents: Documents, indexing: Indexing) -> _O
             store=opened.store,
             made_by=opened.identity,
             embedder=embedder,
-            strategy=strategy,
-            passages=_for_passages(strategy),
+            sides=BothSides.of(strategy),
             word_weights=_word_weights(strategy, opened.identity),
             closing=stack.pop_all(),
         )
@@ -223,15 +222,6 @@ def _name_of(corpus: str | None) -> str:
     return Path(corpus).stem if corpus is not None else "corpus"
 
 
-def _for_passages(strategy: Strategy) -> Strategy:
-    """The same search for texts that look like what is sought: embedded as passages."""
-    if isinstance(strategy, DenseStrategy):
-        return replace(strategy, embedder=cast("Embedder", _PassageSide(strategy.embedder)))
-    if isinstance(strategy, HybridStrategy):
-        return replace(strategy, dense=_for_passages(strategy.dense))
-    return strategy
-
-
 def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | None:
     """What words are worth, where an index of words is searched."""
     if isinstance(strategy, HybridStrategy):
@@ -242,16 +232,6 @@ def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | N
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _PassageSide:
-    """An embedder that takes queries for passages."""
-
-    embedder: Embedder
-
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embedder.embed_passages(texts)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _OpenEngine:
     """An open collection; see `ragbench.pipeline.stages.Retriever`."""
@@ -260,12 +240,11 @@ class _OpenEngine:
     store: VectorStore
     made_by: IndexIdentity
     embedder: Embedder
-    strategy: Strategy
-    passages: Strategy
-    """For queries of the kind ``"passage"``."""
+    sides: BothSides
     closing: ExitStack
     word_weights: WordWeights | None
     takes_batches: bool = True
+    notes: Sequence[str] = ()
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -281,6 +260,7 @@ class _OpenEngine:
         return {
             "method": self.settings.strategy,
             **settings,
+            "score_threshold": self.settings.score_threshold or 0.0,
             "chunks": self.made_by.digest,
             "embedder": dict(self.made_by.embedder),
             "calibration": dict(self.made_by.calibration),
@@ -290,17 +270,10 @@ class _OpenEngine:
         given = self.settings.filters
         search = Search(
             k=top_k,
-            threshold=self.settings.score_threshold,
+            threshold=self.settings.score_threshold or 0.0,
             filters=parse_filters(given) if given else None,
         )
-        found: list[list[Chunk]] = [[] for _ in queries]
-        for kind, strategy in (("query", self.strategy), ("passage", self.passages)):
-            places = [at for at, query in enumerate(queries) if query.kind == kind]
-            if places:
-                rankings = strategy.retrieve([queries[at].text for at in places], search)
-                for at, chunks in zip(places, rankings, strict=True):
-                    found[at] = chunks
-        return [self._with_vectors(chunks) for chunks in found]
+        return [self._with_vectors(chunks) for chunks in self.sides.retrieve(queries, search)]
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         if not self.settings.gives_embeddings or not query.strip():

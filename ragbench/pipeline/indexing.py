@@ -8,6 +8,7 @@ from typing import Any
 
 from ragbench.embedders.base import Embedder
 from ragbench.indexing.pieces import Chunker
+from ragbench.stores.foreign.mapping import FieldMapping
 
 __all__ = ["Indexing", "IndexingSettings"]
 
@@ -27,6 +28,8 @@ class IndexingSettings:
     """Address of the store; in memory by default, and gone with the process."""
     collection: str | None = None
     """Name of the collection in the store; that of the corpus by default."""
+    map: FieldMapping | None = None
+    """What is where in the rows of a collection that ragbench did not fill and only reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +45,8 @@ class Indexing:
     embedder_settings: Mapping[str, Any] | None = None
     store: str = "memory:"
     collection: str | None = None
+    mapping: FieldMapping | None = None
+    """Of a collection that ragbench did not fill; None for its own."""
 
     @property
     def is_in_memory(self) -> bool:

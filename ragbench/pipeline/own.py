@@ -106,6 +106,7 @@ class OwnRetrieval:
     top_k: int = 5
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     takes_batches: bool = False
+    notes: Sequence[str] = ()
     word_weights: WordWeights | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +50,12 @@ class OpenPipeline:
     """A `PipelineRAG`, or what a user's orchestration made of the stages."""
     identity: Mapping[str, object]
     """What each stage's results depend on, as JSON."""
+    retriever: Retriever
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What to tell of the retrieval so far, a line each; it only grows."""
+        return self.retriever.notes
 
     def staged(self) -> tuple[RAGInterface[Any], PostRetrieval | None]:
         """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
@@ -117,6 +123,7 @@ class Pipeline:
             yield OpenPipeline(
                 rag=self._rag(plain),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
+                retriever=retriever,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:

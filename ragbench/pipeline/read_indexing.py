@@ -16,6 +16,7 @@ from ragbench.pipeline.own import built, is_own
 from ragbench.pipeline.reading import Reading
 from ragbench.settings.from_settings import from_settings
 from ragbench.settings.spoken_of import spoken_of
+from ragbench.stores.foreign.mapping import FieldMapping
 from ragbench.stores.registry import STORES
 from ragbench.text.token_counter import TokenCounter, token_counter
 
@@ -27,6 +28,7 @@ _PLACE = ("indexing",)
 def read_indexing(reading: Reading) -> Indexing:
     """The stage, with what is right in it; what is wrong is noted."""
     given = reading.mapping(_PLACE)
+    mapping = _mapping(reading, given.pop("map", None))
     settings: IndexingSettings | None = reading.from_settings(
         IndexingSettings, given, _PLACE, "indexing"
     )
@@ -45,7 +47,19 @@ def read_indexing(reading: Reading) -> Indexing:
         embedder_settings=own,
         store=settings.store,
         collection=settings.collection,
+        mapping=mapping,
     )
+
+
+def _mapping(reading: Reading, given: object) -> FieldMapping | None:
+    """What is where in a collection that ragbench did not fill."""
+    place = (*_PLACE, "map")
+    if given is None:
+        return None
+    found: FieldMapping | None = reading.from_settings(
+        FieldMapping, reading.mapping(place), place, "map"
+    )
+    return found
 
 
 def _check_store(reading: Reading, address: str) -> None:

@@ -46,6 +46,11 @@ class Retriever(Protocol):
         """What words are worth in the corpus; None when it is not known."""
         ...
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What whoever uses it should know of it so far, a line each; it only grows."""
+        ...
+
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         """For each query its chunks, best first, at most ``top_k`` of them."""
         ...

@@ -22,6 +22,7 @@ __all__ = [
     "check_k",
     "check_name",
     "check_sparse",
+    "finite_rows",
     "prepared",
     "unit_rows",
 ]
@@ -91,6 +92,25 @@ def check_ids(ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
+def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
+    """The vectors as float32, as long as they are.
+
+    Args:
+        vectors: rows of numbers; an array, or lists.
+        dimension: the length that they must have.
+        what: what a row is called in messages.
+
+    Raises:
+        StoreError: they are not rows of this length, or not finite.
+    """
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        rows = _rows(vectors, dimension, what).astype(np.float32)
+    _check_finite(rows, what)
+    return rows
+
+
 def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
     """The vectors as float32 at unit length; rows of zeros stay zeros.
 
@@ -102,6 +122,17 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
     Raises:
         StoreError: they are not rows of this length, or not finite.
     """
+    import numpy as np
+
+    rows = _rows(vectors, dimension, what)
+    square = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="same_kind")
+    if square.size and square.min() > _TINY and square.max() < _HUGE:
+        unit: NDArray[np.float32] = (rows / np.sqrt(square)[:, None]).astype(np.float32)
+        return unit
+    return _unit_rows_of_any_size(rows.astype(np.float64), what)
+
+
+def _rows(vectors: Vectors, dimension: int, what: str) -> NDArray[np.floating[Any]]:
     import numpy as np
 
     try:
@@ -119,11 +150,15 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
             f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
             "indexed with another embedder?"
         )
-    square = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="same_kind")
-    if square.size and square.min() > _TINY and square.max() < _HUGE:
-        unit: NDArray[np.float32] = (rows / np.sqrt(square)[:, None]).astype(np.float32)
-        return unit
-    return _unit_rows_of_any_size(rows.astype(np.float64), what)
+    return rows
+
+
+def _check_finite(rows: NDArray[np.floating[Any]], what: str) -> None:
+    import numpy as np
+
+    good = np.isfinite(rows).all(axis=1)
+    if not good.all():
+        raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
 
 
 def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.float32]:
@@ -131,9 +166,7 @@ def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.f
 
     # Divided by the greatest first: the square of a very long or short row would not be finite.
     size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
-    if not np.isfinite(size).all():
-        row = int(np.flatnonzero(~np.isfinite(size[:, 0]))[0])
-        raise StoreError(f"{what} {row} holds NaN or infinity")
+    _check_finite(size, what)
     scaled = rows / np.where(size == 0, 1.0, size)
     length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
     return (scaled / np.where(length == 0, 1.0, length)).astype(np.float32)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, StoreError
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.extras import require
 from ragbench.interface.masking import mask_url
 from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
@@ -117,10 +117,7 @@ class ChromaDatabase(EngineDatabase[Any]):
         except not_found:
             return None
         if _KEY not in (collection.metadata or {}):
-            raise StoreError(
-                f"{self.address}: ragbench did not make the collection '{name}', and does not "
-                "know what is in it"
-            )
+            raise ForeignCollectionError(self.address, name)
         return Chroma(self.address, connection, fitted, self.failures)
 
     def remove(self, connection: Any, name: str) -> None:

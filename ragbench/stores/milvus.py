@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.errors import ConfigError, StoreError
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.extras import require
 from ragbench.interface.masking import mask_url
 from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MilvusDatabase", "condition", "open_milvus"]
+__all__ = ["MOST", "MilvusDatabase", "condition", "open_milvus", "quiet"]
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 60.0
-_MOST = 16384
+MOST = 16384
+"""The most hits that Milvus gives for one query."""
 _BATCH = 500
 _PART = 16000
 """Characters: four bytes each are within the 65,535 bytes that a text may have."""
@@ -104,7 +105,7 @@ class MilvusDatabase(EngineDatabase[Any]):
 
     def connect(self) -> Any:
         """The client."""
-        with _quiet():
+        with quiet():
             return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
@@ -120,7 +121,7 @@ class MilvusDatabase(EngineDatabase[Any]):
         if info.sparse:
             raise StoreError(f"{self.address}: this store keeps no sparse vectors")
         name = fitted_name(info.name)
-        with _quiet():
+        with quiet():
             if connection.has_collection(name):
                 raise StoreError(
                     f"{self.address}: there is a collection '{name}' that ragbench did not make"
@@ -132,13 +133,10 @@ class MilvusDatabase(EngineDatabase[Any]):
     def attach(self, connection: Any, name: str) -> Engine | None:
         """The collection, if it has an entry."""
         fitted = fitted_name(name)
-        with _quiet():
+        with quiet():
             if not _infos(connection, self.address, fitted):
                 if connection.has_collection(fitted):
-                    raise StoreError(
-                        f"{self.address}: ragbench did not make the collection '{name}', and does "
-                        "not know what is in it"
-                    )
+                    raise ForeignCollectionError(self.address, name)
                 return None
             connection.load_collection(fitted)
         return Milvus(self.address, connection, fitted, self.failures, lite=self._lite)
@@ -198,7 +196,7 @@ class MilvusDatabase(EngineDatabase[Any]):
 class Milvus:
     """One collection; see `ragbench.stores.engine.Engine`."""
 
-    most = _MOST
+    most = MOST
 
     def __init__(
         self,
@@ -225,7 +223,7 @@ class Milvus:
 
     def write_info(self, info: CollectionInfo) -> None:
         """See `Engine`."""
-        with _quiet():
+        with quiet():
             self._client.flush(self._name)
             _write_info(self._client, info)
 
@@ -256,12 +254,12 @@ class Milvus:
                 }
                 for chunk, row in zip(batch, rows[first : first + _BATCH], strict=True)
             ]
-            with _quiet():
+            with quiet():
                 self._client.upsert(self._name, made)
 
     def remove(self, ids: Sequence[str]) -> None:
         """See `Engine`."""
-        with _quiet():
+        with quiet():
             for first in range(0, len(ids), _BATCH):
                 keys = [_key(value) for value in ids[first : first + _BATCH]]
                 self._client.delete(self._name, ids=keys)
@@ -282,9 +280,9 @@ class Milvus:
     def digests(self) -> dict[str, str]:
         """See `Engine`."""
         found: dict[str, str] = {}
-        with _quiet():
+        with quiet():
             pages = self._client.query_iterator(
-                self._name, batch_size=_MOST, output_fields=["id", "digest"]
+                self._name, batch_size=MOST, output_fields=["id", "digest"]
             )
             while page := pages.next():
                 found.update({values["id"]: values["digest"] for values in page})
@@ -293,7 +291,7 @@ class Milvus:
 
     def count(self) -> int:
         """See `Engine`."""
-        with _quiet():
+        with quiet():
             answer = self._client.query(self._name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
@@ -301,7 +299,7 @@ class Milvus:
         self, rows: NDArray[np.float32], limit: int, filters: Filter | None
     ) -> list[list[Hit]]:
         """See `Engine`."""
-        with _quiet():
+        with quiet():
             answers = self._client.search(
                 self._name,
                 list(rows),
@@ -318,7 +316,7 @@ class Milvus:
     def _get(self, ids: Sequence[str], field: str) -> Iterator[dict[str, Any]]:
         for first in range(0, len(ids), _BATCH):
             keys = [_key(value) for value in ids[first : first + _BATCH]]
-            with _quiet():
+            with quiet():
                 found = self._client.get(self._name, keys, output_fields=["id", field])
             yield from found
 
@@ -366,14 +364,14 @@ def _parts(body: str) -> list[str]:
 
 
 def _infos(client: Any, address: str, name: str) -> list[CollectionInfo]:
-    with _quiet():
+    with quiet():
         if not client.has_collection(_INFOS):
             return []
         client.load_collection(_INFOS)
         if name:
             rows = client.get(_INFOS, [name], output_fields=["info"])
         else:
-            rows = client.query(_INFOS, filter="", output_fields=["info"], limit=_MOST)
+            rows = client.query(_INFOS, filter="", output_fields=["info"], limit=MOST)
         return [info_from_json(row["info"], address) for row in rows]
 
 
@@ -393,7 +391,8 @@ def _pymilvus() -> Any:
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
+def quiet() -> Generator[None]:
+    """Keeps the packages' logs off the screen."""
     # Both packages log each failure with its whole traceback; it is raised all the same.
     loggers = [logging.getLogger(name) for name in ("pymilvus", "milvus_lite")]
     before = [logger.level for logger in loggers]

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from ragbench.errors import ConfigError, StoreError
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.extras import require
 from ragbench.interface.masking import mask_url
 from ragbench.records.filters import Filter
@@ -26,6 +26,7 @@ from ragbench.stores.engine_database import (
 )
 from ragbench.stores.hybrid_engine import HybridEngineStore
 from ragbench.stores.pgvector_filter import Condition, condition, number_expression
+from ragbench.stores.pgvector_tables import find_table
 from ragbench.stores.record import StoredChunk
 
 if TYPE_CHECKING:
@@ -85,29 +86,18 @@ class PgvectorDatabase(EngineDatabase[Any]):
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
-        """The connection, with pgvector's types.
+        """The connection; nothing is made there by looking.
 
         Raises:
             MissingExtraError: pgvector's package is not installed.
-            StoreError: the server has no pgvector.
         """
         psycopg = require("psycopg", extra="pgvector")
-        types = require("pgvector.psycopg", extra="pgvector")
+        require("pgvector.psycopg", extra="pgvector")
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
-        try:
-            # What exists already need not be told.
-            connection.execute("SET client_min_messages = warning")
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
-            )
-            types.register_vector(connection)
-        except (psycopg.Error, ValueError) as error:
-            connection.close()
-            raise StoreError(
-                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
-                "install it on the server, then run CREATE EXTENSION vector as a superuser"
-            ) from error
+        # What exists already need not be told.
+        connection.execute("SET client_min_messages = warning")
+        if _has_infos(connection):
+            self._prepare(connection)
         return connection
 
     def disconnect(self, connection: Any) -> None:
@@ -116,10 +106,13 @@ class PgvectorDatabase(EngineDatabase[Any]):
 
     def names(self, connection: Any) -> list[str]:
         """What stands in the table of collections."""
+        if not _has_infos(connection):
+            return []
         return [row[0] for row in connection.execute(f"SELECT name FROM {_INFOS}").fetchall()]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table, and its entry, in one transaction."""
+        self._prepare(connection)
         table = _table(info.name)
         sparse = f", sparse sparsevec({_SPARSE}) NOT NULL" if info.sparse else ""
         with connection.transaction():
@@ -139,14 +132,21 @@ class PgvectorDatabase(EngineDatabase[Any]):
 
     def attach(self, connection: Any, name: str) -> Engine | None:
         """The table, if it has an entry."""
-        row = connection.execute(f"SELECT info FROM {_INFOS} WHERE name = %s", (name,)).fetchone()
+        row = None
+        if _has_infos(connection):
+            asked = f"SELECT info FROM {_INFOS} WHERE name = %s"
+            row = connection.execute(asked, (name,)).fetchone()
         if row is None:
+            if find_table(connection, name) is not None:
+                raise ForeignCollectionError(self.address, name)
             return None
         sparse = info_from_json(row[0], self.address).sparse
         return Pgvector(self.address, connection, name, self.failures, sparse=sparse)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the table and its entry, if it has one."""
+        if not _has_infos(connection):
+            return
         with connection.transaction():
             row = connection.execute(
                 f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name", (name,)
@@ -158,6 +158,26 @@ class PgvectorDatabase(EngineDatabase[Any]):
         """A hybrid store where there are sparse vectors."""
         kind = HybridEngineStore if info.sparse else EngineStore
         return kind(engine, info, on_close=self.released(info.name))
+
+    def _prepare(self, connection: Any) -> None:
+        """Makes what collections need where it is not there, and registers pgvector's types.
+
+        Raises:
+            StoreError: the server has no pgvector.
+        """
+        psycopg = require("psycopg", extra="pgvector")
+        types = require("pgvector.psycopg", extra="pgvector")
+        try:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
+            )
+            types.register_vector(connection)
+        except (psycopg.Error, ValueError) as error:
+            raise StoreError(
+                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
+                "install it on the server, then run CREATE EXTENSION vector as a superuser"
+            ) from error
 
     def _index(self, connection: Any, table: str, dimension: int) -> None:
         if dimension > _MOST_INDEXED:
@@ -360,6 +380,10 @@ def _sparse(vector: SparseVector) -> Any:
 
 def _plain(vector: Any) -> Any:
     return vector.to_numpy() if hasattr(vector, "to_numpy") else vector
+
+
+def _has_infos(connection: Any) -> bool:
+    return connection.execute("SELECT to_regclass(%s)", (_INFOS,)).fetchone()[0] is not None
 
 
 def _table(name: str) -> str:

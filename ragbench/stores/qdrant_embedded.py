@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.data.atomic import written_whole
-from ragbench.errors import StoreError
+from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.extras import require
 from ragbench.records.filters import Filter
 from ragbench.stores.base import CollectionInfo, SparseVector
@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["QdrantEmbeddedDatabase"]
+__all__ = ["CLIENT_FOLDER", "QdrantEmbeddedDatabase"]
+
+CLIENT_FOLDER = "collection"
+"""Where in a folder Qdrant's Python client keeps the collections of its local mode."""
 
 _INFO = "collection.json"
 _SHARD = "shard"
@@ -94,6 +97,8 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         """Loads the shard, once."""
         folder = self._folder(name)
         if not (folder / _INFO).is_file():
+            if (self._path / CLIENT_FOLDER / name).is_dir():
+                raise ForeignCollectionError(self.address, name)
             return None
         if name not in self._shards:
             try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import StoreError
+from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.extras import require
 from ragbench.records.filters import Filter
 from ragbench.stores.base import CollectionInfo, SparseVector
@@ -109,10 +109,7 @@ class QdrantServerDatabase(EngineDatabase[Any]):
             return None
         info = _read_info(connection, fitted, self.address)
         if info is None:
-            raise StoreError(
-                f"{self.address}: ragbench did not make the collection '{name}', and does not "
-                "know what is in it"
-            )
+            raise ForeignCollectionError(self.address, name)
         return QdrantServer(self.address, connection, fitted, self.failures, local=self._local)
 
     def remove(self, connection: Any, name: str) -> None:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
-from ragbench.records.corpus import Chunk
+__all__ = ["Fetch", "Ranked", "similarity", "top_k"]
 
-__all__ = ["Fetch", "similarity", "top_k"]
 
-Fetch: TypeAlias = Callable[[Sequence[int], int], list[list[Chunk]]]
+class Ranked(Protocol):
+    """A chunk, or what becomes one."""
+
+    @property
+    def id(self) -> str:
+        """What decides between equal scores."""
+        ...
+
+    @property
+    def score(self) -> float | None:
+        """Higher is better."""
+        ...
+
+
+RankedT = TypeVar("RankedT", bound=Ranked)
+
+Fetch: TypeAlias = Callable[[Sequence[int], int], list[list[RankedT]]]
 """Asks the engine: for these queries (by position), at most so many chunks each, with scores."""
 
 
@@ -21,7 +36,9 @@ def similarity(score: float) -> float:
     return 1.0 if rounded > 0 else -1.0
 
 
-def top_k(fetch: Fetch, queries: int, k: int, *, most: int | None = None) -> list[list[Chunk]]:
+def top_k(
+    fetch: Fetch[RankedT], queries: int, k: int, *, most: int | None = None
+) -> list[list[RankedT]]:
     """The first `k` chunks of each query by score, then by id.
 
     Engines order ties as they like, and cut anywhere within them. So one chunk more than `k` is
@@ -53,5 +70,5 @@ def _within(limit: int, most: int | None) -> int:
     return limit if most is None else min(limit, most)
 
 
-def _order(chunk: Chunk) -> tuple[float, str]:
+def _order(chunk: Ranked) -> tuple[float, str]:
     return -(chunk.score or 0.0), chunk.id

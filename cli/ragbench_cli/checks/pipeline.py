@@ -33,7 +33,9 @@ def check_pipeline(path: Path, question: str) -> list[Check]:
 def _asked(pipeline: Pipeline, question: str) -> list[Check]:
     try:
         with pipeline.open() as opened:
-            return ask_rag(opened.rag, question)
+            told = "; ".join(opened.notes)
+            read = [Check(name="pipeline reads", state="ok", detail=told)] if told else []
+            return [*read, *ask_rag(opened.rag, question)]
     except RagbenchError as error:
         return [_failed("pipeline opens", str(error))]
 

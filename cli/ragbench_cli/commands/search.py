@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -16,6 +17,7 @@ from ragbench_cli.store_options import (
     CollectionOption,
     EmbedderOption,
     EmbedderSettingOption,
+    FieldsOption,
     StoreOption,
     filters_of,
     settings_of,
@@ -25,10 +27,8 @@ if TYPE_CHECKING:
     from ragbench.embedders.base import Embedder
     from ragbench.records.corpus import Chunk
     from ragbench.retrieval.settings import RetrievalSettings
-    from ragbench.stores.base import Database
     from ragbench_cli.questions import Question
-
-    Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+    from ragbench_cli.searching import Ask
 
 __all__ = ["command"]
 
@@ -107,6 +107,7 @@ def command(
     ] = None,
     embedder: EmbedderOption = None,
     embedder_setting: EmbedderSettingOption = None,
+    map: FieldsOption = None,
     sparse_cache: Annotated[
         str,
         option(
@@ -122,48 +123,43 @@ def command(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Ask a store that 'ragbench index' has filled.
+    """Ask a store that 'ragbench index' has filled, or that you fill yourself.
 
-    The embedder is the one that the collection was built with. With --json, each question gives one
-    line of JSON.
+    The embedder is the one that the collection was built with; for a collection of your own name
+    it, and with --map what its fields are. With --json, each question gives one line of JSON.
 
     \b
     Examples:
       ragbench search --store memory:reports/index "When is rent due?"
       ragbench search --store memory:reports/index "rent" --filter year=2023 --strategy sparse -k 10
       ragbench search --store memory:reports/index --questions cases.jsonl --dump found.jsonl
+      ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
+        --map text=body --embedder openai:text-embedding-3-small
     """
-    from ragbench.retrieval.engine import RetrievalEngine
-    from ragbench.stores.registry import open_database
+    from ragbench_cli.searching import SearchChoice, opened_search
 
     settings = _settings(strategy, top_k, score_threshold)
     filters = filters_of(filter)
     asked = _asked(query, questions)
-    given = _embedder(embedder, embedder_setting)
-    database = open_database(store)
-    engine = RetrievalEngine(
-        database,
-        embedder=given,
-        settings=settings,
-        sparse_folder=None if sparse_cache == "off" else Path(sparse_cache),
-        allow_incomplete=allow_incomplete,
-    )
-    try:
-        name = collection or _only_collection(database)
-
-        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.stdout_for_data():
-                return engine.batch_search(name, texts, filters=filters)
-
-        if asked is None:
-            _converse(ask)
-        else:
-            _answer(asked, ask, dump=dump, json=json, single=query is not None)
-    finally:
-        engine.close()
-        database.close()
-        if given is not None:
-            given.close()
+    with _embedder(embedder, embedder_setting) as given:
+        choice = SearchChoice(
+            store=store,
+            collection=collection,
+            fields=map,
+            embedder=given,
+            embedder_name=embedder,
+            settings=settings,
+            strategy=strategy,
+            score_threshold=score_threshold,
+            filters=filters,
+            sparse_cache=sparse_cache,
+            allow_incomplete=allow_incomplete,
+        )
+        with opened_search(choice) as ask:
+            if asked is None:
+                _converse(ask)
+            else:
+                _answer(asked, ask, dump=dump, json=json, single=query is not None)
 
 
 def _settings(
@@ -178,16 +174,22 @@ def _settings(
     return replace(RetrievalSettings.from_environment(os.environ), **cast("Any", options))
 
 
-def _embedder(name: str | None, settings: Sequence[str] | None) -> Embedder | None:
+@contextmanager
+def _embedder(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
     if name is None:
         if settings:
             from ragbench.errors import ConfigError
 
             raise ConfigError("--embedder-setting needs --embedder")
-        return None
+        yield None
+        return
     from ragbench.embedders.registry import open_embedder
 
-    return open_embedder(name, **settings_of(settings, "--embedder-setting"))
+    embedder = open_embedder(name, **settings_of(settings, "--embedder-setting"))
+    try:
+        yield embedder
+    finally:
+        embedder.close()
 
 
 def _asked(query: str | None, questions: str | None) -> list[Question] | None:
@@ -204,16 +206,6 @@ def _asked(query: str | None, questions: str | None) -> list[Question] | None:
     if not sys.stdin.isatty():
         raise ConfigError("there is no question: give one, or --questions FILE ('-' for lines)")
     return None
-
-
-def _only_collection(database: Database) -> str:
-    from ragbench.errors import ConfigError
-
-    names = database.collections()
-    if len(names) == 1:
-        return names[0]
-    found = f"has {', '.join(names)}" if names else "has no collection: run ragbench index first"
-    raise ConfigError(f"name the collection with --collection: {database.address} {found}")
 
 
 def _answer(

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ragbench.embedders.base import Embedder
 from ragbench.embedders.calibration import Calibration
 from ragbench.embedders.readable import readable_text
 from ragbench.records.corpus import Chunk
+from ragbench.records.filters import Filter
 from ragbench.retrieval.strategies.base import Search
-from ragbench.stores.base import VectorStore
+from ragbench.stores.base import Vectors
 
-__all__ = ["DenseStrategy"]
+__all__ = ["DenseStrategy", "Searchable"]
+
+
+class Searchable(Protocol):
+    """What finds chunks by vectors; see `ragbench.stores.base.VectorStore.search`."""
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The chunks most similar to each query."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,11 +34,11 @@ class DenseStrategy:
     A score is the cosine on the embedder's own scale: see `Calibration`.
     """
 
-    store: VectorStore
+    store: Searchable
     embedder: Embedder
     """The one that the collection was built with."""
-    calibration: Calibration
-    """That embedder's."""
+    calibration: Calibration | None
+    """That embedder's; None leaves scores as the store gives them."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         """See `ragbench.retrieval.strategies.base.Strategy`."""
@@ -37,9 +49,11 @@ class DenseStrategy:
         vectors = self.embedder.embed_queries([readable_text(queries[at]) for at in asked])
         rankings = self.store.search(vectors, k=search.k, filters=search.filters)
         for at, chunks in zip(asked, rankings, strict=True):
-            scored = [replace(chunk, score=self._score(chunk)) for chunk in chunks]
+            scored = [self._scored(chunk) for chunk in chunks]
             found[at] = [chunk for chunk in scored if (chunk.score or 0.0) >= search.threshold]
         return found
 
-    def _score(self, chunk: Chunk) -> float:
-        return self.calibration.score(chunk.score or 0.0)
+    def _scored(self, chunk: Chunk) -> Chunk:
+        if self.calibration is None:
+            return chunk
+        return replace(chunk, score=self.calibration.score(chunk.score or 0.0))

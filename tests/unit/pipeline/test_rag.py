@@ -35,6 +35,7 @@ class Shelf:
     found: dict[str, str]
     asked: list[tuple[list[str], int]] = field(default_factory=list)
     takes_batches: bool = True
+    notes: tuple[str, ...] = ()
     word_weights: None = None
 
     @property

@@ -1,0 +1,264 @@
+"""What holds for every collection that another program has filled: it is read, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
+from ragbench.records.filters import Equals
+from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.stores.registry import open_database
+from tests.contract.foreign_places import LAYOUTS, PLACES, Place, PlaceUnderTest, Written, start
+
+DIMENSION = 8
+ROWS = [
+    Written(
+        id=str(at + 1),
+        text=f"Text {at}: 合同 é",
+        vector=[float(x) for x in row],
+        document_id=f"doc {at // 3}",
+        metadata={"source": f"file {at}.pdf", "year": 2000 + at},
+    )
+    for at, row in enumerate(np.random.default_rng(1).normal(size=(30, DIMENSION)).round(3))
+]
+QUERIES = np.random.default_rng(2).normal(size=(4, DIMENSION)).astype(np.float32)
+NAMES = count()
+
+
+@pytest.fixture(scope="module", params=PLACES, ids=lambda place: place.name)
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    under_test: PlaceUnderTest = request.param
+    with ExitStack() as closing:
+        yield start(under_test, tmp_path_factory.mktemp("place"), closing)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"docs_{next(NAMES)}"
+
+
+def scores(metric: str, *, squared: bool) -> np.ndarray[Any, Any]:
+    """What every row scores for every query, by the definition."""
+    rows = np.array([row.vector for row in ROWS])
+    if metric == "dot":
+        found = QUERIES @ rows.T
+    elif metric == "cosine":
+        lengths = np.linalg.norm(QUERIES, axis=1)[:, None] * np.linalg.norm(rows, axis=1)
+        found = QUERIES @ rows.T / lengths
+    else:
+        apart = QUERIES[:, None, :] - rows[None, :, :]
+        order = 2 if metric == "euclid" else 1
+        found = -np.linalg.norm(apart, ord=order, axis=2)
+        found = -(found**2) if squared else found
+    return np.asarray(found)
+
+
+def fill(place: Place, name: str, *fields: dict[str, Any], metric: str = "cosine") -> None:
+    """Rows with these fields; the first of them is nearest to the first query."""
+    near = [list(map(float, QUERIES[0] + at)) for at in range(len(fields))]
+    rows = [(str(at + 1), near[at], one) for at, one in enumerate(fields)]
+    place.fill(name, rows, dimension=DIMENSION, metric=metric)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_a_framework_wrote_is_found_and_left_as_it_was(
+    place: Place, name: str, layout: str
+) -> None:
+    name = place.fill_as(layout, name, ROWS)
+    before = place.everything(name)
+    wanted = scores("cosine", squared=False)
+    with place.open(name) as collection:
+        assert "text" in collection.guessed
+        assert "document_id" in collection.guessed
+        assert (collection.count(), collection.dimension) == (30, DIMENSION)
+        assert collection.space.metric == "cosine"
+        found = collection.search(QUERIES, k=5)
+        assert collection.warnings() == []
+    for row, chunks in zip(wanted, found, strict=True):
+        best = [ROWS[at] for at in np.argsort(-row)[:5]]
+        assert [chunk.id for chunk in chunks] == [one.id for one in best]
+        assert [chunk.text for chunk in chunks] == [one.text for one in best]
+        assert [chunk.document_id for chunk in chunks] == [one.document_id for one in best]
+        told = [chunk.metadata for chunk in chunks]
+        assert all(dict(one.metadata).items() <= told[at].items() for at, one in enumerate(best))
+        assert [chunk.score for chunk in chunks] == pytest.approx(np.sort(-row)[:5] * -1, abs=1e-5)
+    assert place.everything(name) == before
+
+
+def test_scores_are_the_engine_s_turned_so_that_higher_is_better(place: Place) -> None:
+    rows = [(row.id, row.vector, {"body": row.text}) for row in ROWS]
+    for metric in place.metrics:
+        name = f"by_{metric}"
+        place.fill(name, rows, dimension=DIMENSION, metric=metric)
+        with place.open(name, FieldMapping(text=f"{place.prefix}body")) as collection:
+            assert collection.space.metric == metric
+            assert collection.space.metric_told
+            found = collection.search(QUERIES, k=30)
+        wanted = scores(metric, squared=place.squared)
+        for row, chunks in zip(wanted, found, strict=True):
+            assert [chunk.score for chunk in chunks] == pytest.approx(sorted(row)[::-1], rel=1e-4)
+            assert [ROWS[int(chunk.id) - 1].text for chunk in chunks] == [c.text for c in chunks]
+
+
+def test_a_mapping_says_what_is_where(place: Place, name: str) -> None:
+    fields = {"body": "The text", "key": "k-1", "doc": 7, "head": "Title", "a": 1, "b": "x"}
+    fill(place, name, fields)
+    at = place.prefix
+    mapping = FieldMapping(
+        text=f"{at}body", id=f"{at}key", document_id=f"{at}doc", title=f"{at}head"
+    )
+    with place.open(name, mapping) as collection:
+        assert (collection.guessed, collection.guesses()) == ((), [])
+        (chunk,) = collection.search(QUERIES[:1], k=3)[0]
+    assert (chunk.id, chunk.text, chunk.document_id) == ("k-1", "The text", "7")
+    kept = {key: value for key, value in chunk.metadata.items() if key in ("a", "b", "title")}
+    assert kept == {"a": 1, "b": "x", "title": "Title"}
+    assert not {"body", "key", "doc", "head"} & set(chunk.metadata)
+    picked = FieldMapping(text=f"{at}body", metadata=f"{at}b")
+    with place.open(name, picked) as collection:
+        assert collection.search(QUERIES[:1], k=3)[0][0].metadata == {"b": "x"}
+
+
+def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) -> None:
+    fill(
+        place,
+        name,
+        {"body": "one", "key": "same"},
+        {"body": 5, "key": 17},
+        {"other": True, "key": "same"},
+        {"body": "four"},
+    )
+    mapping = FieldMapping(text=f"{place.prefix}body", id=f"{place.prefix}key")
+    with place.open(name, mapping) as collection:
+        chunks = collection.search(QUERIES[:1], k=9)[0]
+        assert collection.search(QUERIES[:1], k=9)[0] == chunks
+        told = collection.warnings()
+    texts = {chunk.id: chunk.text for chunk in chunks}
+    assert texts == {"same": "one", "17": "", "same#2": "", "4": "four"}
+    at = place.prefix
+    assert told == [
+        f"2 rows have no text under '{at}body': kept with an empty one (such as '2')",
+        "1 row has an id that a better row of the same result has: a number was added (such as "
+        "'same')",
+        f"1 row has no id under '{at}key': the store's own stands for it (such as '4')",
+    ]
+
+
+def test_fields_may_be_any_json(place: Place, name: str) -> None:
+    if not place.nested:
+        pytest.skip("the engine keeps flat fields only")
+    odd: dict[str, Any] = {
+        "body": "text with \x01 and \u2028",
+        "list": [1, "two", None, {"three": [4.5]}],
+        "object": {"a b": {"c.d": "e"}},
+        "nothing": None,
+        "": "empty name",
+    }
+    fill(place, name, odd)
+    with place.open(name, FieldMapping(text=f"{place.prefix}body")) as collection:
+        (chunk,) = collection.search(QUERIES[:1], k=1)[0]
+    assert chunk.text == odd["body"]
+    known = chunk.metadata.get("payload", chunk.metadata)
+    assert known["list"] == odd["list"]
+    assert known["object"] == odd["object"]
+
+
+def test_equal_scores_are_cut_and_ordered_by_id(place: Place, name: str) -> None:
+    rows = [(str(id), [1.0] * DIMENSION, {"text": "same"}) for id in (4, 3, 1, 2)]
+    place.fill(name, rows, dimension=DIMENSION)
+    with place.open(name, FieldMapping(text=f"{place.prefix}text")) as collection:
+        found = collection.search(QUERIES[:1], k=2)[0]
+    assert [chunk.id for chunk in found] == ["1", "2"]
+
+
+def test_a_query_of_zeros_finds_nothing(place: Place, name: str) -> None:
+    fill(place, name, {"text": "a"})
+    with place.open(name, FieldMapping(text=f"{place.prefix}text")) as collection:
+        zeros = np.zeros((1, DIMENSION))
+        assert collection.search(np.vstack([zeros, QUERIES[:1], zeros]), k=1)[0] == []
+        assert collection.search(np.zeros((0, DIMENSION)), k=1) == []
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({"text": "bdoy"}, "--map text=bdoy: no row .* has such a field.*There are:"),
+        ({"id": "{at}nope"}, "--map id=.*nope: no row"),
+        ({"metadata": "{at}body,{at}nope"}, "--map metadata=.*nope: no row"),
+        ({"vector": "nope"}, "has no vector 'nope'; it"),
+        ({}, "is known to hold the text: name it with --map text=FIELD. There are: "),
+    ],
+)
+def test_what_does_not_fit_is_one_error(
+    place: Place, name: str, mapping: dict[str, str], message: str
+) -> None:
+    fill(place, name, {"words": "a b c", "body1": 7, f"{place.prefix or 'x'}body": 1, "body": 7})
+    given = {"text": f"{place.prefix}words"} if mapping else {}
+    given |= {key: value.format(at=place.prefix) for key, value in mapping.items()}
+    with pytest.raises(ConfigError, match=message) as caught:
+        place.open(name, FieldMapping(**given))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_searched_is_one_error(place: Place, name: str) -> None:
+    with pytest.raises(StoreError, match="there is no collection 'nowhere'; "):
+        place.open("nowhere")
+    place.fill(name, [], dimension=DIMENSION)
+    with pytest.raises(StoreError, match=f"the collection '{name}' is empty"):
+        place.open(name)
+    name = f"{name}_2"
+    fill(place, name, {"text": "a"})
+    mapping = FieldMapping(text=f"{place.prefix}text")
+    with place.open(name, mapping) as collection:
+        with pytest.raises(StoreError, match="has 3 dimensions, the collection 8"):
+            collection.search(np.ones((1, 3)), k=1)
+        with pytest.raises(StoreError, match="query vector 0 holds NaN"):
+            collection.search(np.full((1, DIMENSION), np.nan), k=1)
+        with pytest.raises(ConfigError, match="k, the number of results"):
+            collection.search(QUERIES, k=0)
+        with pytest.raises(ConfigError, match="filters are executed only in collections that"):
+            collection.search(QUERIES, k=1, filters=Equals(field="a", value=1))
+    collection.close()
+    with pytest.raises(StoreError, match="is closed"):
+        collection.search(QUERIES, k=1)
+    other = FieldMapping(text=mapping.text, metric="manhattan")
+    if "manhattan" not in place.metrics:
+        with pytest.raises(ConfigError, match="compares vectors by cosine, not by manhattan"):
+            place.open(name, other)
+
+
+def test_a_collection_that_vanishes_is_one_error(place: Place, name: str) -> None:
+    if place.address.startswith("qdrant:"):
+        pytest.skip("one program at a time opens the folder")
+    fill(place, name, {"text": "a"})
+    with place.open(name, FieldMapping(text=f"{place.prefix}text")) as collection:
+        place.drop(name)
+        for ask in (lambda: collection.search(QUERIES, k=1), collection.count):
+            with pytest.raises(StoreError) as caught:
+                ask()
+            assert str(caught.value).startswith(collection.address)
+            assert "\n" not in str(caught.value)
+
+
+def test_opened_as_one_of_ragbench_s_it_says_how_to_name_its_fields(
+    place: Place, name: str
+) -> None:
+    if place.address.startswith("qdrant+"):
+        pytest.skip("no server is at hand")
+    fill(place, name, {"text": "a"})
+    before = place.everything(name)
+    database = open_database(place.address)
+    told = "name its fields with --map text=FIELD and its embedder with --embedder"
+    with pytest.raises(ForeignCollectionError, match=told):
+        database.open(name)
+    assert name not in database.collections()
+    database.close()
+    assert place.everything(name) == before
