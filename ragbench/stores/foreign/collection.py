@@ -19,7 +19,7 @@ from ragbench.stores.engine_database import EngineDatabase
 from ragbench.stores.foreign.engine import ForeignEngine, ForeignRow, Space
 from ragbench.stores.foreign.guess import complete_mapping
 from ragbench.stores.foreign.mapping import FieldMapping
-from ragbench.stores.foreign.rows import RowReader
+from ragbench.stores.foreign.rows import RowReader, told
 from ragbench.stores.ranking import top_k
 
 __all__ = ["ForeignCollection"]
@@ -136,8 +136,8 @@ class ForeignCollection:
         """How it is read, in one line."""
         metric = self.space.metric if self.space.metric_told else f"{self.space.metric}, assumed"
         vector = f"  vector={self.space.vector}" if self.space.vector else ""
-        mapping = self.mapping.described().partition("  vector=")[0].partition("  metric=")[0]
-        return f"{mapping}{vector}  ({metric}, {self.dimension} dimensions)"
+        fields = replace(self.mapping, vector=None, metric=None).described()
+        return f"{fields}{vector}  ({metric}, {self.dimension} dimensions)"
 
     def guesses(self) -> list[str]:
         """What the user did not say and nobody told, a line each."""
@@ -156,10 +156,10 @@ class ForeignCollection:
         """What was wrong with how many of the rows that were found so far, a line each."""
         found = self._reader.warnings()
         if self._without_score:
-            rows = f"{len(self._without_score):,} row"
-            rows += " has" if len(self._without_score) == 1 else "s have"
-            example = min(self._without_score)
-            found.append(f"{rows} a score that is no number: left out (such as '{example}')")
+            count = len(self._without_score)
+            rows = "1 row has" if count == 1 else f"{count:,} rows have"
+            what = f"{rows} a score that is no number: left out"
+            found.append(told(what, min(self._without_score)))
         return found
 
     def close(self) -> None:

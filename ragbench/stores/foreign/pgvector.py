@@ -52,7 +52,8 @@ class ForeignPgvector:
         self.space = space
         self.key = key
         self._connection = connection
-        self._table = table
+        self._table = _escaped(table.sql)
+        self._part = table.part
         self._columns = [one.name for one in table.columns if one.kind not in _LEFT_OUT]
         vector = next(one for one in table.columns if one.name == space.vector)
         self._vector = _quoted(vector.name)
@@ -96,13 +97,13 @@ class ForeignPgvector:
     def count(self) -> int:
         """See `ForeignEngine`."""
         where, values = self._where()
-        asked = f"SELECT count(*) FROM {self._table.sql} WHERE {where}"
+        asked = f"SELECT count(*) FROM {self._table} WHERE {where}"
         return int(self._connection.execute(asked, values).fetchone()[0])
 
     def sample(self, limit: int) -> list[ForeignRow]:
         """See `ForeignEngine`."""
         where, values = self._where()
-        asked = f"SELECT {self._listed('0::float8')} FROM {self._table.sql} WHERE {where} LIMIT %s"
+        asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         rows = self._connection.execute(asked, (*values, limit)).fetchall()
         return [self._row(row) for row in rows]
 
@@ -111,8 +112,7 @@ class ForeignPgvector:
         where, values = self._where()
         compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
         asked = (
-            f"SELECT {self._listed(compared)} FROM {self._table.sql} WHERE {where} "
-            "ORDER BY 1 LIMIT %s"
+            f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         )
         found: list[list[ForeignRow]] = []
         for row in rows:
@@ -126,9 +126,9 @@ class ForeignPgvector:
 
     def _where(self) -> tuple[str, tuple[object, ...]]:
         there = f"{self._vector} IS NOT NULL"
-        if self._table.part is None:
+        if self._part is None:
             return there, ()
-        return f"{there} AND collection_id = %s", (self._table.part,)
+        return f"{there} AND collection_id = %s", (self._part,)
 
     def _row(self, row: Sequence[Any]) -> ForeignRow:
         fields = dict(zip(self._columns, row[1:], strict=True))
@@ -166,11 +166,16 @@ def _dimension(connection: Any, table: Table, vector: Column) -> int | None:
     """Of a column without a length, that of one row."""
     name = _quoted(vector.name)
     row = connection.execute(
-        f"SELECT vector_dims({name}) FROM {table.sql} WHERE {name} IS NOT NULL LIMIT 1"
+        f"SELECT vector_dims({name}) FROM {_escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1",
+        (),
     ).fetchone()
     return None if row is None else int(row[0])
 
 
 def _quoted(name: str) -> str:
-    # A percent sign would be taken for a placeholder.
-    return '"' + name.replace('"', '""').replace("%", "%%") + '"'
+    return _escaped('"' + name.replace('"', '""') + '"')
+
+
+def _escaped(sql: str) -> str:
+    """A name in a statement with placeholders: a percent sign is none."""
+    return sql.replace("%", "%%")

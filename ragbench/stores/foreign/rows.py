@@ -15,7 +15,9 @@ from ragbench.stores.foreign.guess import METADATA_NAMES
 from ragbench.stores.foreign.json_value import json_value
 from ragbench.stores.foreign.mapping import FieldMapping
 
-__all__ = ["RowReader"]
+__all__ = ["RowReader", "told"]
+
+_LONGEST = 60
 
 
 class _Trouble(StrEnum):
@@ -55,7 +57,7 @@ class RowReader:
         found: list[str] = []
         for trouble, ids in self._troubled.items():
             rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
-            found.append(f"{rows} {trouble.value.format(**names)} (such as '{next(iter(ids))}')")
+            found.append(told(f"{rows} {trouble.value.format(**names)}", next(iter(ids))))
         return found
 
     def _chunk(self, row: ForeignRow, place: int, used: set[str]) -> Chunk:
@@ -112,6 +114,12 @@ class RowReader:
 
     def _note(self, trouble: _Trouble, id: str) -> None:
         self._troubled.setdefault(trouble, {})[id] = None
+
+
+def told(what: str, example: str) -> str:
+    """A warning of rows with the id of one of them, in one line whatever the id holds."""
+    shown = example if len(example) <= _LONGEST else f"{example[:_LONGEST]}..."
+    return "".join(at if at.isprintable() else "?" for at in f"{what} (such as '{shown}')")
 
 
 def _identifier(value: object) -> str | None:

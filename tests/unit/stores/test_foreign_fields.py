@@ -1,0 +1,152 @@
+"""Fields of rows that other programs wrote: named, guessed, and made JSON."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.data.values import ValueProblem
+from ragbench.errors import ConfigError, StoreError
+from ragbench.stores.foreign.engine import ForeignRow
+from ragbench.stores.foreign.guess import complete_mapping
+from ragbench.stores.foreign.json_value import json_value
+from ragbench.stores.foreign.mapping import FieldMapping, field_mapping
+from ragbench.stores.foreign.registry import open_foreign
+from ragbench.stores.foreign.rows import RowReader
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def guessed(*fields: dict[str, Any], **said: Any) -> tuple[FieldMapping, tuple[str, ...]]:
+    return complete_mapping("docs", FieldMapping(**said), [ForeignRow("1", one) for one in fields])
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "document_id"),
+    [
+        ({"body": "a", "author": "b"}, "body", None),
+        ({"page_content": "a", "metadata": {"doc_id": "d"}}, "page_content", "metadata.doc_id"),
+        ({"_node_content": '{"text": "a"}', "ref_doc_id": "d"}, "_node_content.text", "ref_doc_id"),
+        ({"content": "a", "meta": {"source_id": 3}}, "content", "meta.source_id"),
+        ({"text": None, "payload": {"chunk": "a"}}, "payload.chunk", None),
+        ({"text": "a", "document_id": "None"}, "text", None),
+        ({"document": "a", "metadata": {"text": "b"}}, "document", None),
+    ],
+)
+def test_the_usual_names_are_guessed(
+    fields: dict[str, Any], text: str, document_id: str | None
+) -> None:
+    found, told = guessed(fields)
+    assert (found.text, found.document_id) == (text, document_id)
+    assert told == (("text",) if document_id is None else ("text", "document_id"))
+
+
+def test_the_name_under_which_most_rows_have_a_text_wins() -> None:
+    assert guessed({"text": "a"}, {"text": "", "body": "b"}, {"body": "c"})[0].text == "body"
+
+
+def test_what_is_named_is_not_guessed() -> None:
+    found, told = guessed({"text": "a", "body": "b", "doc_id": "d"}, text="body", id="doc_id")
+    assert (found, told) == (FieldMapping(text="body", id="doc_id"), ())
+
+
+def test_a_mapping_is_checked() -> None:
+    assert field_mapping({"text": "a.b", "metric": "dot"}) == FieldMapping(text="a.b", metric="dot")
+    with pytest.raises(ConfigError, match=r"unknown setting 'txt'. Did you mean 'text'?"):
+        field_mapping({"txt": "a"})
+    with pytest.raises(ConfigError, match="metric must be one of cosine, dot, euclid, manhattan"):
+        field_mapping({"metric": "hamming"})
+    with pytest.raises(ConfigError, match="map: text names no field"):
+        field_mapping({"text": " "})
+    with pytest.raises(ConfigError, match=r"no row .* Did you mean 'body'"):
+        guessed({"body": "b"}, text="bdoy")
+
+
+@pytest.mark.parametrize("address", ["memory:folder", "redis://u:secret@host", "docs"])
+def test_other_stores_are_not_read(address: str) -> None:
+    with pytest.raises(ConfigError, match="addresses that begin with one of chroma:, ") as caught:
+        open_foreign(address, "docs")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("engine", ["qdrant", "chroma", "milvus"])
+def test_a_folder_that_is_not_there_is_not_made(engine: str, tmp_path: Any) -> None:
+    package = {"qdrant": "qdrant_client", "chroma": "chromadb", "milvus": "pymilvus"}[engine]
+    pytest.importorskip(package)
+    with pytest.raises(StoreError, match=r"no folder of Qdrant's client|there is no such f"):
+        open_foreign(f"{engine}:{tmp_path}/nowhere.db", "docs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_of_databases_become_json() -> None:
+    given: dict[str, Any] = {
+        "big": 2**70,
+        "nan": float("nan"),
+        "decimal": Decimal("1.5"),
+        "date": datetime(2023, 5, 1, tzinfo=UTC),
+        "uuid": UUID(int=1),
+        "bytes": b"\x00\xff",
+        "surrogate": "\ud800",
+        "tuple": (1, {2}),
+    }
+    assert json_value(given) == {
+        "big": str(2**70),
+        "nan": None,
+        "decimal": 1.5,
+        "date": "2023-05-01T00:00:00+00:00",
+        "uuid": "00000000-0000-0000-0000-000000000001",
+        "bytes": "00ff",
+        "surrogate": "?",
+        "tuple": [1, [2]],
+    }
+    deep: Any = 1
+    for _ in range(201):
+        deep = [deep]
+    with pytest.raises(ValueProblem, match="nested more than 200 levels"):
+        json_value(deep)
+
+
+@given(JSON)
+def test_any_json_can_be_written(value: Any) -> None:
+    kept = json_value(value)
+    assert json_value(kept) == kept
+    orjson.dumps(kept)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=5), st.text(max_size=5))
+def test_any_row_becomes_a_chunk(fields: dict[str, Any], name: str) -> None:
+    mapping = FieldMapping(text=f"{name}x", id=f"{name}x.id", title="t")
+    reader = RowReader(mapping)
+    chunks = reader.chunks([ForeignRow("1", fields, 0.5), ForeignRow("1", fields, 0.4)])
+    assert len({chunk.id for chunk in chunks}) == 2
+    orjson.dumps([[chunk.id, chunk.text, chunk.metadata] for chunk in chunks])
+    assert all("\n" not in line for line in reader.warnings())
+
+
+def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
+    deep = json.loads("[" * 300 + "]" * 300)
+    reader = RowReader(FieldMapping(text="text"))
+    (chunk,) = reader.chunks([ForeignRow("1", {"text": "a", "deep": deep, "year": 1})])
+    assert (chunk.text, chunk.metadata) == ("a", {})
+    assert reader.warnings() == [
+        "1 row has metadata nested too deep to be written: left out (such as '1')"
+    ]
+
+
+def test_objects_with_metadata_stand_among_the_others() -> None:
+    reader = RowReader(FieldMapping(text="text", title="meta.head"))
+    fields = {"text": "a", "id": 1, "meta": {"id": 2, "head": "T", "year": 3}}
+    (chunk,) = reader.chunks([ForeignRow("1", fields)])
+    assert chunk.metadata == {"id": 1, "meta.id": 2, "year": 3, "title": "T"}

