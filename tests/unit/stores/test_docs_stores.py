@@ -4,22 +4,61 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from ragbench.pipeline import load_pipeline
 from ragbench.records.filter_form import filters_to_json, parse_filters
+from ragbench.stores.foreign.mapping import FieldMapping
 from ragbench.stores.registry import open_database
+from ragbench_cli.main import main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "stores.md").read_text("utf-8")
 
 
-def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    code = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
-    assert len(code) == 1
-    exec(compile(code[0], "docs/stores.md", "exec"), {})
-    said = re.findall(r"print\(.*\)  # (.*)$", code[0], re.M)
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+def assert_prints(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, "docs/stores.md", "exec"), {})
+    said = re.findall(r"print\(.*\)  # (.*)$", code, re.M)
     assert capsys.readouterr().out.splitlines() == said
+
+
+def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert_prints(blocks("python")[0], capsys)
+
+
+def test_a_collection_of_one_s_own_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("qdrant_client")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "questions.txt").write_text("Where is the key?\n", "utf-8")
+    _, fill, read = blocks("python")
+    (tmp_path / "rag.yaml").write_text(*blocks("yaml"), "utf-8")
+    exec(compile(fill, "docs/stores.md", "exec"), {})
+    asked, dumped, judged = "".join(blocks("console")).splitlines()
+    assert main(shlex.split(asked)[1:]) == 0
+    told = capsys.readouterr()
+    assert "Rent is due" in told.out.splitlines()[1]
+    assert "(guessed: text; correct it with --map text=FIELD)" in told.err
+    assert main(shlex.split(dumped)[1:]) == 0
+    assert main(shlex.split(judged)[1:]) == 0
+    assert "The key is at the gate." in capsys.readouterr().out
+    with load_pipeline("rag.yaml").open() as opened:
+        assert opened.rag.retrieve("Are dogs welcome?")[0] == "Dogs are welcome."
+    assert_prints(read, capsys)
+
+
+def test_every_name_of_a_mapping_is_in_the_table() -> None:
+    table = PAGE.partition("| `--map` |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| `(\w+)` \|", table, re.M)
+    assert named == [field.name for field in fields(FieldMapping)]
 
 
 def test_every_filter_of_the_table_is_one() -> None:

@@ -1,0 +1,128 @@
+"""``ragbench search`` over a collection that another program has filled."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.embedders.hashing import HashingEmbedder
+
+pytest.importorskip("qdrant_client", reason="pip install 'ragbench[qdrant]'")
+
+Ragbench = Callable[..., Any]
+STORE = ("--store", "qdrant:mine")
+DOCS = (*STORE, "--collection", "docs")
+HASHING = ("--embedder", "hashing:64")
+TEXTS = {
+    "leave": "Everyone has 27 days of paid leave.",
+    "desk": "The help desk is open from 8 to 17.",
+    "badge": "A lost badge is reported at the gate.",
+}
+
+
+@pytest.fixture
+def filled(ragbench: Ragbench, workplace: Path) -> Ragbench:
+    """The command line, beside a folder that a program with Qdrant's client has written."""
+    from qdrant_client import QdrantClient, models
+
+    vectors = HashingEmbedder(dimension=64).embed_passages(list(TEXTS.values())).tolist()
+    client = QdrantClient(path="mine")
+    size = models.VectorParams(size=64, distance=models.Distance.COSINE)
+    client.create_collection("docs", vectors_config=size)
+    client.create_collection("named", vectors_config={"dense": size, "title": size})
+    for at, (name, text) in enumerate(TEXTS.items()):
+        held = {"page_content": text, "metadata": {"source": f"{name}.pdf"}, "key": name}
+        point = models.PointStruct(id=at, vector=vectors[at], payload=held)
+        client.upsert("docs", [point])
+        other = models.PointStruct(id=at, vector={"dense": vectors[at]}, payload={"body": text})
+        client.upsert("named", [other])
+    client.upsert("docs", [models.PointStruct(id=9, vector=vectors[1], payload={"key": 5})])
+    client.close()
+    return ragbench
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_what_is_guessed_is_told(filled: Ragbench) -> None:
+    done = filled("search", *DOCS, *HASHING, "paid leave", "-k", "1", "--json")
+    assert done.code == 0
+    (chunk,) = rows(done.out)[0]["chunks"]
+    assert chunk.pop("score") > 0.4
+    assert chunk == {
+        "id": "0",
+        "text": TEXTS["leave"],
+        "metadata": {"key": "leave", "source": "leave.pdf"},
+    }
+    assert done.err == (
+        "read as: text=page_content  (cosine, 64 dimensions)\n"
+        "(guessed: text; correct it with --map text=FIELD)\n"
+    )
+
+
+def test_fields_are_named(filled: Ragbench) -> None:
+    fields = ("--map", "text=page_content", "--map", "id=key", "--map", "metadata=metadata")
+    done = filled("search", *DOCS, *HASHING, *fields, "open help desk", "-k", "2")
+    assert done.code == 0
+    assert done.out.splitlines()[0].endswith("  desk")
+    assert done.out.splitlines()[3].endswith("  5")
+    assert done.err.splitlines()[1:] == [
+        "Warning: 1 row has no text under 'page_content': kept with an empty one (such as '9')"
+    ]
+    named = ("--collection", "named", "--map", "vector=dense")
+    done = filled("search", *STORE, *named, *HASHING, "lost badge", "-k", "1", "--json")
+    assert rows(done.out)[0]["chunks"][0]["text"] == TEXTS["badge"]
+    assert "read as: text=body  vector=dense  (cosine" in done.err
+
+
+def test_a_file_of_questions_is_dumped_and_can_be_validated(
+    filled: Ragbench, workplace: Path
+) -> None:
+    asked = ("--questions", "office/cases.jsonl", "--dump", "found.jsonl")
+    done = filled("search", *DOCS, *HASHING, *asked, "--score-threshold", "0.1")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.endswith(
+        "found.jsonl: 3 questions\n"
+        "Warning: 1 row has no text under 'page_content': kept with an empty one (such as '9')\n"
+    )
+    dumped = rows((workplace / "found.jsonl").read_text("utf-8"))
+    assert [row["query_id"] for row in dumped] == ["c1", "c2", "c3"]
+    assert all(chunk["score"] >= 0.1 for row in dumped for chunk in row["chunks"])
+    judged = filled("validate", "found.jsonl", "--json", "-q")
+    assert [row["query_id"] for row in rows(judged.out)] == ["c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*DOCS], "name its fields with --map text=FIELD and its embedder with --embedder"),
+        ([*DOCS, "--map", "text=page_content"], "name what made its vectors with --embedder"),
+        ([*STORE, *HASHING, "--map", "text=body"], "with --collection: qdrant:mine has docs, nam"),
+        ([*STORE, *HASHING], "or name one of yours, its fields with --map and its embedder"),
+        ([*STORE, "--collection", "x", *HASHING, "--map", "text=a"], "there are: docs, named"),
+        ([*STORE, "--collection", "named", *HASHING], "several vectors (dense, title): say which"),
+        ([*DOCS, *HASHING, "--map", "text=page_contnt"], "Did you mean 'page_content'?"),
+        ([*DOCS, *HASHING, "--map", "txt=body"], "unknown setting 'txt'. Did you mean 'text'?"),
+        ([*DOCS, *HASHING, "--map", "text"], "expected TARGET=SOURCE"),
+        ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
+        ([*DOCS, *HASHING, "--strategy", "hybrid"], "searched by its vectors alone (dense)"),
+        ([*DOCS, *HASHING, "--strategy", "sparse"], "Leave --strategy out"),
+        ([*DOCS, *HASHING, "--filter", "key=desk"], "filters are executed only in collections"),
+        (["--store", "memory:x", *HASHING, "--map", "text=a"], "begin with one of chroma:, milvus"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    filled: Ragbench, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], message: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    done = filled("search", *arguments, "paid leave")
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "Traceback" not in done.err

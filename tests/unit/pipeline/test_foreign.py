@@ -1,0 +1,176 @@
+"""A pipeline over a collection that another program has filled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ragbench.data.read import read_cases
+from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.errors import ConfigError, DataError, ForeignCollectionError
+from ragbench.evaluation.evaluate import evaluate
+from ragbench.pipeline import load_pipeline
+from ragbench.pipeline.schema import pipeline_schema
+from ragbench.reports.write import write_reports
+from ragbench_cli.main import main
+
+pytest.importorskip("qdrant_client", reason="pip install 'ragbench[qdrant]'")
+
+QUESTION = "How many days of paid leave are there?"
+FILE = """
+indexing:
+  store: qdrant:mine
+  collection: docs
+  embedder: hashing:64
+  map: {text: body, document_id: from}
+retrieval: {type: dense, top_k: 3}
+"""
+
+
+@pytest.fixture
+def filled(place: Path) -> Path:
+    """The workplace, and in it the corpus's documents as a program of the user's stores them."""
+    from qdrant_client import QdrantClient, models
+
+    lines = (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines()
+    documents = [json.loads(line) for line in lines]
+    texts = [document["text"] for document in documents]
+    vectors = HashingEmbedder(dimension=64).embed_passages(texts).tolist()
+    client = QdrantClient(path="mine")
+    size = models.VectorParams(size=64, distance=models.Distance.EUCLID)
+    client.create_collection("docs", vectors_config=size)
+    points = [
+        models.PointStruct(
+            id=at, vector=vectors[at], payload={"body": texts[at], "from": document["id"]}
+        )
+        for at, document in enumerate(documents)
+    ]
+    client.upsert("docs", [*points, models.PointStruct(id=99, vector=vectors[0], payload={})])
+    client.close()
+    return place
+
+
+def saved(text: str) -> Path:
+    path = Path("rag.yaml")
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_the_collection_is_read_as_it_is(filled: Path) -> None:
+    with load_pipeline(saved(FILE)).open() as opened:
+        found = opened.rag.retrieve_with_metadata(QUESTION)
+        assert len(found.contexts) == 3
+        # The negative of a distance is no reason to leave a chunk out.
+        assert found.scores is not None
+        assert all(score < 0 for score in found.scores)
+        assert found.metadata == {"retriever": "dense"}
+        assert opened.rag.batch_retrieve([QUESTION])[0] == list(found.contexts)
+        identity: Any = opened.rag.stage_identity("retrieve")
+        read = "text=body  document_id=from  (euclid, 64 dimensions)"
+        assert opened.notes[0] == f"read as: {read}"
+        assert identity["retriever"]["read_as"] == read
+        assert identity["retriever"]["embedder"]["embedder"] == "hashing"
+        opened.rag.retrieve_with_metadata(QUESTION, top_k=50)
+        assert opened.notes[1:] == [
+            "Warning: 1 row has no text under 'body': kept with an empty one (such as '99')"
+        ]
+    with pytest.raises(ForeignCollectionError, match="in a pipeline's file: 'map' and 'embedder'"):
+        load_pipeline(saved(FILE.replace("  map:", "  # map:"))).open().__enter__()
+
+
+def test_a_threshold_that_is_named_holds(filled: Path) -> None:
+    text = FILE.replace("top_k: 3}", "top_k: 9, score_threshold: -1.2}")
+    with load_pipeline(saved(text)).open() as opened:
+        scores = opened.rag.retrieve_with_metadata(QUESTION).scores
+    with load_pipeline(saved(FILE)).open() as opened:
+        every = opened.rag.retrieve_with_metadata(
+            "How many days of paid leave are there?", 9
+        ).scores
+    assert scores == [score for score in every or () if score >= -1.2]
+    assert 0 < len(scores) < len(every or ())
+
+
+def test_it_is_evaluated(filled: Path) -> None:
+    with load_pipeline(saved(FILE)).open() as opened:
+        report = evaluate(read_cases("data"), opened.rag, out=Path("run"), top_k=None)
+    assert {stage.stage: stage.failed for stage in report.stages} == {"retrieve": 0, "generate": 0}
+    write_reports(report, Path("run"))
+    assert "recall" in Path("run/report.json").read_text("utf-8")
+
+
+def test_the_command_says_how_it_is_read(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = FILE.replace("map: {text: body, document_id: from}", "map: {}")
+    saved(text)
+    assert main(["eval", "data", "--pipeline", "rag.yaml", "-q"]) == 0
+    told = capsys.readouterr().err
+    assert "read as: text=body  (euclid, 64 dimensions)" in told
+    assert "(guessed: text; correct it with --map text=FIELD)" in told
+    assert main(["doctor", "--pipeline", "rag.yaml"]) == 0
+    assert "read as: text=body" in capsys.readouterr().out
+
+
+def test_what_cannot_go_together_comes_at_once_with_its_lines(place: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load_pipeline(
+            saved(
+                """
+indexing:
+  corpus: data/corpus.jsonl
+  chunker: whole
+  map:
+    txt: body
+    metric: hamming
+retrieval: hybrid
+"""
+            )
+        )
+    told = [(problem.line, problem.message) for problem in caught.value.problems]
+    assert [line for line, _ in told] == [3, 4, 5, 5, 5, 6, 7, 8]
+    said = "\n".join(message for _, message in told)
+    for part in (
+        "'corpus' is there to fill a collection",
+        "'chunker' is there to fill a collection",
+        "'memory:': collections that ragbench did not fill are read from addresses",
+        "'map' needs the name of a collection",
+        "'map' needs what the collection's vectors were made by",
+        "unknown setting 'txt'. Did you mean 'text'?",
+        "metric must be one of cosine, dot, euclid, manhattan",
+        "is searched by its vectors alone (dense)",
+    ):
+        assert part in said
+    with pytest.raises(DataError) as caught:
+        load_pipeline(
+            saved(FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"))
+        )
+    told = [(problem.line, problem.message) for problem in caught.value.problems]
+    assert "filters are executed only in collections" in told[0][1]
+    assert "are not read: leave 'embeddings' out" in told[1][1]
+    with pytest.raises(DataError, match="field 'map': expected 'name: value' entries"):
+        load_pipeline(saved(FILE.replace("map: {text: body, document_id: from}", "map: body")))
+    with pytest.raises(DataError, match="searched by its vectors alone"):
+        load_pipeline(saved(FILE.replace("retrieval: {type: dense, top_k: 3}", "")))
+
+
+def test_what_only_the_collection_tells_is_one_error(filled: Path) -> None:
+    for text, message in (
+        (FILE.replace("hashing:64", "hashing:32"), "the embedder 'hashing:32' makes such of 32"),
+        (FILE.replace("text: body", "text: bdoy"), "Did you mean 'body'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_pipeline(saved(text)).open().__enter__()
+
+
+def test_the_schema_describes_it() -> None:
+    validator = Draft202012Validator(pipeline_schema())
+    good: dict[str, Any] = {
+        "indexing": {"store": "qdrant:x", "collection": "docs", "map": {"text": "body"}}
+    }
+    assert validator.is_valid(good)
+    assert not validator.is_valid({"indexing": {"map": {"txt": "body"}}})
+    assert not validator.is_valid({"indexing": {"map": {"metric": "hamming"}}})
+    described = pipeline_schema()["properties"]["indexing"]["properties"]["map"]["anyOf"][0]
+    assert "guessed by its name" in described["properties"]["text"]["description"]
