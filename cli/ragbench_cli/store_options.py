@@ -58,7 +58,7 @@ FieldsOption = Annotated[
     option(
         "--map",
         help="Where a field is found in a collection that ragbench did not fill, such as "
-        "text=payload.body; repeatable. Fields: text, id, document_id, title, metadata, vector, "
+        "text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, "
         "metric. Needs --embedder.",
         metavar="FIELD=PATH",
     ),

@@ -12,7 +12,6 @@ from ragbench.stores.engine_database import EngineDatabase
 from ragbench.stores.foreign.engine import ForeignRow, Space, chosen_vector, told_metric
 from ragbench.stores.foreign.mapping import FieldMapping, MetricName
 from ragbench.stores.qdrant import open_qdrant
-from ragbench.stores.qdrant_embedded import CLIENT_FOLDER
 from ragbench.stores.qdrant_server import QdrantServerDatabase
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ _METRICS: dict[str, MetricName] = {
     "Euclid": "euclid",
     "Manhattan": "manhattan",
 }
+_MARK = "meta.json"
+"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
 _DISTANCES = ("euclid", "manhattan")
 
 
@@ -48,7 +49,7 @@ class ForeignQdrant:
         path = Path(address.removeprefix("qdrant:"))
         if not address.startswith("qdrant:") or path == Path():
             return open_qdrant(address)
-        if not (path / CLIENT_FOLDER).is_dir():
+        if not (path / _MARK).is_file():
             raise StoreError(
                 f"{address}: this is no folder of Qdrant's client (QdrantClient(path=...)): of "
                 "embedded collections ragbench reads those and its own"

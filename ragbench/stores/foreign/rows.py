@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,7 @@ class _Trouble(StrEnum):
 
     TEXT = "no text under '{text}': kept with an empty one"
     ID = "no id under '{id}': the store's own stands for it"
+    DOCUMENT_ID = "what is no document id under '{document_id}': left out"
     DUPLICATE = "an id that a better row of the same result has: a number was added"
     METADATA = "metadata nested too deep to be written: left out"
 
@@ -53,7 +54,7 @@ class RowReader:
 
     def warnings(self) -> list[str]:
         """What was wrong with how many rows so far, a line each."""
-        names = {"text": self.mapping.text, "id": self.mapping.id}
+        names = asdict(self.mapping)
         found: list[str] = []
         for trouble, ids in self._troubled.items():
             rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
@@ -70,7 +71,7 @@ class RowReader:
             id=self._id(row, own, used),
             text=json_value(text),
             score=row.score,
-            document_id=_identifier(self._value(row, "document_id")),
+            document_id=self._document_id(row, own),
             metadata=self._metadata(row, own),
         )
 
@@ -88,6 +89,13 @@ class RowReader:
                 number += 1
             found = f"{found}#{number}"
         used.add(found)
+        return found
+
+    def _document_id(self, row: ForeignRow, own: str) -> str | None:
+        value = self._value(row, "document_id")
+        found = _identifier(value)
+        if found is None and not is_missing(value):
+            self._note(_Trouble.DOCUMENT_ID, own)
         return found
 
     def _metadata(self, row: ForeignRow, own: str) -> dict[str, Any]:

@@ -90,8 +90,9 @@ def test_a_threshold_that_is_named_holds(filled: Path) -> None:
         every = opened.rag.retrieve_with_metadata(
             "How many days of paid leave are there?", 9
         ).scores
-    assert scores == [score for score in every or () if score >= -1.2]
-    assert 0 < len(scores) < len(every or ())
+    assert scores is not None and every is not None
+    assert scores == [score for score in every if score >= -1.2]
+    assert 0 < len(scores) < len(every)
 
 
 def test_it_is_evaluated(filled: Path) -> None:

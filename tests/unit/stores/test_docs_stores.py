@@ -40,7 +40,8 @@ def test_a_collection_of_one_s_own_is_searched(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "questions.txt").write_text("Where is the key?\n", "utf-8")
     _, fill, read = blocks("python")
-    (tmp_path / "rag.yaml").write_text(*blocks("yaml"), "utf-8")
+    [pipeline] = blocks("yaml")
+    (tmp_path / "rag.yaml").write_text(pipeline, "utf-8")
     exec(compile(fill, "docs/stores.md", "exec"), {})
     asked, dumped, judged = "".join(blocks("console")).splitlines()
     assert main(shlex.split(asked)[1:]) == 0

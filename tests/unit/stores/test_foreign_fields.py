@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -143,6 +144,37 @@ def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
     assert reader.warnings() == [
         "1 row has metadata nested too deep to be written: left out (such as '1')"
     ]
+
+
+def test_what_is_no_document_id_is_counted() -> None:
+    reader = RowReader(FieldMapping(text="text", document_id="from"))
+    values: list[object] = ["d", 7, UUID(int=1), None, "", True, ["d"], {"id": "d"}]
+    rows = [ForeignRow(str(at), {"text": "a", "from": one}) for at, one in enumerate(values)]
+    found = [chunk.document_id for chunk in reader.chunks(rows)]
+    assert found == ["d", "7", str(UUID(int=1)), None, None, None, None, None]
+    assert reader.warnings() == [
+        "3 rows have what is no document id under 'from': left out (such as '5')"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "package"),
+    [
+        ("qdrant+http://127.0.0.1:{port}", "qdrant_client"),
+        ("chroma+http://127.0.0.1:{port}", "chromadb"),
+        ("milvus+http://me:secret@127.0.0.1:{port}", "pymilvus"),
+        ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
+    ],
+)
+def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
+    pytest.importorskip(package)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    with pytest.raises(StoreError, match="cannot be reached: is it running") as caught:
+        open_foreign(address.format(port=port), "docs")
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_objects_with_metadata_stand_among_the_others() -> None:
