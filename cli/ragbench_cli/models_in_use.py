@@ -78,6 +78,8 @@ class ModelsInUse:
     judging: Judging | None
     """None when no metric asks a model."""
     dry_run: DryRun | None
+    budget: Budget | None
+    """The cap on what all models of the evaluation cost, those of a pipeline included."""
     _chat: list[LLMSettings]
 
     def chat(self, purpose: str) -> LanguageModel:
@@ -155,10 +157,10 @@ def models_in_use(
                 preflight=choice.preflight,
             )
         if not dry_run:
-            yield ModelsInUse(choice, session, judging, None, chat)
+            yield ModelsInUse(choice, session, judging, None, budget, chat)
             return
         from dataclasses import replace
 
         with DryRun(chat[0] if chat else None, embeddings[0] if embeddings else None) as counter:
             rehearsed = None if judging is None else replace(judging, rehearsal=counter)
-            yield ModelsInUse(choice, session, rehearsed, counter, chat)
+            yield ModelsInUse(choice, session, rehearsed, counter, budget, chat)

@@ -15,6 +15,7 @@ from ragbench_cli.naming import rag_name
 
 if TYPE_CHECKING:
     from ragbench.evaluation.rag_stages import RAG
+    from ragbench.llm.budget import Budget
     from ragbench.llm.late_chat import LateChat
     from ragbench.llm.ledger import Receipt
     from ragbench.pipeline import BaselineRAG
@@ -91,7 +92,7 @@ class PipelineFile(NamedTuple):
     path: Path
     config: Path | None = None
     """Where settings of language models stand that the file does not give."""
-    max_cost: str | None = None
+    budget: Budget | None = None
     """The cap on the command's cost."""
 
 
@@ -149,7 +150,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
 
     Raises:
         DataError: the file or the documents have problems.
-        ConfigError: the documents are named twice, or nowhere, or a cost is capped that cannot be.
+        ConfigError: the documents are named twice, or nowhere.
     """
     import os
 
@@ -157,12 +158,9 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
     from ragbench_cli.llm_options import llm_section
 
     path = file.path
-    pipeline = load_pipeline(path, environ=os.environ, llm=llm_section(file.config))
-    if file.max_cost is not None and pipeline.chats:
-        raise ConfigError(
-            "--max-cost does not reach the language models that a pipeline asks: leave it out, and "
-            "judge the stored answers with --max-cost in a second run"
-        )
+    pipeline = load_pipeline(
+        path, environ=os.environ, llm=llm_section(file.config), budget=file.budget
+    )
     if documents.corpus is not None and pipeline.corpus is not None:
         raise ConfigError(f"--corpus has no use: {path} names its corpus, {pipeline.corpus}")
     with pipeline.open(documents.read) as opened:

@@ -87,11 +87,20 @@ class BlockingChat:
         """See `ragbench.llm.chat.ChatModel.complete`."""
         return self.ask(messages).text
 
-    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        """`LLMClient.ask` for text, in the calling thread."""
+    def ask(
+        self, messages: Sequence[Message], *, repeat: int = 0, purpose: str | None = None
+    ) -> Reply[str]:
+        """`LLMClient.ask` for text, in the calling thread.
+
+        Args:
+            messages: the conversation.
+            repeat: which of several answers.
+            purpose: what the call is booked under, when not under the usual one.
+        """
         client = self._opened()
+        booked = self._purpose if purpose is None else purpose
         return self._thread.run(
-            client.ask(messages, purpose=self._purpose, version=self._version, repeat=repeat)
+            client.ask(messages, purpose=booked, version=self._version, repeat=repeat)
         )
 
     def receipt(self) -> Receipt:

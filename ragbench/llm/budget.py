@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from decimal import Decimal
 
 from ragbench.errors import ConfigError, LLMBudgetError
@@ -28,7 +29,7 @@ class Reservation:
 
 
 class Budget:
-    """What may be spent. For one event loop.
+    """What may be spent, by all clients together, in however many event loops and threads.
 
     Before a request is sent, the most that it can cost is set aside; afterwards what it did cost is
     booked. So the sum of what was spent and of what is in flight never exceeds the limit, however
@@ -52,7 +53,8 @@ class Budget:
         """What requests that are over cost, those included whose cost was never told."""
         self.reserved = Decimal(0)
         """Set aside for requests in flight."""
-        self._changed: asyncio.Event | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     async def reserve(self, amount: Decimal) -> Reservation:
         """Sets money aside, waiting for requests in flight to give some back where that can help.
@@ -63,22 +65,31 @@ class Budget:
         Raises:
             LLMBudgetError: not even then would it fit.
         """
-        while self.spent + self.reserved + amount > self.limit:
+        while (changed := self._set_aside(amount)) is not None:
+            await changed.wait()
+        return Reservation(self, amount)
+
+    def _set_aside(self, amount: Decimal) -> asyncio.Event | None:
+        """Sets money aside, or gives what tells when some has come back."""
+        with self._lock:
+            if self.spent + self.reserved + amount <= self.limit:
+                self.reserved += amount
+                return None
             if self.spent + amount > self.limit:
                 raise LLMBudgetError(
                     f"the cost is capped at {self.limit:f}; {self.spent:.6f} is spent, and the "
                     f"next call may cost up to {amount:.6f}. What was answered is kept: a higher "
                     "cap goes on from there"
                 )
-            if self._changed is None:
-                self._changed = asyncio.Event()
-            await self._changed.wait()
-        self.reserved += amount
-        return Reservation(self, amount)
+            changed = asyncio.Event()
+            self._waiting.append((asyncio.get_running_loop(), changed))
+            return changed
 
     def _settle(self, amount: Decimal, cost: Decimal) -> None:
-        self.reserved -= amount
-        self.spent += cost
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            changed.set()
+        with self._lock:
+            self.reserved -= amount
+            self.spent += cost
+            waiting, self._waiting = self._waiting, []
+        for loop, changed in waiting:
+            if not loop.is_closed():  # who waited there has been cancelled
+                loop.call_soon_threadsafe(changed.set)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ragbench.errors import ConfigError
 from ragbench.llm.answer import Transport
 from ragbench.llm.budget import Budget
 from ragbench.llm.call import Caller
+from ragbench.llm.capped import check_cap
 from ragbench.llm.circuit import Circuit
 from ragbench.llm.clock import Clock
 from ragbench.llm.concurrency import Concurrency
@@ -45,7 +45,7 @@ class Connection:
         self.ledger = Ledger(self.price)
         self.concurrency = Concurrency(self.limits.concurrency, self.clock)
         if budget is not None:
-            _check_cap(endpoint, known=self.price is not None)
+            check_cap(endpoint)
         self._budget = budget
         self._transport: Transport = (
             OpenAITransport(endpoint, timeout=self.limits.timeout)
@@ -107,15 +107,3 @@ class Connection:
         """Closes all connections."""
         self.stop()
         await self._transport.close()
-
-
-def _check_cap(endpoint: Endpoint, *, known: bool) -> None:
-    """A cap holds only where the most that a call can cost is known beforehand."""
-    if not known:
-        raise ConfigError(
-            f"the cost cannot be capped: the price of {endpoint.model} at {endpoint.base_url} is "
-            "not known. Give price_input and price_output, per million tokens (0 where it costs "
-            "nothing)"
-        )
-    if endpoint.max_tokens is None:
-        raise ConfigError("the cost cannot be capped without max_tokens: no answer has a limit")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from ragbench.llm.blocking import BlockingChat
-from ragbench.llm.chat import Message
+from ragbench.llm.budget import Budget
+from ragbench.llm.capped import check_cap
+from ragbench.llm.chat import Message, SamplingChat
 from ragbench.llm.ledger import Receipt
 from ragbench.llm.open_client import open_client
 from ragbench.llm.reply import Reply
@@ -25,14 +28,23 @@ class LateChat:
     answers and connections are opened with the first question.
     """
 
-    def __init__(self, settings: LLMSettings, *, purpose: str = "chat") -> None:
+    def __init__(
+        self, settings: LLMSettings, *, purpose: str = "chat", budget: Budget | None = None
+    ) -> None:
         """Keeps the settings.
 
         Args:
             settings: which model, and how it is asked; see `ragbench.llm.settings.resolve`.
             purpose: what its calls are booked under.
+            budget: caps the cost; others may spend of it, too.
+
+        Raises:
+            ConfigError: a cost is capped that nobody can know beforehand.
         """
+        if budget is not None:
+            check_cap(settings.endpoint)
         self._settings = settings
+        self._budget = budget
         self._purpose = purpose
         self._lock = threading.Lock()
         self._stack = ExitStack()
@@ -76,9 +88,21 @@ class LateChat:
         """
         return self.ask(messages).text
 
-    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        """See `complete` and `ragbench.llm.chat.SamplingChat.ask`."""
-        return self._opened().ask(messages, repeat=repeat)
+    def ask(
+        self, messages: Sequence[Message], *, repeat: int = 0, purpose: str | None = None
+    ) -> Reply[str]:
+        """See `complete` and `ragbench.llm.chat.SamplingChat.ask`.
+
+        Args:
+            messages: the conversation.
+            repeat: which of several answers.
+            purpose: what the call is booked under, when not under the usual one.
+        """
+        return self._opened().ask(messages, repeat=repeat, purpose=purpose)
+
+    def booked_under(self, purpose: str) -> SamplingChat:
+        """The same model, connection and cache; its calls are booked under another purpose."""
+        return _Booked(chat=self, purpose=purpose)
 
     def receipt(self) -> Receipt | None:
         """What was spent so far; None when it was never asked."""
@@ -93,7 +117,40 @@ class LateChat:
     def _opened(self) -> BlockingChat:
         with self._lock:
             if self._chat is None:
-                settings = self._settings
-                chat = BlockingChat(lambda: open_client(settings), purpose=self._purpose)
+                settings, budget = self._settings, self._budget
+                chat = BlockingChat(
+                    lambda: open_client(settings, budget=budget), purpose=self._purpose
+                )
                 self._chat = self._stack.enter_context(chat)
             return self._chat
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Booked:
+    """One purpose's view of a model."""
+
+    chat: LateChat
+    purpose: str
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.chat.name
+
+    @property
+    def temperature(self) -> float | None:
+        """See `ragbench.llm.chat.SamplingChat.temperature`."""
+        return self.chat.temperature
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """See `LateChat.identity`."""
+        return self.chat.identity
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        """See `LateChat.complete`."""
+        return self.ask(messages).text
+
+    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
+        """See `LateChat.ask`."""
+        return self.chat.ask(messages, repeat=repeat, purpose=self.purpose)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ragbench.data.yaml_file import Place
 from ragbench.errors import ConfigError
+from ragbench.llm.budget import Budget
 from ragbench.llm.chat import ChatModel, Message
 from ragbench.llm.late_chat import LateChat
 from ragbench.llm.reply import Reply
@@ -31,6 +32,8 @@ class Models:
     environ: Mapping[str, str]
     defaults: Mapping[str, object]
     """Settings that hold where the file says nothing."""
+    budget: Budget | None = None
+    """Caps what all of them cost together."""
     _known: dict[Place, LateChat | None] = field(default_factory=dict[Place, LateChat | None])
 
     def check(self) -> None:
@@ -54,7 +57,7 @@ class Models:
         def make(value: object) -> ChatModel:
             model = self._model((*chosen.place, "llm")) if own else self.shared()
             if model is not None:
-                return model
+                return model.booked_under(str(chosen.place[0]))
             if not self._is_told(chosen, own=own):
                 self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_HOW}")
             return _NoModel()
@@ -84,7 +87,7 @@ class Models:
             return None  # whoever needs one says so
         try:
             settings = resolve({}, self.environ, section=section)
-            return LateChat(settings, purpose=str(place[0]) if len(place) > 1 else "pipeline")
+            return LateChat(settings, budget=self.budget)
         except ConfigError as error:
             message = str(error).removeprefix(": llm.")
             self.reading.problems.extend(spoken_of(self.reading.file, place, given, message))

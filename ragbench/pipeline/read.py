@@ -8,6 +8,7 @@ from typing import Any
 
 from ragbench.data.yaml_file import Place, read_yaml
 from ragbench.errors import ConfigError, DataError
+from ragbench.llm.budget import Budget
 from ragbench.pipeline.combinations import impossible
 from ragbench.pipeline.late_search import LateSearch
 from ragbench.pipeline.models import Models
@@ -52,6 +53,7 @@ def load_pipeline(
     *,
     environ: Mapping[str, str] | None = None,
     llm: Mapping[str, object] | None = None,
+    budget: Budget | None = None,
 ) -> Pipeline:
     """Reads a pipeline and checks all of it. Nothing is indexed, connected or asked.
 
@@ -66,6 +68,7 @@ def load_pipeline(
         environ: the environment that settings of a language model may come from.
         llm: settings of a language model that hold where the file says nothing, such as the
             section ``llm`` of ragbench.yaml.
+        budget: caps what its language models cost together.
 
     Raises:
         DataError: the file has problems; holds all of them, with their lines.
@@ -78,7 +81,7 @@ def load_pipeline(
         raise DataError(reading.problems)
     top.refuse_others(SECTIONS)
     name = top.text("name") or path.stem
-    models = Models(reading=reading, environ=environ or {}, defaults=llm or {})
+    models = Models(reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget)
     models.check()
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ragbench.errors import LLMStoppedError
 from ragbench.interface.results import RetrievalResult
 from ragbench.pipeline.stages import Retriever
 from ragbench.preretrieval.normalise import Normalise
@@ -49,6 +50,9 @@ class Searching:
         Args:
             questions: the questions.
             top_k: how many chunks to return for each, at least 1.
+
+        Raises:
+            LLMStoppedError: no model answers any more.
         """
         asked = [self._asked(question) for question in questions]
         known = [one for one in asked if isinstance(one, PreRetrieved)]
@@ -64,6 +68,8 @@ class Searching:
     def _asked(self, question: str) -> PreRetrieved | Exception:
         try:
             return self.pre_retrieval.run(question)
+        except LLMStoppedError:
+            raise  # no other question would fare better
         except Exception as error:  # noqa: BLE001  # a question's failure is that question's outcome
             return error
 

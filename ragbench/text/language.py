@@ -69,14 +69,12 @@ def guess_language(text: str) -> str:
     Returns:
         An ISO 639-1 code; ``"en"`` when nothing tells.
     """
-    for language, script in _SCRIPTS:
-        if script.search(text):
-            return language
-    words = _WORD.findall(normalise(text))
-    counts = {
-        language: sum(word in known for word in words) for language, known in _known().items()
-    }
+    if not text.isascii():
+        for language, script in _SCRIPTS:
+            if script.search(text):
+                return language
     # max() takes the first of equals: English.
+    counts = _function_words(text)
     return max(counts, key=counts.__getitem__)
 
 
@@ -95,15 +93,21 @@ def tell_language(text: str, *, least: int = 2) -> str | None:
         for language, script in _SCRIPTS:
             if len(script.findall(text)) * 5 > len(text):
                 return language
+    counts = _function_words(text)
+    second, first = sorted(counts.values())[-2:]
+    if first < least or first - second < min(least, 2):
+        return None
+    return max(counts, key=counts.__getitem__)
+
+
+def _function_words(text: str) -> dict[str, int]:
+    """How many words of a text are function words of each language."""
     counts = dict.fromkeys(FUNCTION_WORDS, 0)
     known = _languages()
     for word in _WORD.findall(normalise(text)):
         for language in known.get(word, ()):
             counts[language] += 1
-    second, first = sorted(counts.values())[-2:]
-    if first < least or first - second < min(least, 2):
-        return None
-    return max(counts, key=counts.__getitem__)
+    return counts
 
 
 @lru_cache(maxsize=1)

@@ -52,6 +52,8 @@ def _run_of(letters: str) -> str:
 
 
 _PLAIN = re.compile(_run_of(r"[^\W_]++"))
+# The same for lower-case ASCII, in two thirds of the time.
+_ASCII = re.compile(_run_of("[a-z0-9]++").removeprefix(r"(?=[^\W_])"))
 _CAREFUL = re.compile(rf"[{_UNSPACED}]++|" + _run_of(rf"(?:[^\W_{_UNSPACED}]++|[{_MARKS}]++)++"))
 _UNSPACED_START = re.compile(rf"[{_UNSPACED}]")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
@@ -78,7 +80,10 @@ def tokenise(text: str) -> list[str]:
     if text.isascii() and text.isalpha():
         return [*_tokens_of(text.lower())]
     normal = normalise(text)
-    pattern = _PLAIN if text.isascii() or not _NEEDS_CARE.search(normal) else _CAREFUL
+    if normal.isascii():
+        pattern = _ASCII
+    else:
+        pattern = _CAREFUL if _NEEDS_CARE.search(normal) else _PLAIN
     return [token for run in pattern.findall(normal) for token in _tokens_of(run)]
 
 

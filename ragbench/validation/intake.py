@@ -14,6 +14,7 @@ __all__ = ["Intake", "take_in"]
 
 _DAMAGED_SHARE = 0.1
 """From this share of unreadable characters on, a text counts as damaged."""
+_UNREADABLE = re.compile("[\ufffd\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
 _CLEAR_TOKENS = 2
 _VAGUE_TOKENS = 3
 _POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her)\b", re.I)
@@ -116,13 +117,7 @@ def _language(text: str) -> str:
 
 def _is_damaged(text: str) -> bool:
     sample = text[:4000]
-    bad = sum(
-        letter == "\ufffd"
-        or "\ud800" <= letter <= "\udfff"
-        or (letter < " " and letter not in "\t\n\r\f")
-        for letter in sample
-    )
-    return bad > _DAMAGED_SHARE * max(1, len(sample))
+    return len(_UNREADABLE.findall(sample)) > _DAMAGED_SHARE * max(1, len(sample))
 
 
 def _told(warnings: list[str], count: int, what: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -178,22 +178,20 @@ def _best_window(weights: Mapping[str, float], sentences: Sequence[_Sentence]) -
     """The pair of neighbouring sentences that covers most; of equals, the first."""
     if not sentences:
         return _Window(tokens=frozenset(), pairs=frozenset(), length=0, span=Span(0, 0))
-    windows = [
-        _Window(
-            tokens=one.tokens | other.tokens,
-            pairs=one.pairs | other.pairs,
-            length=one.length + other.length,
-            span=Span(one.span.start, other.span.end),
-        )
-        for one, other in pairwise(sentences)
-    ] or [
-        _Window(tokens=one.tokens, pairs=one.pairs, length=one.length, span=one.span)
-        for one in sentences
-    ]
-    return max(windows, key=lambda window: _coverage(weights, window.tokens))
+    # Most tokens are none of the query's: what is compared is small.
+    held = [weights.keys() & one.tokens for one in sentences]
+    covered = [_coverage(weights, one | other) for one, other in pairwise(held)] or [0.0]
+    at = covered.index(max(covered))
+    one, other = sentences[at], sentences[min(at + 1, len(sentences) - 1)]
+    return _Window(
+        tokens=one.tokens | other.tokens,
+        pairs=one.pairs | other.pairs,
+        length=one.length + (other.length if other is not one else 0),
+        span=Span(one.span.start, other.span.end),
+    )
 
 
-def _coverage(weights: Mapping[str, float], tokens: frozenset[str]) -> float:
+def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
     total = sum(weights.values())
     if total <= 0:
         return 0.0

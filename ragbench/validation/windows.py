@@ -21,6 +21,10 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     Returns:
         Spans in reading order; one for a text that fits, none for one of white space.
     """
+    start = len(text) - len(text.lstrip())
+    end = len(text.rstrip())
+    if end - start <= characters:
+        return (Span(start, end),) if end > start else ()
     pieces = [part for span in split_sentences(text) for part in _parts(text, span, characters)]
     found: list[Span] = []
     first = 0

@@ -68,19 +68,41 @@ def test_options_that_say_the_same_twice_are_refused(
     assert told in done.err
 
 
-def test_a_cost_cannot_be_capped_that_a_pipeline_spends(ragbench: Ragbench) -> None:
+def said(payload: dict[str, Any]) -> str:
+    contexts = json.loads(payload["messages"][-1]["content"])["contexts"]
+    return str(contexts[0]["text"])
+
+
+def test_a_cost_that_nobody_knows_is_not_capped(ragbench: Ragbench) -> None:
     save("llm: {model: m, base_url: 'http://localhost:1/v1'}\ngeneration: chat")
     done = ragbench(*RUN, "--pipeline", "rag.yaml", "--max-cost", "1")
     assert done.code == 2
-    assert "--max-cost does not reach the language models that a pipeline asks" in done.err
+    assert "the cost cannot be capped: the price of m" in done.err
+
+
+def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
+    def write(server: FaultServer) -> None:
+        save(
+            f"llm: {{model: m, base_url: '{server.url}', max_tokens: 1000, price_input: 0, "
+            "price_output: 1000}\ngeneration: chat"
+        )
+
+    arguments = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
+    with FaultServer(say=said) as server:
+        write(server)
+        first = ragbench(*arguments, "--max-cost", "1.01")  # a call may cost 1
+        asked = len(server.calls)
+        second = ragbench(*arguments, "--max-cost", "1000")
+        assert second.code == 0
+    assert first.code == 2
+    assert "the cost is capped at 1.01" in first.err
+    assert 0 < asked < len(server.calls)
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    assert all(case["stages"]["generate"] == "measured" for case in report["cases"])
 
 
 def test_what_a_pipelines_model_took_is_told_and_kept(ragbench: Ragbench) -> None:
-    def say(payload: dict[str, Any]) -> str:
-        contexts = json.loads(payload["messages"][-1]["content"])["contexts"]
-        return str(contexts[0]["text"])
-
-    with FaultServer(say=say) as server:
+    with FaultServer(say=said) as server:
         save(
             f"llm: {{model: m, base_url: '{server.url}', price_input: 1, price_output: 2}}\n"
             "generation: chat\norchestration: {concurrency: 2}"
@@ -93,7 +115,7 @@ def test_what_a_pipelines_model_took_is_told_and_kept(ragbench: Ragbench) -> Non
         assert len(server.calls) == asked  # kept answers are not paid again
     first, second = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
     (line,) = json.loads(first)["lines"]
-    assert (line["purpose"], line["model"], line["calls"]) == ("pipeline", "m", asked)
+    assert (line["purpose"], line["model"], line["calls"]) == ("generation", "m", asked)
     assert float(line["cost"]) > 0
     assert json.loads(second)["lines"][0]["cached"] == asked
 

@@ -164,7 +164,7 @@ def command(
         models_in_use(choice, chosen, dry_run=dry_run) as models,
         chosen_system(
             rag=rag,
-            pipeline=None if pipeline is None else PipelineFile(pipeline, config, max_cost),
+            pipeline=None if pipeline is None else PipelineFile(pipeline, config, models.budget),
             arguments=arguments,
             documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
         ) as system,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from decimal import Decimal
 
 import pytest
@@ -92,3 +93,29 @@ def test_a_call_that_is_cancelled_while_it_waits_holds_nothing() -> None:
 def test_a_limit_is_an_amount(limit: str) -> None:
     with pytest.raises(ConfigError):
         Budget(Decimal(limit))
+
+
+def test_two_event_loops_share_one_budget() -> None:
+    budget = Budget(Decimal(10))
+    took: list[str] = []
+    held = threading.Event()
+
+    async def first() -> None:
+        reservation = await budget.reserve(Decimal(8))
+        held.set()
+        while not budget._waiting:  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0)
+        took.append("first")
+        reservation.settle(Decimal(1))
+
+    async def second() -> None:
+        await budget.reserve(Decimal(9))
+        took.append("second")
+
+    other = threading.Thread(target=lambda: asyncio.run(first()))
+    other.start()
+    held.wait()
+    asyncio.run(second())
+    other.join()
+    assert took == ["first", "second"]
+    assert (budget.spent, budget.reserved) == (Decimal(1), Decimal(9))

@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.generation.chat import ChatGenerator
-from ragbench.llm.late_chat import LateChat
+from ragbench.llm.chat import SamplingChat
 from ragbench.pipeline import load_pipeline
 from ragbench.pipeline.extractive import ExtractiveGeneration
 from ragbench.preretrieval.hyde import HyDE
@@ -84,12 +84,12 @@ def test_stages_are_built_of_settings(place: Path) -> None:
     normalise, hyde = pipeline.pre_retrieval.transforms
     assert normalise == Normalise()
     assert isinstance(hyde, HyDE)
-    assert isinstance(hyde.chat, LateChat)
+    assert isinstance(hyde.chat, SamplingChat)
     assert (hyde.count, hyde.chat.temperature) == (2, 1.0)
     assert pipeline.pre_retrieval.on_error == "raise"
     assert pipeline.retrieval.top_k == 7
     assert isinstance(pipeline.generation, ChatGenerator)
-    assert isinstance(pipeline.generation.chat, LateChat)
+    assert isinstance(pipeline.generation.chat, SamplingChat)
     assert pipeline.generation.chat.temperature == 0.0
     assert len(pipeline.chats) == 2
 

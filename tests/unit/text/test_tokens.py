@@ -46,3 +46,8 @@ def test_letters_and_digits_always_give_tokens_without_white_space(text: str) ->
 @given(st.lists(st.sampled_from(["apple", "pear", "ERR-1", "苹果", "été", "3.5"])))
 def test_words_between_spaces_are_tokenised_one_by_one(words: list[str]) -> None:
     assert tokenise(" ".join(words)) == [token for word in words for token in tokenise(word)]
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_is_cut_like_any_other_text(text: str) -> None:
+    assert tokenise(f"{text} é") == [*tokenise(text), "é"]
