@@ -73,6 +73,7 @@ class ForeignPgvector:
     def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
         """See `ForeignEngine`; from here on the server refuses every write of the connection."""
         connection.execute("SET default_transaction_read_only = on")
+        _look_on(connection)
         table = find_table(connection, name)
         if table is None:
             return None
@@ -136,6 +137,21 @@ class ForeignPgvector:
         # A cosine distance is one minus the cosine; the inner product comes as its negative.
         score = 1.0 - row[0] if self.space.metric == "cosine" else -row[0]
         return ForeignRow(own, fields, float(score))
+
+
+def _look_on(connection: Any) -> None:
+    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
+
+    Without, it gives 40 rows at most, however many are asked for.
+    """
+    there = "SELECT to_regtype('vector') IS NOT NULL"
+    if not connection.execute(there).fetchone()[0]:
+        return
+    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
+    connection.execute(
+        "SELECT set_config(name, 'strict_order', false) FROM pg_settings "
+        "WHERE name = 'hnsw.iterative_scan'"
+    )
 
 
 def _key(connection: Any, table: Table) -> str | None:

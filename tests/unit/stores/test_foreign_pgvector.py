@@ -117,6 +117,22 @@ def test_a_row_whose_score_is_no_number_is_counted(address: str) -> None:
         assert collection.warnings() == told
 
 
+def test_an_index_gives_as_many_rows_as_are_asked_for(address: str) -> None:
+    run(
+        address,
+        "CREATE TABLE indexed (id int PRIMARY KEY, text text, v vector(2))",
+        "INSERT INTO indexed SELECT i, 'text', ('[1,' || i || ']')::vector "
+        "FROM generate_series(1, 500) i",
+        "CREATE INDEX ON indexed USING hnsw (v vector_l2_ops)",
+        "ALTER DATABASE postgres SET enable_seqscan = off",
+    )
+    with open_foreign(address, "indexed") as collection:
+        assert collection.space.metric == "euclid"
+        found = collection.search(QUERY, k=60)[0]
+    assert [chunk.id for chunk in found] == [f"{at}" for at in range(1, 61)]
+    assert [chunk.score for chunk in found[:2]] == [-1.0, -2.0]
+
+
 def test_the_server_itself_refuses_every_write(address: str) -> None:
     import psycopg
 
