@@ -54,17 +54,20 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
         ConfigError: something that is named does not fit.
         StoreError: the store cannot be used as asked.
     """
+    with ExitStack() as stack:
+        yield _entered(choice, stack)
+
+
+def _entered(choice: SearchChoice, stack: ExitStack) -> Ask:
     from ragbench.errors import ForeignCollectionError
 
-    with ExitStack() as stack:
-        if choice.fields is None:
-            try:
-                yield stack.enter_context(_own(choice))
-                return
-            except ForeignCollectionError:
-                if choice.embedder is None:
-                    raise
-        yield stack.enter_context(_foreign(choice))
+    if choice.fields is None:
+        try:
+            return stack.enter_context(_own(choice))
+        except ForeignCollectionError:
+            if choice.embedder is None:
+                raise
+    return stack.enter_context(_foreign(choice))
 
 
 @contextmanager

@@ -94,10 +94,14 @@ class PgvectorDatabase(EngineDatabase[Any]):
         psycopg = require("psycopg", extra="pgvector")
         require("pgvector.psycopg", extra="pgvector")
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
-        # What exists already need not be told.
-        connection.execute("SET client_min_messages = warning")
-        if _has_infos(connection):
-            self._prepare(connection)
+        try:
+            # What exists already need not be told.
+            connection.execute("SET client_min_messages = warning")
+            if _has_infos(connection):
+                self._register(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def disconnect(self, connection: Any) -> None:
@@ -113,6 +117,7 @@ class PgvectorDatabase(EngineDatabase[Any]):
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty table, and its entry, in one transaction."""
         self._prepare(connection)
+        self._register(connection)
         table = _table(info.name)
         sparse = f", sparse sparsevec({_SPARSE}) NOT NULL" if info.sparse else ""
         with connection.transaction():
@@ -160,24 +165,25 @@ class PgvectorDatabase(EngineDatabase[Any]):
         return kind(engine, info, on_close=self.released(info.name))
 
     def _prepare(self, connection: Any) -> None:
-        """Makes what collections need where it is not there, and registers pgvector's types.
+        """Makes what collections need, where it is not there.
 
         Raises:
             StoreError: the server has no pgvector.
         """
-        psycopg = require("psycopg", extra="pgvector")
-        types = require("pgvector.psycopg", extra="pgvector")
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
-            )
-            types.register_vector(connection)
-        except (psycopg.Error, ValueError) as error:
+        except require("psycopg", extra="pgvector").Error as error:
             raise StoreError(
                 f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
                 "install it on the server, then run CREATE EXTENSION vector as a superuser"
             ) from error
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {_INFOS} (name text PRIMARY KEY, info text NOT NULL)"
+        )
+
+    def _register(self, connection: Any) -> None:
+        """Lets the client know pgvector's types."""
+        require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
     def _index(self, connection: Any, table: str, dimension: int) -> None:
         if dimension > _MOST_INDEXED:

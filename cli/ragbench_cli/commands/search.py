@@ -75,7 +75,8 @@ def command(
         option(
             "--score-threshold",
             help="Leave out chunks that score less; 0 is the score of what has nothing to do with "
-            "the question. By default DEFAULT_SCORE_THRESHOLD, or 0.",
+            "the question. By default DEFAULT_SCORE_THRESHOLD, or 0; none where ragbench did not "
+            "fill the collection.",
             metavar="SCORE",
         ),
     ] = None,

@@ -19,7 +19,7 @@ from ragbench.stores.engine_database import EngineDatabase
 from ragbench.stores.foreign.engine import ForeignEngine, ForeignRow, Space
 from ragbench.stores.foreign.guess import complete_mapping
 from ragbench.stores.foreign.mapping import FieldMapping
-from ragbench.stores.foreign.rows import RowReader, told
+from ragbench.stores.foreign.rows import RowReader, counted
 from ragbench.stores.ranking import top_k
 
 __all__ = ["ForeignCollection"]
@@ -69,7 +69,7 @@ class ForeignCollection:
             known = mapping if mapping.id else replace(mapping, id=engine.key)
             self.mapping, self.guessed = complete_mapping(name, known, rows)
         self._reader = RowReader(self.mapping)
-        self._without_score: set[str] = set()
+        self._without_score: dict[str, None] = {}
 
     @property
     def space(self) -> Space:
@@ -156,10 +156,7 @@ class ForeignCollection:
         """What was wrong with how many of the rows that were found so far, a line each."""
         found = self._reader.warnings()
         if self._without_score:
-            count = len(self._without_score)
-            rows = "1 row has" if count == 1 else f"{count:,} rows have"
-            what = f"{rows} a score that is no number: left out"
-            found.append(told(what, min(self._without_score)))
+            found.append(counted(self._without_score, "a score that is no number: left out"))
         return found
 
     def close(self) -> None:
@@ -188,7 +185,7 @@ class ForeignCollection:
             if math.isfinite(row.score):
                 found.append(row._replace(score=float(f"{row.score:.7g}") + 0.0))
             else:
-                self._without_score.add(row.id)
+                self._without_score[row.id] = None
         return found
 
     @contextmanager

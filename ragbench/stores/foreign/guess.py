@@ -12,6 +12,7 @@ from ragbench.data.values import is_object
 from ragbench.errors import ConfigError
 from ragbench.stores.foreign.engine import ForeignRow
 from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.stores.foreign.one_line import one_line
 
 __all__ = ["METADATA_NAMES", "complete_mapping"]
 
@@ -54,7 +55,7 @@ def _check(name: str, what: str, path: str, rows: Sequence[ForeignRow]) -> None:
         return
     known = _known(rows)
     close = get_close_matches(path, known, n=1)
-    meant = f" Did you mean '{close[0]}'?" if close else ""
+    meant = f" Did you mean '{one_line(close[0])}'?" if close else ""
     raise ConfigError(
         f"--map {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
         f"There are: {_listed(known)}"
@@ -112,4 +113,4 @@ def _listed(known: Sequence[str]) -> str:
     if not known:
         return "no fields at all"
     rest = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return ", ".join(known[:_SHOWN]) + rest
+    return ", ".join(map(one_line, known[:_SHOWN])) + rest

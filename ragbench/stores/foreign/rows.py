@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -14,10 +15,9 @@ from ragbench.stores.foreign.engine import ForeignRow
 from ragbench.stores.foreign.guess import METADATA_NAMES
 from ragbench.stores.foreign.json_value import json_value
 from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.stores.foreign.one_line import one_line
 
-__all__ = ["RowReader", "told"]
-
-_LONGEST = 60
+__all__ = ["RowReader", "counted"]
 
 
 class _Trouble(StrEnum):
@@ -36,14 +36,15 @@ class RowReader:
 
     mapping: FieldMapping
     """Complete: it names the text."""
+    _places: dict[str, tuple[str, ...]] = field(init=False)
     _getters: dict[str, Getter] = field(init=False)
     _troubled: dict[_Trouble, dict[str, None]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Looks up how each field is found."""
-        places = self.mapping.places()
+        self._places = self.mapping.places()
         self._getters = {
-            name: getter(paths[0]) for name, paths in places.items() if name != "metadata"
+            name: getter(path) for name, (path, *_) in self._places.items() if name != "metadata"
         }
         self._troubled = {}
 
@@ -54,12 +55,11 @@ class RowReader:
 
     def warnings(self) -> list[str]:
         """What was wrong with how many rows so far, a line each."""
-        names = asdict(self.mapping)
-        found: list[str] = []
-        for trouble, ids in self._troubled.items():
-            rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
-            found.append(told(f"{rows} {trouble.value.format(**names)}", next(iter(ids))))
-        return found
+        named: dict[str, str | None] = asdict(self.mapping)
+        names = {name: one_line(path or "") for name, path in named.items()}
+        return [
+            counted(ids, trouble.value.format(**names)) for trouble, ids in self._troubled.items()
+        ]
 
     def _chunk(self, row: ForeignRow, place: int, used: set[str]) -> Chunk:
         own = row.id or f"#{place}"
@@ -99,16 +99,18 @@ class RowReader:
         return found
 
     def _metadata(self, row: ForeignRow, own: str) -> dict[str, Any]:
-        places = self.mapping.places()
         fields = row.fields
-        for name, (path, *_) in places.items():
+        for name, (path, *_) in self._places.items():
             if name != "metadata":
                 fields = _without(fields, path)
-        wanted = places.get("metadata")
-        found = _all(fields) if wanted is None else _picked(fields, wanted)
+        found: dict[str, object] = {}
         title = self._value(row, "title")
         if not is_missing(title):
             found["title"] = title
+        wanted = self._places.get("metadata")
+        for within, held in _all(fields) if wanted is None else _picked(fields, wanted):
+            for name, value in held.items():
+                _put(found, name, value, within)
         try:
             kept: dict[str, Any] = json_value(found)
             return kept
@@ -124,18 +126,21 @@ class RowReader:
         self._troubled.setdefault(trouble, {})[id] = None
 
 
-def told(what: str, example: str) -> str:
-    """A warning of rows with the id of one of them, in one line whatever the id holds."""
-    shown = example if len(example) <= _LONGEST else f"{example[:_LONGEST]}..."
-    return "".join(at if at.isprintable() else "?" for at in f"{what} (such as '{shown}')")
+def counted(ids: Collection[str], what: str) -> str:
+    """A warning: how many rows have what, and one of them."""
+    rows = "1 row has" if len(ids) == 1 else f"{len(ids):,} rows have"
+    return f"{rows} {what} (such as '{one_line(next(iter(ids)))}')"
 
 
 def _identifier(value: object) -> str | None:
     """An id as text; None for what is none."""
+    if isinstance(value, Decimal):
+        return str(value)
     try:
-        return as_id(json_value(value)).strip() or None
+        found = as_id(json_value(value))
     except ValueProblem:
         return None
+    return None if found.isspace() else found or None
 
 
 def _without(fields: Mapping[str, object], path: str) -> Mapping[str, object]:
@@ -151,24 +156,28 @@ def _without(fields: Mapping[str, object], path: str) -> Mapping[str, object]:
     return {**fields, name: _without(inner, rest)}
 
 
-def _all(fields: Mapping[str, object]) -> dict[str, object]:
-    """All fields; those of the usual objects beside the others."""
-    found: dict[str, object] = {}
-    lifted = [name for name in METADATA_NAMES if is_object(fields.get(name))]
-    found.update((name, value) for name, value in fields.items() if name not in lifted)
-    for name in lifted:
-        inner = fields[name]
-        for key, value in inner.items() if is_object(inner) else ():
-            found[f"{name}.{key}" if key in found else key] = value
-    return found
+def _all(fields: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """All fields, then those of the usual objects; before each lot, where it is."""
+    lifted = {name: inner for name in METADATA_NAMES if is_object(inner := fields.get(name))}
+    yield "row", {name: value for name, value in fields.items() if name not in lifted}
+    yield from lifted.items()
 
 
-def _picked(fields: Mapping[str, object], paths: Iterable[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _picked(
+    fields: Mapping[str, object], paths: Iterable[str]
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The fields that are named; of objects their fields."""
     for path in paths:
         value = getter(path)(fields)
+        within, _, name = path.rpartition(".")
         if is_object(value):
-            found.update(value)
+            yield path, value
         elif value is not None:
-            found[path.rpartition(".")[2]] = value
-    return found
+            yield within or "row", {name: value}
+
+
+def _put(found: dict[str, object], name: str, value: object, within: str) -> None:
+    """Keeps a value, where its name is taken under a longer one."""
+    while name in found:
+        name = f"{within}.{name}"
+    found[name] = value

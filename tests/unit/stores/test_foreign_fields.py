@@ -182,3 +182,21 @@ def test_objects_with_metadata_stand_among_the_others() -> None:
     fields = {"text": "a", "id": 1, "meta": {"id": 2, "head": "T", "year": 3}}
     (chunk,) = reader.chunks([ForeignRow("1", fields)])
     assert chunk.metadata == {"id": 1, "meta.id": 2, "year": 3, "title": "T"}
+    both = RowReader(FieldMapping(text="text", title="head", metadata="a.source,b.source,b"))
+    fields = {"text": "a", "head": "T", "a": {"source": 1}, "b": {"source": 2, "title": 3}}
+    (chunk,) = both.chunks([ForeignRow("1", fields)])
+    known = {"title": "T", "source": 1, "b.source": 2, "b.b.source": 2, "b.title": 3}
+    assert chunk.metadata == known
+
+
+def test_names_of_fields_are_shown_in_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"There are: a\?b, x{60}\.\.\.$"):
+        guessed({"a\nb": 1, "x" * 99: 2})
+
+
+def test_an_id_is_kept_as_it_is() -> None:
+    reader = RowReader(FieldMapping(text="text", id="id"))
+    values: list[object] = [" a ", Decimal("12345678901234567890"), 1.0, " ", None, "\0"]
+    rows = [ForeignRow(f"own {at}", {"text": "a", "id": id}) for at, id in enumerate(values)]
+    found = [chunk.id for chunk in reader.chunks(rows)]
+    assert found == [" a ", "12345678901234567890", "1", "own 3", "own 4", "own 5"]

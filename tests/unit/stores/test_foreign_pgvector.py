@@ -147,6 +147,22 @@ def test_the_server_itself_refuses_every_write(address: str) -> None:
             connection.execute("DELETE FROM safe")
 
 
+def test_whoever_may_read_may_search(address: str) -> None:
+    with create_store(address, "ours", dimension=2):
+        pass
+    run(
+        address,
+        "CREATE TABLE shared (id int PRIMARY KEY, text text, v vector(2))",
+        "INSERT INTO shared VALUES (1, 'one', '[1,0]')",
+        "CREATE ROLE reader LOGIN",
+        "GRANT SELECT ON shared TO reader",
+    )
+    reader = address.replace("//postgres:@", "//reader:@")
+    assert reader != address
+    with open_foreign(reader, "shared") as collection:
+        assert [chunk.id for chunk in collection.search(QUERY, k=1)[0]] == ["1"]
+
+
 def test_what_is_no_table_of_vectors_is_none(address: str) -> None:
     run(address, "CREATE TABLE plain (id int PRIMARY KEY, text text)")
     for name in ("plain", "no.such", "a b; DROP TABLE plain", 'quo"te', "x" * 300):
