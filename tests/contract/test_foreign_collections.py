@@ -13,7 +13,7 @@ import pytest
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.records.filters import Equals
 from ragbench.stores.foreign.mapping import FieldMapping
-from ragbench.stores.registry import open_database
+from ragbench.stores.registry import create_store, open_database
 from tests.contract.foreign_places import LAYOUTS, PLACES, Place, PlaceUnderTest, Written, start
 
 DIMENSION = 8
@@ -262,3 +262,11 @@ def test_opened_as_one_of_ragbench_s_it_says_how_to_name_its_fields(
     assert name not in database.collections()
     database.close()
     assert place.everything(name) == before
+
+
+def test_a_collection_of_ragbench_s_own_needs_no_mapping(place: Place) -> None:
+    if place.address.startswith("qdrant"):
+        pytest.skip("ragbench keeps its own in another folder, and no server is at hand")
+    create_store(place.address, "ours", dimension=DIMENSION).close()
+    with pytest.raises(ConfigError, match="ragbench itself has filled the collection 'ours'"):
+        place.open("ours", FieldMapping(text="body"))

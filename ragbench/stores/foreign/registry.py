@@ -64,7 +64,8 @@ def open_foreign(
         mapping: which field means what; None guesses it.
 
     Raises:
-        ConfigError: no engine has such addresses, or the mapping does not fit.
+        ConfigError: no engine has such addresses, the mapping does not fit, or ragbench has filled
+            the collection.
         MissingExtraError: the engine's package is not installed.
         StoreError: the store cannot be reached, or there is no such collection, or it is empty.
     """
@@ -83,6 +84,11 @@ def read_foreign(
     try:
         with database.connected() as connection:
             name = collection or _only_name(database, kind.names(connection))
+            if _is_own(database, connection, name):
+                raise ConfigError(
+                    f"{database.address}: ragbench itself has filled the collection '{name}': it "
+                    "is searched without a mapping (--map)"
+                )
             engine = kind.attach(connection, name, wanted)
             if engine is None:
                 raise _missing(database, name, kind.names(connection))
@@ -90,6 +96,13 @@ def read_foreign(
     except BaseException:
         database.close()
         raise
+
+
+def _is_own(database: EngineDatabase[Any], connection: Any, name: str) -> bool:
+    try:
+        return database.attach(connection, name) is not None
+    except (StoreError, *database.failures):  # it says that it is none, or may not be looked at
+        return False
 
 
 def _only_name(database: EngineDatabase[Any], names: list[str]) -> str:
