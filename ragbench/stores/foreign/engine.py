@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from ragbench.errors import ConfigError
 from ragbench.stores.engine_database import EngineDatabase
 from ragbench.stores.foreign.mapping import FieldMapping, MetricName
+from ragbench.stores.foreign.one_line import listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,7 +106,7 @@ def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
     Raises:
         ConfigError: there is no such vector, or none at all, or which one is not said.
     """
-    told = ", ".join(known)
+    told = listed(known)
     if wanted is not None:
         if wanted in known:
             return wanted

@@ -12,7 +12,7 @@ from ragbench.data.values import is_object
 from ragbench.errors import ConfigError
 from ragbench.stores.foreign.engine import ForeignRow
 from ragbench.stores.foreign.mapping import FieldMapping
-from ragbench.stores.foreign.one_line import one_line
+from ragbench.stores.foreign.one_line import listed, one_line
 
 __all__ = ["METADATA_NAMES", "complete_mapping"]
 
@@ -20,7 +20,7 @@ METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metad
 """What programs call the object with a row's metadata."""
 _TEXTS = (*TEXT_NAMES, "_node_content.text")
 _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
-_SHOWN = 12
+_NONE = "no fields at all"
 
 
 def complete_mapping(
@@ -58,7 +58,7 @@ def _check(name: str, what: str, path: str, rows: Sequence[ForeignRow]) -> None:
     meant = f" Did you mean '{one_line(close[0])}'?" if close else ""
     raise ConfigError(
         f"--map {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
-        f"There are: {_listed(known)}"
+        f"There are: {listed(known) or _NONE}"
     )
 
 
@@ -70,7 +70,7 @@ def _text(name: str, rows: Sequence[ForeignRow]) -> str:
         return best
     raise ConfigError(
         f"no field of the collection '{name}' is known to hold the text: name it with "
-        f"--map text=FIELD. There are: {_listed(_known(rows))}"
+        f"--map text=FIELD. There are: {listed(_known(rows)) or _NONE}"
     )
 
 
@@ -107,10 +107,3 @@ def _known(rows: Sequence[ForeignRow]) -> list[str]:
         found.update(dict.fromkeys(row.fields))
         found.update(dict.fromkeys(path for path, _ in text_paths(row.fields)))
     return list(found)
-
-
-def _listed(known: Sequence[str]) -> str:
-    if not known:
-        return "no fields at all"
-    rest = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return ", ".join(map(one_line, known[:_SHOWN])) + rest

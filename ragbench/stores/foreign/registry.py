@@ -15,6 +15,7 @@ from ragbench.stores.engine_database import EngineDatabase
 from ragbench.stores.foreign.collection import ForeignCollection
 from ragbench.stores.foreign.engine import ForeignEngine
 from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.stores.foreign.one_line import listed
 
 __all__ = ["FOREIGN_STORES", "check_foreign_address", "open_foreign", "read_foreign"]
 
@@ -84,12 +85,12 @@ def read_foreign(
     try:
         with database.connected() as connection:
             name = collection or _only_name(database, kind.names(connection))
+            engine = kind.attach(connection, name, wanted)
             if _is_own(database, connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
                     "is searched without a mapping (--map)"
                 )
-            engine = kind.attach(connection, name, wanted)
             if engine is None:
                 raise _missing(database, name, kind.names(connection))
         return ForeignCollection(name, wanted, engine=engine, database=database)
@@ -108,10 +109,10 @@ def _is_own(database: EngineDatabase[Any], connection: Any, name: str) -> bool:
 def _only_name(database: EngineDatabase[Any], names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
-    found = f"has {', '.join(sorted(names))}" if names else "holds none"
+    found = f"has {listed(sorted(names))}" if names else "holds none"
     raise ConfigError(f"name the collection with --collection: {database.address} {found}")
 
 
 def _missing(database: EngineDatabase[Any], name: str, names: list[str]) -> StoreError:
-    known = f"there are: {', '.join(sorted(names))}" if names else "it holds none"
+    known = f"there are: {listed(sorted(names))}" if names else "it holds none"
     return StoreError(f"{database.address}: there is no collection '{name}'; {known}")

@@ -165,7 +165,7 @@ def test_whoever_may_read_may_search(address: str) -> None:
 
 def test_what_is_no_table_of_vectors_is_none(address: str) -> None:
     run(address, "CREATE TABLE plain (id int PRIMARY KEY, text text)")
-    for name in ("plain", "no.such", "a b; DROP TABLE plain", 'quo"te', "x" * 300):
+    for name in ("plain", "no.such", "a b; DROP TABLE plain", 'quo"te', "x" * 300, "."):
         with pytest.raises(StoreError, match="there is no collection"):
             open_foreign(address, name)
 
