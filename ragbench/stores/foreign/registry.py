@@ -100,9 +100,11 @@ def read_foreign(
 
 
 def _is_own(database: EngineDatabase[Any], connection: Any, name: str) -> bool:
+    # It says that it is none, or may not be looked at.
+    no: tuple[type[Exception], ...] = (StoreError, *database.failures)
     try:
         return database.attach(connection, name) is not None
-    except (StoreError, *database.failures):  # it says that it is none, or may not be looked at
+    except no:
         return False
 
 
