@@ -67,7 +67,10 @@ class ForeignCollection:
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
             known = mapping if mapping.id else replace(mapping, id=engine.key)
-            self.mapping, self.guessed = complete_mapping(name, known, rows)
+            completed = complete_mapping(name, known, rows)
+        self.mapping = completed.mapping
+        self.guessed = completed.guessed
+        self._absent = completed.absent
         self._reader = RowReader(self.mapping)
         self._without_score: dict[str, None] = {}
 
@@ -140,8 +143,10 @@ class ForeignCollection:
         return f"{fields}{vector}  ({metric}, {self.dimension} dimensions)"
 
     def guesses(self) -> list[str]:
-        """What the user did not say and nobody told, a line each."""
-        found: list[str] = []
+        """What nobody told, and what seems not to be there, a line each."""
+        found = [
+            f"(--map {named}: no row that was looked at has such a field)" for named in self._absent
+        ]
         if self.guessed:
             names = ", ".join(self.guessed)
             found.append(f"(guessed: {names}; correct it with --map {self.guessed[0]}=FIELD)")

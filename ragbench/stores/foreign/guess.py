@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from ragbench.data.dumps.paths import getter, text_paths
 from ragbench.data.dumps.plain import TEXT_NAMES
@@ -14,7 +15,7 @@ from ragbench.stores.foreign.engine import ForeignRow
 from ragbench.stores.foreign.mapping import FieldMapping
 from ragbench.stores.foreign.one_line import listed, one_line
 
-__all__ = ["METADATA_NAMES", "complete_mapping"]
+__all__ = ["METADATA_NAMES", "Completed", "complete_mapping"]
 
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
@@ -23,10 +24,18 @@ _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 _NONE = "no fields at all"
 
 
-def complete_mapping(
-    name: str, given: FieldMapping, rows: Sequence[ForeignRow]
-) -> tuple[FieldMapping, tuple[str, ...]]:
-    """The mapping with what can be guessed, and what was.
+class Completed(NamedTuple):
+    """A mapping that names the text, and what whoever uses it should know."""
+
+    mapping: FieldMapping
+    guessed: tuple[str, ...]
+    """Of which names the fields were guessed."""
+    absent: tuple[str, ...]
+    """What is named, such as ``title=heading``, and stands in no row that was looked at."""
+
+
+def complete_mapping(name: str, given: FieldMapping, rows: Sequence[ForeignRow]) -> Completed:
+    """The mapping with what can be guessed.
 
     Args:
         name: the collection's, for messages.
@@ -34,11 +43,16 @@ def complete_mapping(
         rows: some rows; at least one.
 
     Raises:
-        ConfigError: no row has what the user names, or nothing looks like the text.
+        ConfigError: no row has the text or the id that the user names, or nothing looks like the
+            text. Other fields may be those of a few rows.
     """
+    absent: list[str] = []
     for what, paths in given.places().items():
         for path in paths:
-            _check(name, what, path, rows)
+            if all(getter(path)(row.fields) is None for row in rows):
+                absent.append(f"{what}={path}")
+                if what in ("text", "id"):
+                    raise _no_such_field(name, what, path, rows)
     taken = {given.text, given.id, given.title}
     found = replace(
         given,
@@ -46,17 +60,14 @@ def complete_mapping(
         document_id=given.document_id or _document_id(rows, taken),
     )
     changed = (at for at in ("text", "document_id") if getattr(found, at) != getattr(given, at))
-    return found, tuple(changed)
+    return Completed(found, tuple(changed), tuple(absent))
 
 
-def _check(name: str, what: str, path: str, rows: Sequence[ForeignRow]) -> None:
-    find = getter(path)
-    if any(find(row.fields) is not None for row in rows):
-        return
+def _no_such_field(name: str, what: str, path: str, rows: Sequence[ForeignRow]) -> ConfigError:
     known = _known(rows)
     close = get_close_matches(path, known, n=1)
     meant = f" Did you mean '{one_line(close[0])}'?" if close else ""
-    raise ConfigError(
+    return ConfigError(
         f"--map {what}={path}: no row that was looked at in '{name}' has such a field.{meant} "
         f"There are: {listed(known) or _NONE}"
     )
