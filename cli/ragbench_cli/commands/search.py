@@ -124,7 +124,7 @@ def command(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Ask a store that 'ragbench index' has filled, or that you fill yourself.
+    """Ask a store that ragbench, or you, have filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
     it, and with --map what its fields are. With --json, each question gives one line of JSON.
