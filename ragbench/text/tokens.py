@@ -80,11 +80,13 @@ def tokenise(text: str) -> list[str]:
     if text.isascii() and text.isalpha():
         return [*_tokens_of(text.lower())]
     normal = normalise(text)
+    return [token for run in _runs(normal).findall(normal) for token in _tokens_of(run)]
+
+
+def _runs(normal: str) -> re.Pattern[str]:
     if normal.isascii():
-        pattern = _ASCII
-    else:
-        pattern = _CAREFUL if _NEEDS_CARE.search(normal) else _PLAIN
-    return [token for run in pattern.findall(normal) for token in _tokens_of(run)]
+        return _ASCII
+    return _CAREFUL if _NEEDS_CARE.search(normal) else _PLAIN
 
 
 # Most runs are words that come again and again.
