@@ -114,7 +114,7 @@ ValidateOption = Annotated[
     str | None,
     option(
         "--validate",
-        help="Judge what was retrieved, by this validator: lexical, local, llm or cascade. "
+        help="Judge what was retrieved, by this validator: auto, lexical, local, llm or cascade. "
         "Adds the answer/abstain matrix to the report. See docs/validate.md.",
         metavar="NAME",
     ),

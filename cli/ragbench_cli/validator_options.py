@@ -24,9 +24,10 @@ __all__ = [
     "ValidatorOption",
     "WorkersOption",
     "validator_maker",
+    "validator_name",
 ]
 
-DEFAULT_VALIDATOR = "lexical"
+DEFAULT_VALIDATOR = "auto"
 CALLS = 8
 """Queries that a language model is asked about side by side; its client has a limit of its own."""
 
@@ -34,15 +35,16 @@ CALLS = 8
 def _validators(typed: str) -> list[str]:
     from ragbench.validation.registry import VALIDATORS
 
-    return [name for name in VALIDATORS.targets() if name.startswith(typed)]
+    return [name for name in (DEFAULT_VALIDATOR, *VALIDATORS.targets()) if name.startswith(typed)]
 
 
 ValidatorOption = Annotated[
     str,
     option(
         "--validator",
-        help="Who judges: lexical (no model), local (models on this machine), llm (a language "
-        "model), cascade (lexical first, the llm where it is unsure).",
+        help="Who judges: lexical (words alone), local (a reader on this machine; extra onnx), llm "
+        "(a language model), cascade (lexical first, the llm where it is unsure). auto: local "
+        "where its extra is installed, else lexical.",
         metavar="NAME",
         show_default=True,
         complete=_validators,
@@ -86,6 +88,13 @@ class ValidatorChoice:
     api_key_file: Path | None = None
 
 
+def validator_name(given: str) -> str:
+    """The validator that a name stands for: ``auto`` is the best one at hand."""
+    from ragbench.validation.registry import default_validator
+
+    return default_validator() if given == DEFAULT_VALIDATOR else given
+
+
 @contextmanager
 def validator_maker(
     choice: ValidatorChoice, chat: ChatModel | None = None
@@ -106,13 +115,14 @@ def validator_maker(
     from ragbench_cli.llm_options import llm_settings
     from ragbench_cli.values import json_object
 
+    name = validator_name(choice.name)
     given: dict[str, Any] = {
-        "name": choice.name,
+        "name": name,
         **json_object(choice.settings, "--validator-args"),
     }
     if choice.calibration is not None:
         given["calibration"] = str(choice.calibration)
-    if choice.name == "cascade":
+    if name == "cascade":
         given = {"first": "lexical", "second": "llm", **given}
     if not _asks_language_model(given):
         yield partial(build_validator, given), True

@@ -1,66 +1,68 @@
-"""The validator with models on this machine: a cross-encoder, an extractive reader."""
+"""The validator with a model on this machine: a reader that comes with ragbench."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from ragbench.errors import ConfigError
-from ragbench.models.onnx_files import find_onnx_files, is_hub_name
+from ragbench.models.onnx_files import OnnxFiles, find_onnx_files, is_hub_name
 from ragbench.records.corpus import Chunk
 from ragbench.records.validation import Validation
+from ragbench.text.language import guess_language
 from ragbench.text.sentences import SENTENCES_VERSION, Span
 from ragbench.text.tokens import TOKENISER_VERSION
 from ragbench.validation.evidence import best_sentences
 from ragbench.validation.intake import take_in
 from ragbench.validation.judged import Judgement, Limits, limits_for
+from ragbench.validation.lexical import LexicalValidator
 from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask
 from ragbench.validation.lexical_scores import ScoredChunk, read_in_windows
 from ragbench.validation.linear_model import logistic
 from ragbench.validation.local_features import LOCAL_FEATURES, local_features
-from ragbench.validation.local_models import cross_logits, readings_of
+from ragbench.validation.local_models import readings_of
 from ragbench.validation.parts import Part, merge_parts, split_query
+from ragbench.validation.shipped_reader import shipped_reader
 from ragbench.validation.verdict_rule import Finding
 from ragbench.validation.weights_file import Absence, Weights, shipped_rarity, shipped_weights
 
 __all__ = ["LocalValidator"]
 
+_LANGUAGE = "en"
+"""What the reader that comes along was taught."""
 _ANSWER_BONUS = 2.0
 """What a reader's answer adds to the score of the sentence that holds it: it decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What models made of chunks; each list in the order of the chunks."""
+    """What the reader made of chunks; each list in the order of the chunks."""
 
     logits: list[float]
-    answers: list[Span | None]
-    """The reader's, where it read the chunk."""
+    answers: list[Span]
     told: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalValidator:
-    """Words find the best chunks, the cross-encoder reads those, the reader points at the answer.
+    """Words find the best chunks; a reader says whether they answer the query, and where.
 
-    The weights were learned and measured with ms-marco-MiniLM-L-12-v2 as the cross-encoder. Other
-    models want a calibration.
+    The weights were learned and measured with the reader that comes with ragbench. Other models
+    want a calibration. To queries that are not English words alone answer, and it is said, where
+    no other reader is given.
     """
 
-    cross_encoder: str
-    """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
     reader: str | None = None
-    """A model in the same form with the outputs logits, start and end: its spans decide which
-    sentences are quoted, and nothing else."""
-    read: int = 10
-    """How many chunks the cross-encoder reads, the best by words; no other one is ever relevant."""
-    read_closely: int = 4
-    """How many of them the reader reads."""
+    """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
+    ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
+    start and end."""
+    read: int = 20
+    """How many chunks the reader reads, the best by words; no other one is ever relevant."""
     max_length: int = 512
-    """Tokens of query and text together that the models take; longer texts are read in windows."""
+    """Tokens of query and text together that the model takes; longer texts are read in windows."""
     threads: int = 2
     """How many texts are read side by side."""
     calibration: str | None = None
@@ -74,13 +76,10 @@ class LocalValidator:
 
     def __post_init__(self) -> None:
         """Refuses settings out of their range, and folders without a model."""
-        if min(self.read, self.read_closely, self.threads) < 1 or self.max_length < 64:
-            raise ConfigError(
-                "local: read, read_closely and threads must be at least 1, max_length at least 64"
-            )
-        for model in (self.cross_encoder, self.reader):
-            if model is not None and not is_hub_name(model):
-                find_onnx_files(model)
+        if min(self.read, self.threads) < 1 or self.max_length < 64:
+            raise ConfigError("local: read and threads must be at least 1, max_length at least 64")
+        if self.reader is not None and not is_hub_name(self.reader):
+            find_onnx_files(self.reader)
         _ = self.limits
 
     @property
@@ -90,15 +89,12 @@ class LocalValidator:
 
     @property
     def identity(self) -> str:
-        """Names the rules, the weights, the limits, and the models by their bytes."""
-        models = ",".join(
-            "-" if model is None else _digest(find_onnx_files(model).model)
-            for model in (self.cross_encoder, self.reader)
-        )
+        """Names the rules, the weights, the limits, and the reader by its bytes."""
+        reader = _digest(self._files.model)
         learned = f"{self._words.digest}.{self._weights.digest}"
-        numbers = f"{self.read}.{self.read_closely}.{self.max_length}"
+        numbers = f"{self.read}.{self.max_length}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
-        return f"local:{versions}:{learned}:{models}:{numbers}:{self.limits.identity}"
+        return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
 
     @property
     def limits(self) -> Limits:
@@ -118,6 +114,8 @@ class LocalValidator:
             ConfigError: a model cannot be found, downloaded or loaded.
             MissingExtraError: the extra ``onnx`` is not installed.
         """
+        if self.reader is None and guess_language(query) != _LANGUAGE:
+            return self._by_words(query, chunks)
         intake = take_in(query, chunks)
         warnings: list[str] = []
         parts: list[Part] = []
@@ -136,6 +134,17 @@ class LocalValidator:
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
         return judgement.verdict(self.limits, self.name)
+
+    def _by_words(self, query: str, chunks: Sequence[Chunk]) -> Validation:
+        """What words say, where the reader would guess."""
+        words = LexicalValidator(relevant=self.relevant, present=self.present, absence=self.absence)
+        verdict = words.validate(query, chunks)
+        return replace(
+            verdict,
+            validator=self.name,
+            warnings=(*verdict.warnings, "the reader knows English only: words alone decided"),
+            details={**verdict.details, "read_by_models": 0.0},
+        )
 
     def _part(self, query: str, chunks: Sequence[Chunk]) -> tuple[Part, tuple[str, ...]]:
         asked = ask(query, shipped_rarity())
@@ -164,23 +173,16 @@ class LocalValidator:
     def _read(self, query: str, texts: Sequence[str], words: Sequence[ScoredChunk]) -> _Read:
         if not texts:
             return _Read([], [], ())
-        cross, told = cross_logits(
-            self.cross_encoder, query, texts, max_length=self.max_length, threads=self.threads
+        readings, told = readings_of(
+            self._files, query, texts, max_length=self.max_length, threads=self.threads
         )
-        logits = [self._weights.chunk.logit(row) for row in local_features(words, cross)]
-        answers: list[Span | None] = [None] * len(texts)
-        if self.reader is not None:
-            best = sorted(range(len(texts)), key=lambda at: -logits[at])[: self.read_closely]
-            readings = readings_of(
-                self.reader,
-                query,
-                [texts[at] for at in best],
-                max_length=self.max_length,
-                threads=self.threads,
-            )
-            for at, one in zip(best, readings, strict=True):
-                answers[at] = Span(one.start, one.end)
+        logits = [self._weights.chunk.logit(row) for row in local_features(words, readings)]
+        answers = [Span(one.start, one.end) for one in readings]
         return _Read(logits, answers, (told,) if told else ())
+
+    @property
+    def _files(self) -> OnnxFiles:
+        return shipped_reader() if self.reader is None else find_onnx_files(self.reader)
 
     @property
     def _words(self) -> Weights:

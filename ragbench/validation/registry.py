@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ragbench.llm.chat import ChatModel
 from ragbench.registry import Registry
 from ragbench.settings.build_named import build_named
 from ragbench.validation.validator import Validator
 
-__all__ = ["VALIDATORS", "build_validator"]
+__all__ = ["VALIDATORS", "build_validator", "default_validator"]
 
 _PACKAGE = "ragbench.validation"
 
@@ -47,3 +49,13 @@ def build_validator(given: object, *, chat: ChatModel | None = None) -> Validato
         method="validate",
         chat=chat,
     )
+
+
+def default_validator() -> str:
+    """The best validator that this installation runs by itself.
+
+    Returns:
+        ``"local"`` where the extra ``onnx`` is installed, else ``"lexical"``.
+    """
+    needed = ("onnxruntime", "tokenizers")
+    return "local" if all(find_spec(name) is not None for name in needed) else "lexical"

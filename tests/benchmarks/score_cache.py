@@ -1,19 +1,20 @@
-"""Scores of models, kept on disk: reading takes minutes, what is learned from it seconds."""
+"""What a reader said, kept on disk: reading takes minutes, what is learned from it seconds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ragbench.models.onnx_files import OnnxFiles
 from ragbench.models.onnx_reader import PairReading
 from ragbench.validation import local, local_models
 
 
 class ScoreCache:
-    """Remembers scores by kind, query and text; stands before the functions that ask models."""
+    """Remembers readings by query and text; stands before the function that asks the model."""
 
     def __init__(self, path: Path, *, only_known: bool) -> None:
         self._path = path
@@ -23,59 +24,28 @@ class ScoreCache:
             for line in path.read_text("utf-8").splitlines():
                 key, value = json.loads(line)
                 self._known[key] = value
-        self._real = (
-            local_models.cross_logits,
-            local_models.readings_of,
-        )
+        self._real = local_models.readings_of
 
     def install(self) -> None:
-        for name in ("cross_logits", "readings_of"):
-            setattr(local, name, getattr(self, name))
-
-    def put(self, kind: str, query: str, text: str, value: Any) -> None:
-        self._known[_key(kind, query, text)] = value
-
-    def write(self) -> None:
-        lines = (json.dumps(pair) for pair in self._known.items())
-        self._path.write_text("\n".join(lines) + "\n", "utf-8")
-
-    def cross_logits(
-        self, model: str, query: str, texts: Sequence[str], **settings: Any
-    ) -> tuple[list[float], str | None]:
-        ask = self._real[0]
-        found = self._all(
-            "cross", query, texts, lambda missing: ask(model, query, missing, **settings)[0]
-        )
-        return found, None
+        setattr(local, "readings_of", self.readings_of)  # noqa: B010 (a function of a module)
 
     def readings_of(
-        self, model: str, query: str, texts: Sequence[str], **settings: Any
-    ) -> list[PairReading]:
-        ask = self._real[1]
-        rows = self._all(
-            "reader",
-            query,
-            texts,
-            lambda missing: [
-                [one.logit, one.span, one.start, one.end]
-                for one in ask(model, query, missing, **settings)
-            ],
-        )
-        return [PairReading(logit=a, span=b, start=c, end=d) for a, b, c, d in rows]
-
-    def _all(
-        self,
-        kind: str,
-        query: str,
-        texts: Sequence[str],
-        ask: Callable[[list[str]], list[Any]],
-    ) -> list[Any]:
+        self, files: OnnxFiles, query: str, texts: Sequence[str], **settings: Any
+    ) -> tuple[list[PairReading], str | None]:
+        kind = f"reader {files.model.stat().st_size}"
         missing = [text for text in texts if _key(kind, query, text) not in self._known]
         if missing and self._only_known:
-            raise LookupError(f"{len(missing)} scores of kind {kind} are not known")
-        for text, value in zip(missing, ask(missing) if missing else [], strict=True):
-            self.put(kind, query, text, value)
-        return [self._known[_key(kind, query, text)] for text in texts]
+            raise LookupError(f"{len(missing)} readings are not known")
+        found, told = self._real(files, query, missing, **settings) if missing else ([], None)
+        for text, one in zip(missing, found, strict=True):
+            self._put(_key(kind, query, text), [one.logit, one.span, one.start, one.end])
+        rows = [self._known[_key(kind, query, text)] for text in texts]
+        return [PairReading(logit=a, span=b, start=c, end=d) for a, b, c, d in rows], told
+
+    def _put(self, key: str, value: list[float]) -> None:
+        self._known[key] = value
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([key, value]) + "\n")
 
 
 def _key(kind: str, query: str, text: str) -> str:

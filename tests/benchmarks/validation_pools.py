@@ -96,6 +96,32 @@ def xquad(folder: Path) -> Collection:
     return Collection(name="xquad_en", chunks=chunks, questions=tuple(questions))
 
 
+def xquad_zh(folder: Path) -> Collection:
+    """The same questions and paragraphs in Chinese."""
+    articles = json.loads((folder / "xquad_zh.squad.json").read_text("utf-8"))["data"]
+    kept = {question.id for question in xquad(folder).questions}
+    passages: list[dict[str, Any]] = []
+    questions: list[Labelled] = []
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            id_ = f"zh{len(passages)}"
+            passages.append({"pid": id_, "text": paragraph["context"], "title": article["title"]})
+            for asked in paragraph["qas"]:
+                answers = asked["answers"]
+                row = {
+                    "qid": asked["id"],
+                    "question": asked["question"],
+                    "pid": id_,
+                    "answerable": True,
+                    "answers": [one["text"] for one in answers],
+                    "answer_starts": [[one["answer_start"], one["text"]] for one in answers],
+                }
+                if asked["id"] in kept:
+                    questions.append(_squad_question(row))
+    chunks = _unique(passages, "title")
+    return Collection(name="xquad_zh", chunks=chunks, questions=tuple(questions))
+
+
 def clapnq(folder: Path) -> Collection:
     passages = rows(folder / "clapnq_dev.passages.jsonl")
     texts = {row["pid"]: row["text"] for row in passages}

@@ -7,33 +7,30 @@ calibrated, and how does the rating go with the quality of an extractive answer.
 (95 %); that of the recall at 98 % precision is a bootstrap over questions.
 
 Weights and thresholds come from squad2_dev_half: no question and no article of it is tested on.
-``--models DIR`` (with reranker_en/) adds the local validator.
+``--cache FILE`` keeps what the reader says: a second run takes seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy.stats import spearmanr
-
-from ragbench.generation.support import rank_sentences
-from ragbench.records.validation import Validation
-from ragbench.stats.proportion import proportion_interval
-from ragbench.text.question import parse_question
-from ragbench.text.tokens import tokenise
-from ragbench.validation.calibrate import expected_calibration_error, reliability
+from ragbench.errors import LLMError
+from ragbench.llm.late_chat import LateChat
+from ragbench.llm.settings import resolve
+from ragbench.validation.cascade import CascadeValidator
 from ragbench.validation.lexical import LexicalValidator
+from ragbench.validation.llm import LlmValidator
 from ragbench.validation.local import LocalValidator
 from ragbench.validation.validator import Validator
+from tests.benchmarks.reliability_diagram import reliability_diagram
 from tests.benchmarks.score_cache import ScoreCache
+from tests.benchmarks.validation_figures import Judged, figures
 from tests.benchmarks.validation_pools import (
     PROTOCOLS,
     Collection,
@@ -42,22 +39,15 @@ from tests.benchmarks.validation_pools import (
     clapnq,
     covidqa,
     xquad,
+    xquad_zh,
 )
 
 DATA: dict[str, tuple[Callable[[Path], Collection], tuple[str, ...]]] = {
     "xquad_en": (xquad, PROTOCOLS[:2]),
     "clapnq": (clapnq, PROTOCOLS[1:]),
     "covidqa": (covidqa, PROTOCOLS[:2]),
+    "xquad_zh": (xquad_zh, PROTOCOLS[:2]),
 }
-ADJUDICATED = Path(__file__).parent / "adjudicated.json"
-RATING = {"Poor": 0.0, "Partial": 1.0, "Good": 2.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    pool: Pool
-    verdict: Validation
-    seconds: float
 
 
 def main() -> None:
@@ -65,45 +55,69 @@ def main() -> None:
     if given.cache is not None:
         ScoreCache(given.cache, only_known=given.cached_only).install()
     rows: list[dict[str, object]] = []
-    for name, (read, protocols) in DATA.items():
-        pools = build_pools(read(given.data), protocols, limit=given.limit, seed=23)
-        for validator in _validators(given):
-            judged = _judge(validator[1], pools)
-            for protocol in protocols:
-                chosen = [one for one in judged if one.pool.protocol == protocol]
-                if chosen:
-                    row = {"validator": validator[0], "data": name, "protocol": protocol}
-                    rows.append(row | _figures(chosen))
-                    print(json.dumps(rows[-1]), flush=True)
+    for name, pools, protocols in _pools(given):
+        judged = {key: _judge(one, pools) for key, one in _validators(given).items()}
+        for key, protocol in product(judged, protocols):
+            chosen = [one for one in judged[key] if one.pool.protocol == protocol]
+            if chosen:
+                row = {"validator": key, "data": name, "protocol": protocol}
+                rows.append(row | figures(chosen))
+                print(json.dumps(rows[-1]), flush=True)
     print(_table(rows))
+    if given.diagrams is not None:
+        _draw(rows, given.diagrams)
+
+
+def _pools(given: argparse.Namespace) -> Iterator[tuple[str, list[Pool], tuple[str, ...]]]:
+    for name, (read, protocols) in DATA.items():
+        if not given.only or name in given.only:
+            pools = build_pools(read(given.data), protocols, limit=given.limit, seed=23)
+            yield name, pools, protocols
+
+
+def _draw(rows: Sequence[dict[str, object]], folder: Path) -> None:
+    """One diagram a data set and protocol."""
+    for name, protocol in dict.fromkeys((row["data"], row["protocol"]) for row in rows):
+        series: dict[str, Any] = {
+            str(row["validator"]): row["reliability"]
+            for row in rows
+            if (row["data"], row["protocol"]) == (name, protocol)
+        }
+        path = folder / f"reliability-{name}-{protocol}.svg"
+        path.write_text(reliability_diagram(series), "utf-8")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--models", type=Path)
-    parser.add_argument("--reader", type=Path)
+    parser.add_argument("--validators", nargs="+", default=["lexical", "local", "cascade"])
+    parser.add_argument("--reader", help="a folder, instead of the reader that comes along")
+    parser.add_argument("--llm-url", help="of an OpenAI-compatible endpoint, for --validators llm")
+    parser.add_argument("--llm-model", default="model")
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--only", nargs="+", help="data sets")
     parser.add_argument("--cached-only", action="store_true")
-    parser.add_argument("--without-lexical", action="store_true")
+    parser.add_argument("--diagrams", type=Path, help="folder to write reliability diagrams to")
     parser.add_argument("--limit", type=int, default=150)
     return parser.parse_args()
 
 
-def _validators(given: argparse.Namespace) -> list[tuple[str, Validator]]:
-    found: list[tuple[str, Validator]] = []
-    if not given.without_lexical:
-        found.append(("lexical", LexicalValidator()))
-    if given.models is None:
-        return found
-    cross = str(given.models / "reranker_en")
-    found.append(("local, cross-encoder", LocalValidator(cross_encoder=cross)))
-    if given.reader is not None:
-        read = str(given.reader)
-        found.append(
-            ("local, cross-encoder, reader", LocalValidator(cross_encoder=cross, reader=read))
-        )
-    return found
+def _validators(given: argparse.Namespace) -> dict[str, Validator]:
+    lexical = LexicalValidator()
+    makers: dict[str, Callable[[], Validator]] = {
+        "lexical": lambda: lexical,
+        "local": lambda: LocalValidator(reader=given.reader),
+        "cascade": lambda: CascadeValidator(
+            first=lexical, second=LocalValidator(reader=given.reader)
+        ),
+        "llm": lambda: LlmValidator(chat=_chat(given)),
+    }
+    return {name: makers[name]() for name in given.validators}
+
+
+def _chat(given: argparse.Namespace) -> LateChat:
+    settings = {"base_url": given.llm_url, "model": given.llm_model, "timeout": 600}
+    return LateChat(resolve(settings, {}))
 
 
 def _judge(validator: Validator, pools: Sequence[Pool]) -> list[Judged]:
@@ -112,197 +126,19 @@ def _judge(validator: Validator, pools: Sequence[Pool]) -> list[Judged]:
         start = time.perf_counter()
         try:
             verdict = validator.validate(pool.question.text, pool.chunks)
-        except LookupError:
+        except (LookupError, LLMError):  # not in the cache; no usable answer
             continue
         judged.append(Judged(pool, verdict, time.perf_counter() - start))
     return judged
 
 
-def _figures(judged: Sequence[Judged]) -> dict[str, object]:
-    labels = [one.pool.present for one in judged]
-    called = [one.verdict.answer_present for one in judged]
-    probabilities = [one.verdict.answer_probability for one in judged]
-    hits = sum(a and b for a, b in zip(labels, called, strict=True))
-    told: dict[str, object] = {
-        "pools": len(judged),
-        "precision": _share(hits, sum(called)),
-        "recall": _share(hits, sum(labels)),
-        "recall_at_98": _recall_at(judged, 0.98),
-        "recall_at_98_adjudicated": _recall_at(_adjudicated(judged), 0.98),
-        "ece": round(expected_calibration_error(probabilities, labels), 3),
-        "reliability": [
-            [round(told, 2), round(seen, 2), count]
-            for told, seen, count in reliability(probabilities, labels)
-        ],
-    }
-    return told | _chunk_figures(judged) | _evidence_figures(judged) | _answer_figures(judged)
-
-
-def _adjudicated(judged: Sequence[Judged]) -> list[Judged]:
-    """Without the pools that hold an answer though their label says that they do not."""
-    cases = json.loads(ADJUDICATED.read_text("utf-8"))["cases"]
-    answered = {case["question"] for case in cases if case["answers"]}
-    return [one for one in judged if one.pool.present or one.pool.question.id not in answered]
-
-
-def _share(hits: int, count: int) -> list[float]:
-    low, high = proportion_interval(hits, count)
-    return [round(hits / count if count else 0.0, 3), round(low, 3), round(high, 3)]
-
-
-def _recall_at(judged: Sequence[Judged], precision: float) -> list[float]:
-    """The best threshold on the set itself, with a 95 % interval by bootstrap over questions."""
-    questions = sorted({one.pool.question.id for one in judged})
-    of: dict[str, list[Judged]] = {name: [] for name in questions}
-    for one in judged:
-        of[one.pool.question.id].append(one)
-    draw = random.Random(7)
-    drawn = [
-        _best_recall(
-            [one for name in draw.choices(questions, k=len(questions)) for one in of[name]],
-            precision,
-        )
-        for _ in range(300)
-    ]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return [round(_best_recall(judged, precision), 3), round(float(low), 3), round(float(high), 3)]
-
-
-def _best_recall(judged: Sequence[Judged], precision: float) -> float:
-    ranked = sorted(judged, key=lambda one: -one.verdict.answer_probability)
-    positive = sum(one.pool.present for one in ranked)
-    best, hits = 0, 0
-    for count, one in enumerate(ranked, start=1):
-        hits += one.pool.present
-        last = count == len(ranked)
-        tied = not last and (
-            ranked[count].verdict.answer_probability == one.verdict.answer_probability
-        )
-        if not tied and hits >= precision * count:
-            best = hits
-    return best / positive if positive else 0.0
-
-
-def _chunk_figures(judged: Sequence[Judged]) -> dict[str, object]:
-    gold = called = hits = count = 0
-    for one in judged:
-        relevant = set(one.verdict.relevant_chunk_ids)
-        true = {c.id for c in one.pool.chunks} & (
-            one.pool.question.gold if one.pool.present else frozenset()
-        )
-        gold += len(true)
-        called += len(relevant)
-        hits += len(relevant & true)
-        count += len(one.pool.chunks)
-    negative = count - gold
-    return {
-        "chunk_precision": _share(hits, called),
-        "chunk_recall": _share(hits, gold),
-        "chunk_f1": round(2 * hits / max(1, called + gold), 3),
-        "balanced_accuracy": round(
-            (hits / max(1, gold) + (negative - called + hits) / max(1, negative)) / 2, 3
-        ),
-        "accuracy": round((hits + negative - called + hits) / count, 3),
-        "base_rate": round(negative / count, 3),
-    }
-
-
-def _evidence_figures(judged: Sequence[Judged]) -> dict[str, object]:
-    """Of the gold chunks that were called relevant, how many have evidence with a labelled span."""
-    held = quoted = words = 0
-    for one in judged:
-        texts = {chunk.id: chunk.text for chunk in one.pool.chunks}
-        for piece in one.verdict.evidence:
-            assert texts[piece.chunk_id][piece.start : piece.end] == piece.text
-        if not one.pool.present:
-            continue
-        relevant = set(one.verdict.relevant_chunk_ids[:5]) & one.pool.question.gold
-        spans = [span for span in one.pool.question.spans if span[0] in relevant]
-        if not spans:
-            continue
-        quoted += 1
-        pieces = [piece for piece in one.verdict.evidence if piece.chunk_id in relevant]
-        words += sum(len(piece.text.split()) for piece in pieces)
-        held += any(
-            any(
-                piece.chunk_id == id_ and piece.start <= start and end <= piece.end
-                for piece in pieces
-            )
-            or all(
-                any(piece.chunk_id == id_ and piece.start <= at < piece.end for piece in pieces)
-                for at in (start, end - 1)
-            )
-            for id_, start, end in spans
-        )
-    return {
-        "evidence_holds_span": _share(held, quoted),
-        "evidence_words": round(words / max(1, quoted), 1),
-    }
-
-
-def _answer_figures(judged: Sequence[Judged]) -> dict[str, object]:
-    """How rating and probability go with the token F1 of the baseline's extractive answer."""
-    quality = np.array([_answer_quality(one.pool) for one in judged])
-    rating = np.array([RATING[one.verdict.retrieval_quality.value] for one in judged])
-    probability = np.array([one.verdict.answer_probability for one in judged])
-    draw = random.Random(7)
-    systems: list[tuple[float, float, float]] = []
-    present = [at for at, one in enumerate(judged) if one.pool.present]
-    absent = [at for at, one in enumerate(judged) if not one.pool.present]
-    for step in range(21):  # systems that find the gold chunk for 0 %, 5 % ... 100 % of queries
-        size = min(len(present), len(absent))
-        found = round(size * step / 20)
-        chosen = draw.sample(present, found) + draw.sample(absent, size - found)
-        if chosen:
-            systems.append(
-                (
-                    float(quality[chosen].mean()),
-                    float(rating[chosen].mean()),
-                    float(probability[chosen].mean()),
-                )
-            )
-    per_system = np.array(systems)
-    seconds = sorted(one.seconds for one in judged)
-    return {
-        "rating_answer_f1_per_query": _correlation(rating, quality),
-        "probability_answer_f1_per_query": _correlation(probability, quality),
-        "rating_present_per_query": _correlation(
-            rating, np.array([float(one.pool.present) for one in judged])
-        ),
-        "rating_answer_f1_per_system": _correlation(per_system[:, 1], per_system[:, 0]),
-        "p95_seconds": round(seconds[int(0.95 * (len(seconds) - 1))], 3),
-    }
-
-
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
-        return 0.0
-    found: Any = spearmanr(one, other)
-    return round(float(found.statistic), 3)
-
-
-def _answer_quality(pool: Pool) -> float:
-    question = parse_question(pool.question.text)
-    texts = [chunk.text for chunk in pool.chunks]
-    ranked = rank_sentences(question, texts)
-    if not ranked or not pool.question.gold:
-        return 0.0
-    best = ranked[0]
-    given = tokenise(texts[best.context_index][best.start : best.end])
-    return max((_token_f1(given, tokenise(one)) for one in pool.question.answers), default=0.0)
-
-
-def _token_f1(given: list[str], wanted: list[str]) -> float:
-    common = sum(min(given.count(token), wanted.count(token)) for token in set(given))
-    return 2 * common / (len(given) + len(wanted)) if common else 0.0
-
-
 def _table(rows: Sequence[dict[str, object]]) -> str:
     keys = (
         "validator", "data", "protocol", "pools", "precision", "recall", "recall_at_98",
-        "recall_at_98_adjudicated",
-        "chunk_f1", "balanced_accuracy", "accuracy", "base_rate", "evidence_holds_span",
-        "evidence_words", "ece", "rating_answer_f1_per_query", "rating_present_per_query",
+        "chunk_f1", "ece", "adjudicated_pools", "adjudicated_precision", "adjudicated_recall",
+        "adjudicated_recall_at_98", "adjudicated_chunk_f1", "adjudicated_ece",
+        "balanced_accuracy", "accuracy", "base_rate", "evidence_holds_span", "evidence_words",
+        "escalated", "rating_answer_f1_per_query", "rating_present_per_query",
         "rating_answer_f1_per_system", "p95_seconds",
     )  # fmt: skip
     lines = [" | ".join(keys), " | ".join("---" for _ in keys)]

@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 
 from ragbench.reports.validation_json import summary_schema, validation_schema
+from ragbench.validation import registry
 
 ROOT = Path(__file__).parents[2]
 Ragbench = Callable[..., Any]
@@ -576,3 +577,21 @@ def test_a_query_that_fails_is_no_verdict(
     done = ragbench("validate", written(asked(2, "fail here")))
     assert done.code == 2
     assert "no query could be judged" in done.err
+
+
+@pytest.mark.parametrize(("installed", "judge"), [(True, "local"), (False, "lexical")])
+def test_the_best_validator_at_hand_judges(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, installed: bool, judge: str
+) -> None:
+    monkeypatch.delenv("RAGBENCH_VALIDATE_VALIDATOR")
+    if installed:
+        pytest.importorskip("onnxruntime", reason="pip install 'ragbench[onnx]'")
+    else:
+        monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    text = "There are 27 days of paid leave a year."
+    done = ragbench("validate", written(asked(chunks=[chunk("a", text)])), "-o", "verdicts.jsonl")
+    assert done.code == 0
+    assert ("judged by local" in done.err) is installed
+    verdict = json.loads(Path("verdicts.jsonl").read_text("utf-8"))
+    assert (verdict["validator"], verdict["answer_present"]) == (judge, True)
+    assert [one["text"] for one in verdict["evidence"]] == [text]

@@ -34,6 +34,7 @@ from ragbench_cli.validator_options import (
     ValidatorOption,
     WorkersOption,
     validator_maker,
+    validator_name,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def command(
         corpus=corpus,
     )
     judge = ValidatorChoice(
-        name=validator,
+        name=validator_name(validator),
         settings=validator_args,
         config=config,
         model=llm_model,
@@ -155,7 +156,7 @@ def command(
         console.say("")
         console.say(f"calibration  {out}")
         console.say(
-            f"use          ragbench validate DUMP --validator {validator} --calibration {out}"
+            f"use          ragbench validate DUMP --validator {judge.name} --calibration {out}"
         )
 
 

@@ -38,6 +38,7 @@ from ragbench_cli.validator_options import (
     ValidatorOption,
     WorkersOption,
     validator_maker,
+    validator_name,
 )
 
 if TYPE_CHECKING:
@@ -154,8 +155,9 @@ def command(
         queries=queries,
         corpus=corpus,
     )
+    chosen = validator_name(validator)
     judge = ValidatorChoice(
-        name=validator,
+        name=chosen,
         settings=validator_args,
         calibration=calibration,
         config=config,
@@ -168,6 +170,8 @@ def command(
         out, json = None, True
     if out is not None and dump != "-" and _is_same(out, Path(dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
+    if validator == DEFAULT_VALIDATOR and chosen == "local" and not quiet:
+        console.say("judged by local, a reader on this machine; --validator lexical is far faster")
     wanted = _demands(min_answer_present, min_quality, min_relevant)
     with (
         console.stop_on_signal() as stopped,

@@ -1,9 +1,9 @@
-"""Trains the local validator's weights: ``train_local.py DATA_DIR --models DIR``.
+"""Trains the local validator's weights: ``train_local.py DATA_DIR``.
 
-DIR holds ``reranker_en`` with model.onnx and tokenizer.json. Data, from DATA_DIR: the held-out
-articles of squad2_dev_half, which the lexical weights were not trained on; five folds over
-questions, so that thresholds are chosen on probabilities of questions that were not learned from.
-Writes ``ragbench/validation/weights/local.json``. Scores are kept in the file of ``--cache``.
+Data, from DATA_DIR: the held-out articles of squad2_dev_half, which neither the reader nor the
+lexical weights were trained on; five folds over questions, so that thresholds are chosen on
+probabilities of questions that were not learned from. Writes
+``ragbench/validation/weights/local.json``. Readings are kept in the file of ``--cache``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.models.onnx_files import find_onnx_files
 from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask
 from ragbench.validation.lexical_scores import read_in_windows
 from ragbench.validation.local_features import LOCAL_FEATURES, local_features
+from ragbench.validation.shipped_reader import shipped_reader
 from ragbench.validation.weights_file import POOL_FEATURES, shipped_rarity, shipped_weights
+from tests.benchmarks.adjudication import adjudicated
 from tests.benchmarks.score_cache import ScoreCache
 from tests.benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from tests.benchmarks.train_validator.thresholds import best_f1, smallest_at_precision
@@ -27,7 +30,7 @@ from tests.benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squa
 
 WEIGHTS = Path(__file__).parents[3] / "ragbench" / "validation" / "weights"
 FOLDS = 5
-READ = 10
+READ = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,18 @@ def main() -> None:
     cache = ScoreCache(given.cache, only_known=given.cached_only)
     held = squad_half(given.data, held_out=True)
     pools = build_pools(held, PROTOCOLS, limit=given.limit, seed=23)
-    rows = [one for pool in pools if (one := _read(pool, cache, given)) is not None]
+    kept = [pool for pool in adjudicated(pools) if pool is not None]
+    rows = [one for pool in kept if (one := _read(pool, cache, given)) is not None]
     _learn(rows)
-    if not given.cached_only:
-        cache.write()
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--reader", help="a folder, instead of the reader that comes along")
     parser.add_argument("--cache", type=Path, default=Path("scores.jsonl"))
     parser.add_argument("--cached-only", action="store_true")
-    parser.add_argument("--limit", type=int, default=150)
+    parser.add_argument("--limit", type=int, default=250)
     return parser.parse_args()
 
 
@@ -73,14 +75,13 @@ def _read(pool: Pool, cache: ScoreCache, given: argparse.Namespace) -> Rows | No
     best = sorted(sorted(range(len(words)), key=lambda at: -words[at].logit)[:READ])
     texts = [pool.chunks[at].text for at in best]
     query = pool.question.text
+    files = shipped_reader() if given.reader is None else find_onnx_files(given.reader)
     try:
-        cross, _ = cache.cross_logits(
-            str(given.models / "reranker_en"), query, texts, max_length=512, threads=2
-        )
+        readings, _ = cache.readings_of(files, query, texts, max_length=512, threads=2)
     except LookupError:
         return None
     gold = [float(pool.chunks[at].id in pool.question.gold) for at in best]
-    values = np.array(local_features([words[at] for at in best], cross))
+    values = np.array(local_features([words[at] for at in best], readings))
     return Rows(pool, values, np.array(gold), tuple(texts))
 
 

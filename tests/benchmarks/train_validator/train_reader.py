@@ -4,7 +4,8 @@ A cross-encoder learns to tell answering passages from near misses and to point 
 Positive: the gold paragraph, and a few sentences of it. Negative: the nearest paragraphs of its
 article and of other ones, the gold paragraph without the sentence of the answer, questions that
 people wrote to have no answer; after the first epoch the negatives that the model itself ranks
-highest. Data, from DATA_DIR: squad2_dev_half without the held-out articles.
+highest. What is written is the mean of the weights before and after. Data, from DATA_DIR:
+squad2_dev_half without the held-out articles; see reader_sources.py.
 
 The rate falls over the time that is given, so that a run always ends annealed: the same data and
 seed give the same result only with ``--steps``. Needs torch, onnx, onnxruntime and tokenizers.
@@ -17,46 +18,22 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ragbench.retrieval.bm25 import Bm25Index
-from ragbench.text.sentences import split_sentences
-from tests.benchmarks.train_validator.reader_model import forward, from_onnx, to_onnx
-from tests.benchmarks.validation_pools import Collection, Labelled, squad_half
+from tests.benchmarks.train_validator.reader_model import Tensors, forward, from_onnx, to_onnx
+from tests.benchmarks.train_validator.reader_sources import Example, Source, all_sources
 
 LONGEST = 288
 """Tokens of a pair; what is longer is cut, and loses its span if that is behind the cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A pair of texts; start and end are the answer's in the text, or -1."""
-
-    query: str
-    text: str
-    label: float
-    start: int = -1
-    end: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A question with what can be made of it."""
-
-    question: Labelled
-    positives: tuple[Example, ...]
-    without_answer: tuple[Example, ...]
-    near: tuple[str, ...]
-    """Paragraphs that do not answer, the nearest first: of the article, then of others."""
-
-
 def main() -> None:
     given = _arguments()
     draw = random.Random(given.seed)
-    sources, unanswerable = _sources(squad_half(given.data, held_out=False))
+    sources, unanswerable = all_sources(given.data, given.extra)
     trainer = _Trainer(given)
     mined: dict[int, str] = {}
     while True:
@@ -67,7 +44,7 @@ def main() -> None:
         if trainer.finished:
             break
         mined = _mine(sources, trainer, draw)
-    to_onnx(trainer.weights, given.output)
+    to_onnx(trainer.blended(), given.output)
     print(f"{trainer.steps} steps, {given.output}")
 
 
@@ -76,11 +53,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", type=Path, required=True, help="folder of the cross-encoder")
     parser.add_argument("--output", type=Path, required=True, help="the ONNX file to write")
+    parser.add_argument("--extra", type=Path, help="folder of the sets of reader_sources.py")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--steps", type=int, help="instead of minutes")
     parser.add_argument("--rate", type=float, default=8e-5)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--frozen", type=int, default=6, help="layers from below that stay")
+    parser.add_argument("--frozen", type=int, default=4, help="layers from below that stay")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.5,
+        help="of what was learned in the weights that are written",
+    )
     parser.add_argument("--seed", type=int, default=11)
     return parser.parse_args()
 
@@ -97,6 +81,7 @@ class _Trainer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.weights = from_onnx(given.model / "model.onnx", given.seed)
+        self._before = {name: value.clone() for name, value in self.weights.items()}
         self._given = given
         self._start = time.monotonic()
         self.steps = 0
@@ -119,6 +104,20 @@ class _Trainer:
     @property
     def finished(self) -> bool:
         return self.progress >= 1
+
+    def blended(self) -> Tensors:
+        """The mean of the weights before and after, but for the span head, which was not there.
+
+        Wortsman et al. 2022, "Robust fine-tuning of zero-shot models": what both know stays.
+        Before, the model tells what is spoken of; after, what is answered.
+        """
+        share = self._given.share
+        return {
+            name: value.detach()
+            if name.startswith("span")
+            else share * value.detach() + (1 - share) * self._before[name]
+            for name, value in self.weights.items()
+        }
 
     def step(self, batch: Sequence[Example]) -> None:
         """One step of AdamW on the loss of a batch: answerable or not, and where."""
@@ -150,6 +149,8 @@ class _Trainer:
         self.steps += 1
         if self.steps % 25 == 0:
             print(f"step {self.steps} {self.progress:.0%} loss {loss.item():.3f}", flush=True)
+        if self.steps % 500 == 0:
+            self._torch.save(self.weights, self._given.output.with_suffix(".pt"))
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Logits of pairs."""
@@ -190,46 +191,6 @@ def _tokens_of(encoded: Any, example: Example, size: int) -> tuple[int, int]:
     return (inside[0], inside[-1]) if inside else (-1, -1)
 
 
-def _sources(collection: Collection) -> tuple[list[Source], list[Example]]:
-    texts = {chunk.id: chunk for chunk in collection.chunks}
-    index = Bm25Index(collection.chunks, title_weight=0)
-    sources: list[Source] = []
-    unanswerable: list[Example] = []
-    for question in collection.questions:
-        own = texts.get(question.own)
-        if own is None:
-            continue
-        if not question.gold:
-            unanswerable.append(Example(question.text, own.text, 0.0))
-            continue
-        wanted = [answer.lower() for answer in question.answers]
-        others = [
-            chunk
-            for chunk in index.search(question.text, 60)
-            if chunk.id != own.id and not any(one in chunk.text.lower() for one in wanted)
-        ]
-        siblings = [one.text for one in others if one.document_id == own.document_id][:3]
-        strangers = [one.text for one in others if one.document_id != own.document_id][:1]
-        sources.append(_source(question, own.text, (*siblings, *strangers)))
-    return sources, unanswerable
-
-
-def _source(question: Labelled, text: str, near: tuple[str, ...]) -> Source:
-    _, start, end = question.spans[0]
-    sentences = split_sentences(text)
-    held = [at for at, one in enumerate(sentences) if one.start < end and one.end > start]
-    positives = [Example(question.text, text, 1.0, start, end)]
-    without: list[Example] = []
-    if held:
-        first, last = sentences[max(0, held[0] - 1)], sentences[held[-1]]
-        short = text[first.start : last.end]
-        positives.append(Example(question.text, short, 1.0, start - first.start, end - first.start))
-        rest = text[: sentences[held[0]].start] + text[last.end :].lstrip()
-        if len(rest.split()) > 30 and not any(a.lower() in rest.lower() for a in question.answers):
-            without.append(Example(question.text, rest, 0.0))
-    return Source(question, tuple(positives), tuple(without), near)
-
-
 def _epoch(
     sources: Sequence[Source],
     unanswerable: Sequence[Example],
@@ -242,10 +203,17 @@ def _epoch(
         examples += [one for one in source.positives[1:] if draw.random() < 0.35]
         examples += [one for one in source.without_answer if draw.random() < 0.6]
         if source.near:
-            text = mined.get(at) or draw.choice(source.near)
+            place = min(draw.randrange(len(source.near)), draw.randrange(len(source.near)))
+            text = mined.get(at) or source.near[place]
             examples.append(Example(source.question.text, text, 0.0))
     draw.shuffle(examples)
-    return examples
+    return [_as_typed(one, draw) for one in examples]
+
+
+def _as_typed(example: Example, draw: random.Random) -> Example:
+    """Some questions without their mark, as people type them into a search field."""
+    typed = draw.random() < 0.3
+    return replace(example, query=example.query.rstrip(" ?")) if typed else example
 
 
 def _mine(sources: Sequence[Source], trainer: _Trainer, draw: random.Random) -> dict[int, str]:
