@@ -178,7 +178,7 @@ class LocalValidator:
         )
         logits = [self._weights.chunk.logit(row) for row in local_features(words, readings)]
         answers = [Span(one.start, one.end) for one in readings]
-        return _Read(logits, answers, (told,) if told else ())
+        return _Read(logits, answers, told)
 
     @property
     def _files(self) -> OnnxFiles:

@@ -9,9 +9,13 @@ from ragbench.models.onnx_files import OnnxFiles
 from ragbench.models.onnx_pairs import PairClassifier
 from ragbench.models.onnx_reader import PairReading, load_pair_reader
 from ragbench.text.sentences import Span
+from ragbench.text.tokens import tokenise
 from ragbench.validation.pair_windows import fitted_query, fitting_windows
 
-__all__ = ["readings_of"]
+__all__ = ["MOST_WINDOWS", "readings_of"]
+
+MOST_WINDOWS = 64
+"""Windows of one text that a reader reads, about a hundred thousand characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,11 @@ class _Piece:
 
 def readings_of(
     files: OnnxFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
-) -> tuple[list[PairReading], str | None]:
-    """What a reader says of each text, and a sentence where the query had to be cut.
+) -> tuple[list[PairReading], tuple[str, ...]]:
+    """What a reader says of each text, and sentences about what it did not read.
 
-    Of a long text every window is read, and the best one counts; spans are offsets in the whole
-    text.
+    Of a long text up to `MOST_WINDOWS` windows are read, and the best one counts; spans are offsets
+    in the whole text.
 
     Args:
         files: the reader's.
@@ -43,7 +47,7 @@ def readings_of(
     """
     reader = load_pair_reader(files.model, files.tokenizer, threads)
     asked, told = fitted_query(reader, query, max_length)
-    pieces = _pieces(reader, asked, texts, max_length)
+    pieces, left_out = _pieces(reader, asked, texts, max_length)
     best: dict[int, PairReading] = {}
     found = reader.read([(asked, piece.text) for piece in pieces])
     for piece, one in zip(pieces, found, strict=True):
@@ -52,14 +56,33 @@ def readings_of(
             best[piece.place] = PairReading(
                 logit=one.logit, span=one.span, start=one.start + shift, end=one.end + shift
             )
-    return [best[place] for place in range(len(texts))], told
+    notes = [told] if told else []
+    if left_out:
+        notes.append(
+            f"of a long chunk the reader reads {MOST_WINDOWS} windows, those with most words of "
+            f"the query: {left_out} more were read for words alone"
+        )
+    return [best[place] for place in range(len(texts))], tuple(notes)
 
 
 def _pieces(
     model: PairClassifier, query: str, texts: Sequence[str], max_length: int
-) -> list[_Piece]:
-    return [
-        _Piece(place, window, text[slice(*window)])
-        for place, text in enumerate(texts)
-        for window in fitting_windows(model, query, text, max_length)
-    ]
+) -> tuple[list[_Piece], int]:
+    """What is read of each text, and how many windows are not."""
+    pieces: list[_Piece] = []
+    left_out = 0
+    for place, text in enumerate(texts):
+        windows = fitting_windows(model, query, text, max_length)
+        if len(windows) > MOST_WINDOWS:
+            left_out += len(windows) - MOST_WINDOWS
+            windows = _most_promising(query, text, windows)
+        pieces += [_Piece(place, window, text[slice(*window)]) for window in windows]
+    return pieces, left_out
+
+
+def _most_promising(query: str, text: str, windows: Sequence[Span]) -> tuple[Span, ...]:
+    """The windows with most of the query's words, in reading order; of equals the earlier."""
+    asked = set(tokenise(query))
+    held = [len(asked.intersection(tokenise(text[slice(*one)]))) for one in windows]
+    best = sorted(range(len(windows)), key=lambda at: -held[at])[:MOST_WINDOWS]
+    return tuple(windows[at] for at in sorted(best))

@@ -31,12 +31,12 @@ class ScoreCache:
 
     def readings_of(
         self, files: OnnxFiles, query: str, texts: Sequence[str], **settings: Any
-    ) -> tuple[list[PairReading], str | None]:
+    ) -> tuple[list[PairReading], tuple[str, ...]]:
         kind = f"reader {files.model.stat().st_size}"
         missing = [text for text in texts if _key(kind, query, text) not in self._known]
         if missing and self._only_known:
             raise LookupError(f"{len(missing)} readings are not known")
-        found, told = self._real(files, query, missing, **settings) if missing else ([], None)
+        found, told = self._real(files, query, missing, **settings) if missing else ([], ())
         for text, one in zip(missing, found, strict=True):
             self._put(_key(kind, query, text), [one.logit, one.span, one.start, one.end])
         rows = [self._known[_key(kind, query, text)] for text in texts]

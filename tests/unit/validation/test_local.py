@@ -55,6 +55,14 @@ def test_no_word_of_a_long_chunk_goes_unread(tiny: str) -> None:
     assert marked.relevance["c0"] > plain.relevance["c0"]
 
 
+def test_of_a_very_long_chunk_the_windows_with_the_querys_words_are_read(tiny: str) -> None:
+    filler, answer = "w4 w5 w6. " * 3000, "w1 w2 w3 w9. "
+    verdict = judge(LocalValidator(reader=tiny, max_length=64), "w1 w2 w3?", [filler + answer])
+    without = judge(LocalValidator(reader=tiny, max_length=64), "w1 w2 w3?", [filler])
+    assert any("read for words alone" in one for one in verdict.warnings)
+    assert verdict.relevance["c0"] > 2 * without.relevance["c0"]
+
+
 @pytest.mark.parametrize("texts", [[], [""], [" ", "\x00"]])
 def test_nothing_to_read_is_no_error(tiny: str, texts: list[str]) -> None:
     verdict = judge(LocalValidator(reader=tiny), "w1 w2?", texts)
