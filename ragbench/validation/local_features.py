@@ -11,8 +11,8 @@ __all__ = ["LOCAL_FEATURES", "local_features"]
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
 """Names of the numbers of a chunk that the reader has read, in order. More of them (coverage, kinds
-of answers, the span's score, how far a chunk lies behind the pool's best) were tried: they fitted
-the articles that they were learned from, and held on no others."""
+of answers, the span's score, how far a chunk lies behind the pool's best) were tried, and made
+nothing better on articles that they were not learned from."""
 
 _LOGIT_SCALE = 10.0
 """Logits are divided by this, so that all numbers are of one size."""
