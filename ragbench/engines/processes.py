@@ -72,6 +72,8 @@ def map_in_processes(
             stopped=stopped,
         )
     except BrokenProcessPool as error:
+        if stopped():  # the signal that stops this process has ended its workers, too
+            return
         raise RunError(
             "a worker process ended without a result, perhaps for lack of memory. Try again with "
             "--workers 1"

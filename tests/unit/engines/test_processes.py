@@ -74,6 +74,15 @@ def test_a_process_that_dies_is_one_clear_error() -> None:
         list(map_in_processes(partial(dying, 50), range(100), workers=2, batch=8))
 
 
+def test_a_process_that_dies_while_all_is_stopped_is_no_error() -> None:
+    asked = iter([False] * 4)  # batches are begun; then a signal ends this process and its workers
+    call = partial(dying, 3)
+    found = map_in_processes(
+        call, range(200), workers=2, batch=8, stopped=lambda: next(asked, True)
+    )
+    assert list(found) == []
+
+
 def test_threads_keep_the_order_and_work_side_by_side() -> None:
     both = threading.Barrier(2, timeout=30)
 
