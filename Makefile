@@ -10,6 +10,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 DATASET ?= $(firstword $(sort $(patsubst %/README.md,%,$(wildcard datasets/*/README.md))))
 ARGS ?=
+BASE ?= main
+LIMIT ?= 45
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -52,6 +54,10 @@ eval: $(VENV)/core.stamp ## evaluate the baseline RAG on the bundled dataset (DA
 .PHONY: test
 test: $(VENV)/dev.stamp ## run the tests and show what they cover (ARGS="tests/unit -k name")
 	$(BIN)/pytest --cov --numprocesses auto --dist loadfile $(ARGS)
+
+.PHONY: quick
+quick: $(VENV)/dev.stamp ## lint and the tests of what changed against main, in a minute (BASE=branch LIMIT=45)
+	@BASE="$(BASE)" LIMIT="$(LIMIT)" $(BIN)/python .ci/quick.py
 
 .PHONY: check
 check: lint contracts types test ## all that must be green before a commit
@@ -103,6 +109,11 @@ lowest: ## run the tests on the lowest versions that pyproject.toml allows (need
 	$(UV) pip install --quiet --python build/lowest/bin/python hypothesis jsonschema mypy packaging 'pyright[nodejs]' pytest \
 		'setuptools>=77' statsmodels types-PyYAML
 	build/lowest/bin/pytest -W default $(ARGS)
+
+.PHONY: release
+release: $(VENV)/dev.stamp ## version, changelog section and a wheel that was installed and tried (VERSION=0.2.0)
+	@test -n "$(VERSION)" || { echo "make release: set VERSION=0.2.0" >&2; exit 2; }
+	@$(BIN)/python .ci/release.py "$(VERSION)"
 
 .PHONY: clean
 clean: ## remove the environment, caches and build results; runs under reports/ stay

@@ -8,9 +8,9 @@ RagbenchError
 │   ├── StoreError            a vector store, or a collection of it, cannot be used as asked
 │   └── MissingExtraError     an optional package is not installed; holds the pip line
 ├── InterfaceError            a RAG implementation breaks the interface
-│   ├── PartialBatchError     some queries of a batch failed (ragbench.interface.partial)
-│   └── HTTPRagError          an endpoint cannot be used (ragbench.interface.adapters.endpoint)
-│       └── RemoteQueryError  it failed for one query (ragbench.interface.adapters.http_rag)
+│   ├── PartialBatchError     some queries of a batch failed (ragbench.rag.fallback)
+│   └── HTTPRagError          an endpoint cannot be used (ragbench.io.http)
+│       └── RemoteQueryError  it failed for one query (ragbench.rag.http)
 ├── RunError                  a run folder cannot be used as asked
 │   ├── RunLockedError        another process works on it
 │   └── RunMismatchError      it holds something else than the command needs
@@ -19,6 +19,7 @@ RagbenchError
 │   ├── LLMReplyError         its answer is not what was asked for, also when asked to mend it
 │   ├── LLMRefusedError       it declined to answer
 │   ├── LLMTruncatedError     its answer was cut off
+│   │   └── LLMPromptCutError     its prompt was: it answers a part of the question
 │   ├── LLMRequestError       the endpoint rejects this one request
 │   ├── LLMUnavailableError   no answer after all attempts: overload, errors, time outs
 │   └── LLMStoppedError       no further call is made; what was answered is kept
@@ -48,6 +49,7 @@ __all__ = [
     "LLMCacheError",
     "LLMDeadlineError",
     "LLMError",
+    "LLMPromptCutError",
     "LLMRefusedError",
     "LLMReplyError",
     "LLMRequestError",
@@ -215,6 +217,13 @@ class LLMRefusedError(LLMError):
 
 class LLMTruncatedError(LLMError):
     """The answer was cut off at the limit of its length."""
+
+    reasoned: bool = False
+    """Whether the model spent that length on thinking."""
+
+
+class LLMPromptCutError(LLMTruncatedError):
+    """The endpoint read only a part of the prompt, and answered that."""
 
 
 class LLMRequestError(LLMError):

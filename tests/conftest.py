@@ -1,8 +1,18 @@
 """What holds for every test."""
 
-from hypothesis import HealthCheck, settings
+from __future__ import annotations
 
-# Examples are the same in every run, and a busy machine is no failure.
+import re
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from packaging.requirements import Requirement
+
+# Examples are the same in every run, and a busy machine is not a failure.
 settings.register_profile(
     "ragbench",
     deadline=None,
@@ -10,3 +20,60 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("ragbench")
+
+# --- the mark `extra(name)`: on a test, a parameter, or as the line `pytestmark = ...` of a module,
+# which is then not even imported where the extra is missing, so that it may import at its top.
+
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+OF_A_MODULE = re.compile(
+    r'^pytestmark = (?:\[\s*)?pytest\.mark\.extra\("(\w+)"(?:, package="([^"]+)")?\)', re.MULTILINE
+)
+
+
+@cache
+def missing(extra: str, package: str | None = None) -> str | None:
+    """Why the tests of an extra, or of one package of it, cannot run here; None if they can."""
+    extras = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
+    for requirement in map(Requirement, extras[extra]):
+        if requirement.name == "ragbench":
+            if reason := next(filter(None, map(missing, sorted(requirement.extras))), None):
+                return reason
+        elif package in (None, requirement.name) and not installed(requirement):
+            return f"needs {requirement.name}: pip install 'ragbench[{extra}]'"
+    return None
+
+
+def installed(requirement: Requirement) -> bool:
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return True
+    try:
+        return requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("extra"):
+        if reason := missing(*mark.args, **mark.kwargs):
+            pytest.skip(reason)
+
+
+class WithoutItsExtra(pytest.Module):
+    """A test module whose imports cannot succeed here."""
+
+    reason: str
+
+    def collect(self) -> list[pytest.Item]:
+        pytest.skip(self.reason)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    found = OF_A_MODULE.search(module_path.read_text("utf-8"))
+    reason = missing(found[1], found[2]) if found else None
+    if reason is None:
+        return None
+    module: WithoutItsExtra = WithoutItsExtra.from_parent(parent, path=module_path)
+    module.reason = reason
+    return module

@@ -21,7 +21,7 @@ FAULTS = (
     "truncated",
 )  # fmt: skip
 """What may go wrong. After ``bad_json``, ``wrong_schema``, ``refusal`` and ``truncated`` the client
-has an answer that it must not take for one; the others are no answers at all."""
+has an answer that it must not take for one; the others are not answers at all."""
 
 Payload = dict[str, Any]
 
@@ -49,12 +49,20 @@ def instance_of(schema: Mapping[str, Any], root: Mapping[str, Any] | None = None
 
 
 def said_by_default(payload: Payload) -> str:
-    """An echo of the last message; with ``response_format`` or a schema in the prompt, JSON."""
+    """An echo of the last message; with ``response_format`` or a schema in the prompt, JSON.
+
+    A judge that is asked for quotes quotes the first passage of its evidence.
+    """
     told: str = payload["messages"][-1]["content"]
     schema = payload.get("response_format", {}).get("json_schema", {}).get("schema")
     if schema is None and "JSON schema" in told:
-        schema = json.loads(told[told.index("\n{") + 1 :])
-    return told if schema is None else json.dumps(instance_of(schema))
+        schema = json.loads(told[told.index("\n{", told.rindex("JSON schema")) + 1 :])
+    if schema is None:
+        return told
+    answer = instance_of(schema)
+    if "quotes" in answer:  # of an honest judge
+        answer["quotes"] = json.loads(told.partition("\n\n")[0])["evidence"][:1]
+    return json.dumps(answer)
 
 
 @dataclass(kw_only=True)

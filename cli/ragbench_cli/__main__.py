@@ -1,5 +1,7 @@
 """``python -m ragbench_cli``."""
 
+from __future__ import annotations
+
 from ragbench_cli.main import run
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How a comparison of runs looks in a terminal."""
+"""Comparisons and ablations in a terminal."""
 
 from __future__ import annotations
 
@@ -6,40 +6,114 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.records.comparisons import (
+from ragbench.core.comparison import (
     CaseDifference,
     CaseKind,
     ComparedRun,
     Comparison,
     MetricComparison,
 )
-from ragbench.reports.comparison_text import (
-    counts_text,
-    family_text,
-    p_text,
-    span_text,
-    what_changed,
-)
-from ragbench.reports.plain_text import one_line
-from ragbench.reports.verdict_text import number_text
-from ragbench_cli.blocks import bare_table, paragraph, print_block, styled
+from ragbench.safe_text import shown_line
+from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
+from ragbench.views.gate import number_text
 from ragbench_cli.console import data_console
+from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-__all__ = ["print_comparison"]
+    from ragbench.core.comparison import Ablation, VariantEffect, VariantReport
+
+__all__ = [
+    "print_ablation",
+    "print_comparison",
+]
+
+_KINDS = 3
+"""How many kinds of failure are spelled out for each variant."""
+
+
+def print_ablation(ablation: Ablation) -> None:
+    """Prints an ablation to standard output."""
+    console = data_console()
+    for block in _ablation_blocks(ablation):
+        print_block(console, block)
+
+
+def _ablation_blocks(ablation: Ablation) -> Iterator[RenderableType]:
+    yield styled(
+        (ablation.rag, "bold"),
+        " on ",
+        (ablation.dataset, "bold"),
+        f": {ablation.replayed:,} of {ablation.cases:,} cases replayed, "
+        f"{ablation.depth} chunks each",
+    )
+    for at in range(len(ablation.metrics)):
+        yield ""
+        yield _metric(ablation, at)
+    yield ""
+    yield _costs(ablation)
+    yield from paragraph("failed", _failures(ablation.variants))
+    yield from paragraph("notes", ((note, "") for note in ablation.notes))
+
+
+def _metric(ablation: Ablation, at: int) -> Table:
+    table = bare_table(
+        ablation.metrics[at].name, "score", "difference", f"{ablation.confidence:.0%} interval",
+        "better", "worse", "n",
+    )  # fmt: skip
+    for variant in ablation.variants:
+        table.add_row(*map(styled, _cells(variant.name, variant.changes[at])))
+    return table
+
+
+def _cells(name: str, change: VariantEffect) -> tuple[str, ...]:
+    score = "-" if change.score is None else f"{change.score:.3f}"
+    if change.difference is None:
+        return (f"  {name}", score, "", "", "", "", f"{change.measured:,}")
+    interval = "-"
+    if change.low is not None and change.high is not None:
+        interval = f"{change.low:+.3f} .. {change.high:+.3f}"
+    return (
+        f"  {name}",
+        score,
+        f"{change.difference:+.3f}",
+        interval,
+        f"{change.gained:,}",
+        f"{change.lost:,}",
+        f"{change.compared:,}",
+    )
+
+
+def _costs(ablation: Ablation) -> Table:
+    table = bare_table("cost per case", "chunks", "tokens", "tokens p95", "time p50", "time p95")
+    for variant in ablation.variants:
+        cells = (
+            f"  {variant.name}",
+            f"{variant.chunks:.1f}",
+            f"{variant.tokens:,.0f}",
+            f"{variant.tokens_p95:,.0f}",
+            _seconds(variant.seconds_p50),
+            _seconds(variant.seconds_p95),
+        )
+        table.add_row(*map(styled, cells))
+    return table
+
+
+def _failures(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
+    for variant in variants:
+        for text, count in variant.failures[:_KINDS]:
+            yield f"{variant.name}, {count:,} times: {' '.join(text.split())[:200]}", "red"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+
 
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
-_STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
-_TITLES = {CaseKind.MIXED: "failing in one respect, fixed in another"}
 _MISSED = ("cases", "interval", "p")
 """Columns that a narrow terminal goes without, in this order."""
-_LABEL = 8
-"""Columns that the labels of what changed take."""
-_PAIRS = 30
-"""How many differences of more than two runs are listed."""
 
 
 def print_comparison(comparison: Comparison, *, cases: int) -> None:
@@ -50,11 +124,13 @@ def print_comparison(comparison: Comparison, *, cases: int) -> None:
         cases: how many cases of a kind are spelled out, for each pair of runs.
     """
     console = data_console()
-    for block in _blocks(comparison, console, cases):
+    for block in _comparison_blocks(comparison, console, cases):
         print_block(console, block)
 
 
-def _blocks(comparison: Comparison, console: Console, cases: int) -> Iterator[RenderableType]:
+def _comparison_blocks(
+    comparison: Comparison, console: Console, cases: int
+) -> Iterator[RenderableType]:
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), _run(run))
     yield ""
@@ -79,7 +155,7 @@ def _run(run: ComparedRun) -> str:
     if run.commit is not None:
         commit = f", commit {run.commit[:12]}{' with changes' if run.dirty else ''}"
     what = f"{run.rag} on {run.dataset}, {run.cases:,} cases{commit}"
-    return one_line(f"{run.source}  ({what})")
+    return shown_line(f"{run.source}  ({what})")
 
 
 def _metrics(comparison: Comparison, console: Console) -> Table:
@@ -110,7 +186,7 @@ def _table(comparison: Comparison, columns: Sequence[str], *, gap: int, raised: 
         for metric, figures in zip(comparison.metrics, scores, strict=True):
             if metric.group == group:
                 cells = [*figures, *(_cell(metric, column) for column in columns)]
-                name = one_line(metric.name)
+                name = shown_line(metric.name)
                 table.add_row(styled(f"  {name}"), *(styled(cell) for cell in cells))
     return table
 
@@ -150,6 +226,10 @@ def _cell(metric: MetricComparison, column: str) -> str:
     }[column]
 
 
+_PAIRS = 30
+"""How many differences of more than two runs are listed."""
+
+
 def _differences(comparison: Comparison) -> Iterator[RenderableType]:
     """Of more than two runs, the differences that are beyond chance."""
     found = [
@@ -167,10 +247,14 @@ def _differences(comparison: Comparison) -> Iterator[RenderableType]:
     for metric, one in found[:_PAIRS]:
         change = number_text(one.difference, metric.unit, sign=True)
         cells = (f"{one.second} - {one.first}", change, p_text(one))
-        table.add_row(styled(f"  {one_line(metric.name)}"), *(styled(cell) for cell in cells))
+        table.add_row(styled(f"  {shown_line(metric.name)}"), *(styled(cell) for cell in cells))
     yield table
     if len(found) > _PAIRS:
         yield styled((f"  and {len(found) - _PAIRS:,} more: see --md or --json", "dim"))
+
+
+_STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
+_TITLES = {CaseKind.MIXED: "failing in one respect, fixed in another"}
 
 
 def _cases(
@@ -181,11 +265,15 @@ def _cases(
     yield ""
     yield styled((f"{_TITLES.get(kind, kind.value)}: {len(cases):,}", _STYLES[kind]))
     for case in cases[:shown]:
-        yield styled(f"  {one_line(case.id)}")
+        yield styled(f"  {shown_line(case.id)}")
         for label, line in what_changed(case):
             yield styled(_hanging(label, line, console.width))
     if len(cases) > shown:
         yield styled((f"  and {len(cases) - shown:,} more: see --cases, --md or --json", "dim"))
+
+
+_LABEL = 8
+"""Columns that the labels of what changed take."""
 
 
 def _hanging(label: str, line: str, width: int) -> str:
@@ -211,7 +299,7 @@ def _notes(comparison: Comparison) -> Iterable[str]:
             untested.setdefault(metric.untested, []).append(metric.name)
     for reason, metrics in untested.items():
         yield f"{', '.join(metrics)}: not tested, {reason}."
-    yield from map(one_line, comparison.notes)
+    yield from map(shown_line, comparison.notes)
 
 
 def _can_show(console: Console, letter: str) -> bool:

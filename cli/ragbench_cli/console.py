@@ -1,24 +1,38 @@
-"""Data goes to standard output; talk and progress go to standard error."""
+"""What goes to stdout and stderr, exit codes, progress."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
+import typer
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from ragbench.stages.stage import Progress as StageProgress
 
 __all__ = [
+    "ExitCode",
+    "Invocation",
+    "Lines",
+    "StageAdvance",
     "data_console",
+    "invocation_of",
     "print_file",
     "print_json",
     "print_json_line",
+    "progress",
     "say",
     "stdout_for_data",
     "stop_on_signal",
@@ -27,6 +41,9 @@ __all__ = [
 
 def say(text: str) -> None:
     """Tells the user something; never part of a command's output."""
+    from ragbench.safe_text import shown_text
+
+    text = shown_text(text)  # also while a user's code may draw on standard error
     sys.stdout.flush()  # where both go to one file, they stand in the order of what happened
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -61,20 +78,26 @@ def _write(block: bytes) -> None:
 
 
 def data_console() -> Console:
-    """A rich console on standard output; plain when that is no terminal."""
+    """A rich console on standard output; plain when that is not a terminal."""
     import shutil
 
-    from rich.console import Console
+    from ragbench_cli.streams import safe_console
 
     width = None if sys.stdout.isatty() else shutil.get_terminal_size((100, 24)).columns
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
+    plain = {"highlight": False, "markup": False, "emoji": False, "soft_wrap": False}
+    return safe_console(sys.stdout, width=width, **plain)
 
 
 @contextmanager
 def stdout_for_data() -> Generator[None]:
-    """Sends what a user's code prints to standard error: standard output is the command's own."""
-    errors: TextIO = sys.stderr
-    with contextlib.redirect_stdout(errors):
+    """Sends what a user's code prints to standard error: standard output is the command's own.
+
+    It may draw bars and colours of its own; credentials are masked there, too.
+    """
+    from ragbench_cli.streams import styled_stream
+
+    errors: TextIO = styled_stream(sys.stderr)
+    with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
         yield
 
 
@@ -106,3 +129,176 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class ExitCode(IntEnum):
+    """The five ways in which a command can end."""
+
+    PASSED = 0
+    """It did what was asked."""
+    FAILED = 1
+    """It ran, and what it judged failed."""
+    CANNOT_RUN = 2
+    """It could not run: bad usage, bad input, a missing package, or a bug."""
+    INCONCLUSIVE = 3
+    """It ran and cannot tell."""
+    INTERRUPTED = 130
+    """It was stopped; the same command continues."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Invocation:
+    """One call of the program."""
+
+    arguments: tuple[str, ...] = ()
+    """The command line without the program's name."""
+    traceback: bool = False
+    """Whether errors come with their traceback."""
+
+    def again(self, *more: str, without: tuple[str, ...] = ()) -> str:
+        """The command line for a shell, with more flags at its end and without some."""
+        kept = [text for text in self.arguments if text not in without]
+        return _line([*kept, *(text for text in more if text not in kept)])
+
+    def before(self, flag: str) -> str:
+        """The command line for a shell, with an option of the program itself."""
+        return _line([flag, *self.arguments])
+
+
+def _line(arguments: list[str]) -> str:
+    """What a shell would take; credentials in URLs are masked, as it may end up in a log."""
+    import shlex
+
+    from ragbench.safe_text import mask_text
+
+    return mask_text(shlex.join(["ragbench", *arguments]))
+
+
+def invocation_of(context: typer.Context) -> Invocation:
+    """The call that a command's context belongs to."""
+    found = context.find_object(Invocation)
+    return Invocation() if found is None else found
+
+
+StageAdvance = Callable[["StageProgress"], None]
+"""Told of progress: see `ragbench.stages.stage.Progress`."""
+
+
+@contextmanager
+def progress(*, shown: bool) -> Generator[StageAdvance | None]:
+    """Shows a run's progress, with its rate, its failures and the time left.
+
+    The bars are wiped when the run is through, and stay when it ends early.
+
+    Args:
+        shown: False shows nothing.
+
+    Yields:
+        What the evaluation tells its progress to; None when nothing is shown.
+    """
+    if not shown:
+        yield None
+    elif not sys.stderr.isatty():
+        yield Lines(tell=say, now=time.monotonic).advance
+    else:
+        bars = _new_bars()
+        with bars:
+            yield _Bars(bars).advance
+            bars.live.transient = True
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What happened at one stage so far."""
+
+    done: int = 0
+    failed: int = 0
+    reused: int = 0
+    recorded: int = 0
+
+    def add(self, event: StageProgress) -> None:
+        self.done += event.done
+        self.failed += event.failed
+        self.reused += event.reused
+        self.recorded += event.recorded
+
+    def note(self) -> str:
+        """What is worth a word."""
+        notes: list[str] = []
+        if self.failed:
+            notes.append(f"{self.failed:,} failed")
+        if self.reused:
+            notes.append(f"{self.reused:,} from before")
+        if self.recorded:
+            notes.append(f"{self.recorded:,} recorded")
+        return ", ".join(notes)
+
+
+@dataclass(slots=True)
+class Lines:
+    """A line every half minute, for logs: a job that says nothing looks like one that hangs."""
+
+    tell: Callable[[str], None]
+    now: Callable[[], float]
+    """Seconds on a clock that only moves forward."""
+    every: float = 30.0
+    """Seconds between two lines."""
+    _counts: dict[str, _Counts] = field(default_factory=dict[str, _Counts])
+    _last: float | None = None
+
+    def advance(self, event: StageProgress) -> None:
+        """See `ragbench.stages.stage.Progress`."""
+        stage, total = event.stage, event.cases
+        counts = self._counts.setdefault(stage, _Counts())
+        counts.add(event)
+        now = self.now()
+        if self._last is None:
+            self._last = now
+        elif now - self._last >= self.every:
+            self._last = now
+            note = f" ({counts.note()})" if counts.note() else ""
+            of = "" if total is None else f"/{total:,}"
+            self.tell(f"{stage} {counts.done:,}{of}{note}")
+
+
+def _new_bars() -> Progress:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from ragbench_cli.streams import safe_console
+
+    return Progress(
+        TextColumn("{task.description:<8}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:>9}", style="dim"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=safe_console(sys.stderr),
+    )
+
+
+class _Bars:
+    """A bar a stage."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._counts: dict[str, _Counts] = {}
+
+    def advance(self, event: StageProgress) -> None:
+        """See `ragbench.stages.stage.Progress`."""
+        stage, total = event.stage, event.cases
+        if stage not in self._tasks:
+            self._tasks[stage] = self._bars.add_task(stage, total=total, rate="", note="")
+            self._counts[stage] = _Counts()
+        counts = self._counts[stage]
+        counts.add(event)
+        speed = self._bars.tasks[self._tasks[stage]].speed
+        rate = f"{speed:,.1f}/s" if speed else ""
+        self._bars.update(self._tasks[stage], advance=event.done, rate=rate, note=counts.note())

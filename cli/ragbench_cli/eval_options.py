@@ -9,29 +9,39 @@ from ragbench_cli.options import argument, option
 
 __all__ = [
     "MATCHINGS",
+    "AnswersFormatOption",
+    "AnswersOption",
+    "AskAgainOption",
     "BatchSizeOption",
+    "CanariesOption",
     "ConcurrencyOption",
     "CorpusOption",
     "DatasetArgument",
     "DryRunOption",
+    "EncodingOption",
     "FieldOption",
     "FormatOption",
     "FreshOption",
     "LimitOption",
     "MatchingOption",
     "MaxCostOption",
+    "MaxCostRunOption",
     "MetricsOption",
     "NoPreflightOption",
     "OutOption",
     "PipelineOption",
     "PostRetrievalOption",
+    "QrelsOption",
+    "QueriesOption",
     "QuietOption",
     "RagArgsOption",
     "RagOption",
     "RepeatsOption",
     "RetryFailedOption",
+    "ReuseOption",
     "SampleOption",
     "SeedOption",
+    "SplitOption",
     "TimeoutOption",
     "TopKOption",
     "ValidateOption",
@@ -46,14 +56,16 @@ def _matching(typed: str) -> list[str]:
 
 
 def _formats(typed: str) -> list[str]:
-    from ragbench.data.formats import READERS
+    from ragbench.io.dumps.forms import form_names
+    from ragbench.io.formats import READERS
 
-    return [name for name in READERS.targets() if name.startswith(typed)]
+    names = dict.fromkeys((*READERS.targets(), *form_names()))
+    return [name for name in names if name.startswith(typed)]
 
 
 def _metrics(typed: str) -> list[str]:
     """Names for the last metric of the list."""
-    from ragbench.scoring.registry import definitions
+    from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")
     return [
@@ -67,8 +79,66 @@ DatasetArgument = Annotated[
     str,
     argument(
         metavar="DATASET",
-        help="File or folder with cases, '-' for standard input, 'hf:OWNER/NAME' for the hub. "
-        "See: ragbench show formats.",
+        help="File or folder with cases, with or without recorded answers; a run; '-' for "
+        "standard input, 'hf:OWNER/NAME' for the hub. See: ragbench show formats.",
+    ),
+]
+AnswersOption = Annotated[
+    str | None,
+    option(
+        "--answers",
+        help="File with recorded answers or retrievals, joined with the cases by id, else by the "
+        "exact question.",
+        metavar="FILE",
+    ),
+]
+AnswersFormatOption = Annotated[
+    str | None,
+    option(
+        "--answers-format",
+        help="Format of --answers; detected if omitted.",
+        metavar="FORMAT",
+        complete=_formats,
+    ),
+]
+AskAgainOption = Annotated[
+    bool,
+    option(
+        "--ask-again",
+        help="Ask the RAG for everything and ignore recorded answers. By default recorded "
+        "answers are used and only the rest is asked.",
+    ),
+]
+SplitOption = Annotated[
+    str | None,
+    option(
+        "--split",
+        help="Part to read from a source with several: a split of a BEIR or Hugging Face "
+        "dataset, a provider or prompt of promptfoo. With --answers, the part of that "
+        "file.",
+        metavar="NAME",
+    ),
+]
+QueriesOption = Annotated[
+    Path | None,
+    option("--queries", help="File with the queries of a TREC run.", metavar="FILE"),
+]
+QrelsOption = Annotated[
+    Path | None,
+    option(
+        "--qrels",
+        help="Relevance judgements (qrels) of a TREC run; by default those next to it or "
+        "in the corpus folder.",
+        metavar="FILE",
+    ),
+]
+EncodingOption = Annotated[
+    str | None,
+    option(
+        "--encoding",
+        help="How text files are encoded, such as cp1252, gb18030 or shift_jis. By default UTF-8, "
+        "or UTF-16 with a byte order mark.",
+        metavar="NAME",
     ),
 ]
 RagOption = Annotated[
@@ -76,7 +146,8 @@ RagOption = Annotated[
     option(
         "--rag",
         help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
-        "or an http(s) address. Without it, the baseline RAG over the dataset's own corpus.",
+        "or an http(s) address. Without it, recorded answers are scored; if there are "
+        "none, the baseline RAG over the dataset's own corpus is.",
         metavar="RAG",
     ),
 ]
@@ -96,8 +167,8 @@ CorpusOption = Annotated[
     str | None,
     option(
         "--corpus",
-        help="Documents for the baseline RAG, or for a pipeline that names none, if not those "
-        "beside the cases.",
+        help="Documents for the baseline RAG, or for a pipeline that names none; by default "
+        "those next to the cases. Also the texts of a source that holds only ids.",
         metavar="PATH",
     ),
 ]
@@ -105,8 +176,8 @@ PostRetrievalOption = Annotated[
     Path | None,
     option(
         "--post-retrieval",
-        help="YAML file with operators that stand between the RAG's retrieval and its "
-        "generation. See docs/post_retrieval.md.",
+        help="YAML file with operators to run between the RAG's retrieval and its generation. "
+        "See docs/post_retrieval.md.",
         metavar="FILE",
     ),
 ]
@@ -114,8 +185,8 @@ ValidateOption = Annotated[
     str | None,
     option(
         "--validate",
-        help="Judge what was retrieved, by this validator: auto, lexical, local, llm or cascade. "
-        "Adds the answer/abstain matrix to the report. See docs/validate.md.",
+        help="Validate what was retrieved with this validator: auto, lexical, local, llm or "
+        "cascade. Adds the answer/abstain matrix to the report. See docs/validate.md.",
         metavar="NAME",
     ),
 ]
@@ -124,7 +195,8 @@ MetricsOption = Annotated[
     option(
         "--metrics",
         "-m",
-        help="Metrics by name, separated by commas. See: ragbench show metrics.",
+        help="Metrics by name, or functions of your own as file.py:function, separated by commas. "
+        "See: ragbench show metrics.",
         metavar="LIST",
         complete=_metrics,
     ),
@@ -134,8 +206,8 @@ OutOption = Annotated[
     option(
         "--out",
         "-o",
-        help="Folder of the run. By default one under reports/ that this command always "
-        "arrives at again.",
+        help="Folder of the run. By default a folder under reports/ derived from the "
+        "arguments, so that the same command resumes the same run.",
         metavar="FOLDER",
     ),
 ]
@@ -152,7 +224,7 @@ TopKOption = Annotated[
     int | None,
     option(
         "--top-k",
-        help="How many contexts to ask for; the RAG decides when not given.",
+        help="How many contexts to ask for. By default the RAG decides.",
         metavar="K",
         min=1,
     ),
@@ -161,7 +233,7 @@ BatchSizeOption = Annotated[
     int,
     option(
         "--batch-size",
-        help="Queries a call, for a RAG that takes batches.",
+        help="Queries per batch, for a RAG that supports batching.",
         metavar="N",
         min=1,
         show_default=True,
@@ -171,20 +243,21 @@ ConcurrencyOption = Annotated[
     int | None,
     option(
         "--concurrency",
-        help="Calls in flight, 1 unless a pipeline says more; more than 1 needs a RAG that "
-        "allows it.",
+        help="Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a "
+        "RAG that allows it.",
         metavar="N",
         min=1,
     ),
 ]
 TimeoutOption = Annotated[
-    float | None, option("--timeout", help="Seconds allowed for each query.", metavar="SECONDS")
+    float | None, option("--timeout", help="Time limit per query, in seconds.", metavar="SECONDS")
 ]
 MatchingOption = Annotated[
     str,
     option(
         "--matching",
-        help="How retrieved chunks are matched with the gold: auto, id, document_id or text.",
+        help="How retrieved chunks are matched with the relevant ones: auto, id, "
+        "document_id or text.",
         metavar="HOW",
         show_default=True,
         complete=_matching,
@@ -194,7 +267,8 @@ FormatOption = Annotated[
     str | None,
     option(
         "--format",
-        help="The dataset's format, if not to be recognised.",
+        help="Format of the dataset; detected if omitted. See: ragbench show formats and "
+        "ragbench show dumps.",
         metavar="FORMAT",
         complete=_formats,
     ),
@@ -203,7 +277,9 @@ FieldOption = Annotated[
     list[str] | None,
     option(
         "--field",
-        help="Where a field of the cases is found, such as query=Frage; repeatable.",
+        help="Where a field is found, such as query=Frage, response=said or "
+        "retrieved_contexts=outputs.docs (dots lead into objects); repeatable. For --answers: "
+        "answers.response=said.",
         metavar="TARGET=SOURCE",
     ),
 ]
@@ -211,15 +287,24 @@ DryRunOption = Annotated[
     bool,
     option(
         "--dry-run",
-        help="Judge nothing: render the prompts of metrics that ask models and tell calls, "
-        "tokens and price. The RAG is asked, and its answers are kept for the run.",
+        help="Estimate calls, tokens and cost of the judged metrics without judging. The RAG "
+        "is asked, and its answers are kept for the run.",
     ),
 ]
 MaxCostOption = Annotated[
     str | None,
     option(
         "--max-cost",
-        help="The most that models may cost in this command; needs a known price.",
+        help="Cap on what models may cost in this command; needs a known price.",
+        metavar="AMOUNT",
+    ),
+]
+MaxCostRunOption = Annotated[
+    str | None,
+    option(
+        "--max-cost-run",
+        help="The most that models may cost in all commands of this run together, those included "
+        "that were killed.",
         metavar="AMOUNT",
     ),
 ]
@@ -227,10 +312,21 @@ RepeatsOption = Annotated[
     int,
     option(
         "--repeats",
-        help="How often each case is judged: a score is the mean, and the report tells how far "
-        "the judge agrees with itself.",
+        help="How many times each case is judged. A score is the mean; the report shows how "
+        "far the judge agrees with itself.",
         metavar="N",
         min=1,
+        show_default=True,
+    ),
+]
+CanariesOption = Annotated[
+    int,
+    option(
+        "--canaries",
+        help="Put N claims of known truth, made of the run's own contexts, to its judge: the "
+        "report then tells how often it is wrong.",
+        metavar="N",
+        min=0,
         show_default=True,
     ),
 ]
@@ -238,8 +334,18 @@ NoPreflightOption = Annotated[
     bool,
     option("--no-preflight", help="Do not try the models before the first judgement."),
 ]
-FreshOption = Annotated[bool, option("--fresh", help="Start over instead of continuing.")]
-RetryFailedOption = Annotated[
-    bool, option("--retry-failed", help="Call again what failed in an earlier run.")
+FreshOption = Annotated[
+    bool, option("--fresh", help="Ask everything again: stored answers of this run are dropped.")
 ]
-QuietOption = Annotated[bool, option("--quiet", "-q", help="No progress and no hints.")]
+ReuseOption = Annotated[
+    bool,
+    option(
+        "--reuse",
+        help="Reuse the stored answers of the latest run even where it is unknown whether "
+        "something has changed, such as a model behind an API. The report says so.",
+    ),
+]
+RetryFailedOption = Annotated[
+    bool, option("--retry-failed", help="Retry what failed in an earlier run.")
+]
+QuietOption = Annotated[bool, option("--quiet", "-q", help="Show no progress and no hints.")]

@@ -5,25 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli.options import option
 
 if TYPE_CHECKING:
     from ragbench.llm.settings import LLMSettings
+    from ragbench.metrics.judging import Vote
 
 __all__ = [
+    "DEFAULT_CONFIG",
     "ConfigOption",
     "LLMBaseUrlOption",
     "LLMKeyFileOption",
     "LLMKeyVariableOption",
     "LLMModelOption",
+    "PanelOption",
+    "PanelVoteOption",
     "embedding_settings",
     "llm_section",
     "llm_settings",
+    "panel_settings",
+    "write_llm_section",
 ]
 
-_DEFAULT_CONFIG = Path("ragbench.yaml")
+DEFAULT_CONFIG = Path("ragbench.yaml")
+"""Read where no other file is named and it exists."""
 
 LLMModelOption = Annotated[
     str | None, option("--llm-model", help="Name of the language model.", metavar="NAME")
@@ -42,6 +49,23 @@ LLMKeyVariableOption = Annotated[
 ]
 LLMKeyFileOption = Annotated[
     Path | None, option("--llm-api-key-file", help="File with its API key.", metavar="FILE")
+]
+PanelOption = Annotated[
+    str | None,
+    option(
+        "--panel",
+        help="Further judges beside the language model, by their models' names, separated by "
+        "commas, such as anthropic/claude-haiku-4-5. Each judges every case.",
+        metavar="LIST",
+    ),
+]
+PanelVoteOption = Annotated[
+    str | None,
+    option(
+        "--panel-vote",
+        help="What the verdicts of a panel come to: mean or majority.  [default: mean]",
+        metavar="HOW",
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -81,6 +105,43 @@ def llm_settings(
     return resolve(options, os.environ, section=section, file=str(path or ""))
 
 
+def panel_settings(
+    *,
+    config: Path | None = None,
+    panel: str | None = None,
+    vote: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    api_key_file: Path | None = None,
+) -> tuple[tuple[LLMSettings, ...], Vote]:
+    """The judges beside the language model, and what their verdicts come to.
+
+    Raises:
+        ConfigError: a setting is wrong.
+        DataError: the configuration file cannot be read.
+    """
+    from ragbench.errors import ConfigError
+    from ragbench.llm.settings import resolve_panel
+    from ragbench.metrics.judging import Vote
+
+    path = _config(config)
+    section: Mapping[str, object] = {} if path is None else _section(path, "llm")
+    options = {
+        "base_url": base_url,
+        "api_key_env": api_key_env,
+        "api_key_file": None if api_key_file is None else str(api_key_file),
+    }
+    found, told = resolve_panel(
+        os.environ, given=panel, options=options, section=section, file=str(path or "")
+    )
+    try:
+        return found, Vote(vote or told or Vote.MEAN.value)
+    except ValueError:
+        raise ConfigError(
+            f"a panel votes by mean or by majority, not by '{vote or told}'"
+        ) from None
+
+
 def llm_section(config: Path | None = None) -> Mapping[str, object]:
     """The section ``llm`` of a configuration file, ragbench.yaml by default; empty if it has none.
 
@@ -108,12 +169,12 @@ def embedding_settings(
 
 
 def _config(named: Path | None) -> Path | None:
-    return named or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None)
+    return named or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
 
 
 def _section(path: Path, name: str) -> Mapping[str, object]:
-    from ragbench.data.yaml_file import read_yaml
     from ragbench.errors import DataError
+    from ragbench.io.yaml_file import read_yaml
 
     file = read_yaml(path)
     if not isinstance(cast("object", file.value), dict):
@@ -125,3 +186,88 @@ def _section(path: Path, name: str) -> Mapping[str, object]:
     if not isinstance(section, dict):
         raise DataError([file.problem((name,), "must hold settings such as 'model: NAME'")])
     return {str(name): value for name, value in cast("dict[object, object]", section).items()}
+
+
+def write_llm_section(path: Path, settings: LLMSettings, wanted: Mapping[str, Any]) -> str:
+    """Writes settings into the section ``llm`` of a file; everything else in it stays as it is.
+
+    Address, model and the place of the key are written too where the file does not have them, so
+    that the section says all that a run needs.
+
+    Args:
+        path: the file; made where it does not exist.
+        settings: what is in force.
+        wanted: what else is to be set, by name.
+
+    Returns:
+        What was done, in a line.
+
+    Raises:
+        ConfigError: the file's section is written in a way that cannot be changed line by line.
+        DataError: the file is not YAML.
+        InputError: it cannot be written.
+    """
+    from ragbench.io.atomic import written_whole
+
+    known: Mapping[str, Any] = _section(path, "llm") if path.is_file() else {}
+    endpoint = settings.endpoint
+    base: dict[str, Any] = {"base_url": endpoint.base_url, "model": endpoint.model}
+    if endpoint.key.variable is not None:
+        base["api_key_env"] = endpoint.key.variable
+    elif endpoint.key.file is not None:
+        base["api_key_file"] = endpoint.key.file
+    new = {name: value for name, value in base.items() if name not in known}
+    new |= {name: value for name, value in wanted.items() if known.get(name) != _plain(value)}
+    if not new:
+        return f"{path} says all that is needed"
+    text = path.read_text("utf-8") if path.is_file() else ""
+    changed = _with_settings(text, new, path)
+    with written_whole(path) as file:
+        file.write(changed.encode())
+    told = ", ".join(f"{name}: {_plain(value)}" for name, value in new.items())
+    return f"{path} has now {told}"
+
+
+def _plain(value: object) -> object:
+    return "none" if value is None else value
+
+
+def _with_settings(text: str, new: Mapping[str, Any], path: Path) -> str:
+    """The text of a YAML file with settings in its section ``llm``."""
+    import re
+
+    lines = text.splitlines()
+    written = {name: f"{name}: {_yaml(value)}" for name, value in new.items()}
+    starts = [at for at, line in enumerate(lines) if re.match(r"llm\s*:", line)]
+    if not starts:
+        block = ["llm:", *(f"  {line}" for line in written.values())]
+        return "\n".join([*lines, *([""] if lines else []), *block]) + "\n"
+    start = starts[0]
+    if re.fullmatch(r"llm\s*:\s*(#.*)?", lines[start]) is None:
+        from ragbench.errors import ConfigError
+
+        told = "; ".join(written.values())
+        raise ConfigError(f"{path}: the section llm stands on one line. Put into it: {told}")
+    end = next(
+        (at for at in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[at])), len(lines)
+    )
+    while end > start + 1 and not lines[end - 1].strip():
+        end -= 1
+    inside = lines[start + 1 : end]
+    indents = [re.match(r"\s+", line) for line in inside if line.strip()]
+    indent = next((found[0] for found in indents if found), "  ")
+    for name, line in written.items():
+        at = [n for n, old in enumerate(inside) if re.match(rf"{indent}{name}\s*:", old)]
+        if at:
+            inside[at[0]] = f"{indent}{line}"
+        else:
+            inside.append(f"{indent}{line}")
+    return "\n".join([*lines[: start + 1], *inside, *lines[end:]]) + "\n"
+
+
+def _yaml(value: object) -> str:
+    """A value as YAML, which takes JSON."""
+    import json
+
+    plain = isinstance(value, str) and value.replace("_", "").replace("-", "").isalnum()
+    return str(_plain(value)) if plain or value is None else json.dumps(value)

@@ -1,4 +1,8 @@
-"""The app, and the one place where errors become exit codes."""
+"""The app, and the one place where errors become exit codes.
+
+A command's module is imported when the command is called: ``ragbench --help`` and the completion
+of command names need none of them.
+"""
 
 from __future__ import annotations
 
@@ -6,65 +10,90 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ragbench_cli import console
-from ragbench_cli.commands import (
-    ablate,
-    baseline,
-    cache,
-    calibrate,
-    compare,
-    doctor,
-    evaluate,
-    export,
-    flaky,
-    gate,
-    index,
-    init,
-    judge_card,
-    report,
-    search,
-    show,
-    validate,
-)
-from ragbench_cli.exit_codes import ExitCode
-from ragbench_cli.invocation import Invocation
+from ragbench_cli.console import ExitCode, Invocation
 
-__all__ = ["app", "main", "run"]
+__all__ = [
+    "COMMANDS",
+    "app",
+    "main",
+    "run",
+]
+
+COMMANDS = {
+    "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
+    "validate": ("validate", "Judge what a retriever returned."),
+    "calibrate": ("calibrate", "Fit a validator to your own labels."),
+    "report": ("report", "Print the report of a stored run."),
+    "gate": ("gate", "Decide whether a run may pass."),
+    "compare": ("compare", "Compare runs of the same cases."),
+    "flaky": ("flaky", "List the cases whose verdict is unstable."),
+    "export": ("export", "Write a stored run in another tool's format."),
+    "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
+    "index": ("index", "Split documents into chunks and store them with their vectors."),
+    "search": ("search", "Search a store that ragbench or your application has filled."),
+    "judge-card": ("judge_card", "Measure a judge against human labels."),
+    "init": ("init", "Write a project to start from."),
+    "doctor": ("doctor", "Check the installation, a RAG and its models."),
+    "baseline": ("baseline", "Keep and show the run that others are held against."),
+    "cache": ("cache", "Look at the kept answers of language models, and remove some."),
+    "show": ("show", "List what there is to choose from."),
+}
+"""The module of each command, which holds a function ``command`` or, for a group, an ``app``; and
+the first line of its help."""
+
+
+class _Program(TyperGroup):
+    """The program itself, whose options are all flags."""
+
+    def get_params(self, ctx: Any) -> Any:
+        parameters = super().get_params(ctx)
+        for parameter in parameters:
+            if parameter.default is None:  # which newer releases of Typer import pydantic for
+                parameter.default = False
+        return parameters
+
+
+class _LazyCommand(TyperCommand):
+    """Stands for a command in lists, and becomes it when it is called."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        return self.loaded().make_context(info_name, args, parent, **extra)
+
+    def loaded(self) -> Any:
+        """The command with its options, or the group with its commands."""
+        from importlib import import_module
+
+        name = str(self.name)
+        module = import_module(f"ragbench_cli.commands.{COMMANDS[name][0]}")
+        settings = {"auto_envvar_prefix": f"RAGBENCH_{name.upper().replace('-', '_')}"}
+        alone = typer.Typer(name=name, rich_markup_mode=None, add_completion=False)
+        if hasattr(module, "app"):
+            alone.add_typer(module.app, name=name, context_settings=settings)
+            group: Any = typer.main.get_command(alone)
+            return group.commands[name]
+        alone.command(name, context_settings=settings)(module.command)
+        return typer.main.get_command(alone)
+
 
 # Plain help: rich's takes twice as long to come up.
 app = typer.Typer(
     name="ragbench",
+    cls=_Program,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _command in (
-    ("eval", evaluate.command),
-    ("validate", validate.command),
-    ("calibrate", calibrate.command),
-    ("report", report.command),
-    ("gate", gate.command),
-    ("compare", compare.command),
-    ("flaky", flaky.command),
-    ("export", export.command),
-    ("ablate", ablate.command),
-    ("index", index.command),
-    ("search", search.command),
-    ("judge-card", judge_card.command),
-    ("init", init.command),
-    ("doctor", doctor.command),
-):
-    _settings = {"auto_envvar_prefix": f"RAGBENCH_{_name.upper().replace('-', '_')}"}
-    app.command(_name, context_settings=_settings)(_command)
-for _name, _group in (("baseline", baseline.app), ("cache", cache.app), ("show", show.app)):
-    app.add_typer(
-        _group, name=_name, context_settings={"auto_envvar_prefix": f"RAGBENCH_{_name.upper()}"}
-    )
+for _name, (_, _line) in COMMANDS.items():
+    app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -114,9 +143,9 @@ def _options(
     \b
     Exit codes:
       0    done
-      1    done, and what was judged failed
+      1    done; a check failed
       2    cannot run: bad usage, bad input, something missing, or a bug
-      3    done, and cannot tell
+      3    inconclusive: not enough evidence
       130  interrupted; the same command continues
     """
     if isinstance(context.obj, Invocation):
@@ -132,7 +161,14 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
         The exit code; see `ExitCode`.
     """
-    invocation = Invocation(arguments=tuple(arguments))
+    from ragbench_cli.streams import guarded_streams
+
+    with guarded_streams():
+        return _run(Invocation(arguments=tuple(arguments)))
+
+
+def _run(invocation: Invocation) -> int:
+    arguments = invocation.arguments
     try:
         code = app(list(arguments), prog_name="ragbench", standalone_mode=False, obj=invocation)
         sys.stdout.flush()
@@ -157,12 +193,12 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
         return ExitCode.INTERRUPTED
     show = getattr(error, "show", None)
     if callable(show):  # bad usage: Typer's releases have no public base class for it in common
-        show()
+        show(file=sys.stderr)
         return ExitCode.CANNOT_RUN
     if isinstance(error, (RagbenchError, OSError)):
         if invocation.traceback:
             _print_traceback(error)
-        console.say(f"Error: {_told(error)}")
+        console.say(f"Error: {_error_text(error)}")
         if not invocation.traceback and _is_of_the_user(error.__cause__):
             console.say(f"Where: {invocation.before('--traceback')}")
         return ExitCode.CANNOT_RUN
@@ -171,7 +207,7 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     return ExitCode.CANNOT_RUN
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror}"
@@ -201,13 +237,15 @@ def _leave_stdout() -> None:
     """Keeps the interpreter from flushing into the closed pipe when it ends."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except io.UnsupportedOperation:  # it is no file
+    except io.UnsupportedOperation:  # it is not a file
         return
 
 
 def run() -> None:
     """Entry point of the installed command."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a letter is no error
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a terminal that cannot show a letter is not an error
             stream.reconfigure(errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))

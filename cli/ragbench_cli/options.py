@@ -1,14 +1,22 @@
-"""Options that commands share, and how every option is declared."""
+"""How options are declared, and what their values stand for; imports nothing of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
-__all__ = ["JsonOption", "RunArgument", "argument", "option"]
+__all__ = [
+    "JsonOption",
+    "RunArgument",
+    "argument",
+    "json_object",
+    "mapping",
+    "one_of",
+    "option",
+]
 
 
 def option(
@@ -61,3 +69,59 @@ JsonOption = Annotated[
     bool, option("--json", help="Print JSON to standard output instead of text.")
 ]
 RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]
+
+
+def json_object(text: str | None, option: str) -> dict[str, Any]:
+    """The arguments that an option gives as a JSON object; none when it is not given.
+
+    Raises:
+        ConfigError: it is not a JSON object.
+    """
+    import orjson
+
+    from ragbench.errors import ConfigError
+    from ragbench.masking import hide_arguments
+
+    if text is None:
+        return {}
+    try:
+        value = cast("object", orjson.loads(text))
+        hide_arguments(value)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(
+            f'{option} is not JSON: {error}. Expected an object such as {{"top_k": 3}}, in single '
+            "quotes for the shell"
+        ) from error
+    if not isinstance(value, dict):
+        raise ConfigError(f'{option} must be a JSON object such as {{"top_k": 3}}, not {text}')
+    return cast("dict[str, Any]", value)
+
+
+def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None:
+    """What a repeated option of the form TARGET=SOURCE says; None when it is not given.
+
+    Raises:
+        ConfigError: an entry has no equals sign, or nothing before it.
+    """
+    from ragbench.errors import ConfigError
+
+    found: dict[str, str] = {}
+    for entry in entries or ():
+        target, equals, source = entry.partition("=")
+        if not equals or not target:
+            raise ConfigError(f"{option} {entry}: expected TARGET=SOURCE, such as query=Frage")
+        found[target] = source
+    return found or None
+
+
+def one_of(value: str, choices: Sequence[str], option: str) -> str:
+    """The value, when it is one of the choices.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    from ragbench.errors import ConfigError
+
+    if value not in choices:
+        raise ConfigError(f"{option} must be one of {', '.join(choices)}, not '{value}'")
+    return value

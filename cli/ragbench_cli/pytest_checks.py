@@ -1,22 +1,36 @@
-"""The checks of a gate's verdict as tests."""
+"""A gate's checks as tests, and the fixture that evaluates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from ragbench.core.case import Case
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.core.report import Report
 from ragbench.errors import RagbenchError
-from ragbench.evaluation.gate_run import gate_run
-from ragbench.gate.config import GateConfig
-from ragbench.gate.config_file import read_gate_config
-from ragbench.records.verdicts import Check, CheckKind, GateOutcome, Verdict
-from ragbench.reports.plain_text import one_line
-from ragbench.reports.verdict_text import limit_text
+from ragbench.gate.config import GateConfig, read_gate_config
+from ragbench.io.read import read_cases
+from ragbench.metrics.matching import Matching
+from ragbench.metrics.registry import default_metrics, parse_metrics
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.load import load_rag
+from ragbench.safe_text import shown_line
+from ragbench.stages.stage import CallSettings
+from ragbench.verbs.evaluate import evaluate
+from ragbench.verbs.gate import gate_run
+from ragbench.views.gate import limit_text
+from ragbench.views.write import write_reports
+from ragbench_cli.systems import dataset_name
 
-__all__ = ["GateChecks"]
+__all__ = [
+    "Evaluation",
+    "GateChecks",
+]
 
 _DEFAULT_CONFIG = Path("ragbench.yaml")
 
@@ -67,7 +81,7 @@ class GateChecks:
         return config if self.baseline is None else replace(config, baseline=self.baseline)
 
 
-def _judged(verdict: Verdict) -> Iterator[_Judged]:
+def _judged(verdict: GateResult) -> Iterator[_Judged]:
     for refusal in verdict.refusals:
         yield _Judged(
             name=f"comparable: {refusal.what}",
@@ -76,14 +90,14 @@ def _judged(verdict: Verdict) -> Iterator[_Judged]:
         )
     for check in verdict.checks:
         yield _Judged(
-            name=one_line(f"{check.name} ({limit_text(check)})"),
+            name=shown_line(f"{check.name} ({limit_text(check)})"),
             outcome=_counted(check, verdict),
             reason=check.reason,
         )
     yield _Judged(name="verdict", outcome=verdict.outcome, reason=verdict.headline)
 
 
-def _counted(check: Check, verdict: Verdict) -> GateOutcome:
+def _counted(check: GateCheck, verdict: GateResult) -> GateOutcome:
     """How a check bears on the verdict: what does not count passes."""
     is_open = check.outcome is GateOutcome.INCONCLUSIVE
     if check.informational or (is_open and check.kind is CheckKind.SLICE):
@@ -123,7 +137,7 @@ class _CheckItem(pytest.Item):
 
     def runtest(self) -> None:
         """Passes, fails, or is skipped when the check cannot tell."""
-        reason = one_line(self.judged.reason)
+        reason = shown_line(self.judged.reason)
         self.add_report_section("call", "ragbench", reason)
         if self.judged.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(reason)
@@ -143,3 +157,60 @@ class _CheckItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """How the terminal names it."""
         return self.path, None, f"ragbench: {self.name}"
+
+
+class Evaluation:
+    """Evaluates RAGs inside of a test."""
+
+    def __init__(self, home: Path) -> None:
+        """Has evaluated nothing yet.
+
+        Args:
+            home: where run folders are made.
+        """
+        self._home = home
+        self.folder: Path | None = None
+        """The last run's folder; it holds report.json and all that ``ragbench eval`` writes."""
+
+    def __call__(
+        self,
+        rag: object,
+        cases: str | Path | Iterable[Case],
+        *,
+        metrics: str | Iterable[str] | None = None,
+        top_k: int | None = None,
+        limits: CallSettings | None = None,
+    ) -> Report:
+        """Asks a RAG every question and scores what it says.
+
+        Args:
+            rag: an instance, a class, whatever `ragbench.rag.adapt.as_rag` takes, or a text
+                such as ``"my_rag.py:MyRAG"`` as ``ragbench eval --rag`` takes it.
+            cases: a dataset as ``ragbench eval`` takes it, or cases.
+            metrics: names of metrics; the default ones when not given.
+            top_k: how many contexts to ask for.
+            limits: batch size, calls in flight, time limit.
+
+        Returns:
+            The report; ``report.summaries`` holds a figure a metric.
+
+        Raises:
+            RagbenchError: the RAG, the dataset or a metric cannot be used.
+        """
+        is_path = isinstance(cases, (str, Path))
+        system = load_rag(rag, {}) if isinstance(rag, str) else as_rag(rag)
+        folder = next(path for n in count(1) if not (path := self._home / f"ragbench-{n}").exists())
+        report = evaluate(
+            read_cases(str(cases)) if isinstance(cases, (str, Path)) else cases,
+            system,
+            out=folder,
+            metrics=default_metrics() if metrics is None else parse_metrics(metrics),
+            name=dataset_name(str(cases)) if is_path else "dataset",
+            source=str(cases) if is_path else "",
+            top_k=top_k,
+            limits=limits,
+            matching=Matching.AUTO,
+        )
+        write_reports(report, folder)
+        self.folder = folder
+        return report

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from ragbench_cli.pytest_evaluation import Evaluation
+    from ragbench_cli.pytest_checks import Evaluation
 
-__all__ = ["pytest_addoption", "pytest_configure", "ragbench_eval"]
+__all__ = [
+    "pytest_addoption",
+    "pytest_configure",
+    "ragbench_eval",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +66,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def ragbench_eval(tmp_path: Path) -> Evaluation:
     """What evaluates a RAG on a dataset, in a folder of the test's own."""
-    from ragbench_cli.pytest_evaluation import Evaluation
+    from ragbench_cli.pytest_checks import Evaluation
 
     return Evaluation(tmp_path)

@@ -1,25 +1,25 @@
-"""The RAG that a command asks, from what its options say."""
+"""The RAG that a command asks, and what it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.errors import ConfigError
-from ragbench.interface.identity import describe_rag
-from ragbench.records.corpus import Document
+from ragbench.core.chunk import Document
+from ragbench.errors import ConfigError, DataError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import run_name
+from ragbench.rag.load import describe_rag
 from ragbench_cli import console
-from ragbench_cli.naming import rag_name
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.rag_stages import RAG
-    from ragbench.llm.budget import Budget
-    from ragbench.llm.late_chat import LateChat
-    from ragbench.llm.ledger import Receipt
-    from ragbench.pipeline import BaselineRAG
-    from ragbench.postretrieval.operator import PostRetrieval
+    from ragbench.llm.budget import Budget, Receipt
+    from ragbench.llm.lazy_chat import LateChat
+    from ragbench.pipeline.baseline import BaselineRAG
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.rag import RAG
 
 __all__ = [
     "DocumentsBeside",
@@ -27,15 +27,68 @@ __all__ = [
     "System",
     "baseline",
     "chosen_system",
+    "collection_name",
+    "dataset_name",
+    "default_folder",
     "open_pipeline",
+    "rag_name",
     "user_rag",
 ]
 
+_GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
+"""File names that say nothing: the folder's name says more."""
+
+
+def dataset_name(source: str) -> str:
+    """A short name of a dataset, from how the user names it."""
+    if source == "-":
+        return "stdin"
+    if source.startswith("hf:"):
+        return source[3:]
+    path = Path(source)
+    name = path.name.split(".")[0]
+    if name in _GENERIC or not name:
+        name = path.resolve().parent.name if name else path.resolve().name
+    return name or "dataset"
+
+
+def rag_name(spec: str) -> str:
+    """A short name of a RAG, from how the user names it; without credentials."""
+    from ragbench.safe_text import mask_url
+
+    if "://" in spec:
+        return mask_url(spec).split("://", 1)[1]
+    return spec.rpartition(":")[2]
+
+
+def default_folder(dataset: str, rag: str, identity: object) -> Path:
+    """The run folder that the same command always arrives at.
+
+    Args:
+        dataset: the dataset, as the user names it.
+        rag: the RAG's short name.
+        identity: what else distinguishes the run from others.
+    """
+    name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))
+    return Path("reports") / name
+
+
+def collection_name(source: str) -> str:
+    """A name for a collection that every store takes, from how the user names the corpus."""
+    import re
+
+    path = Path(source)
+    name = path.name.split(".")[0] or path.resolve().name
+    if name in ("corpus", "documents"):
+        name = path.resolve().parent.name
+    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")
+
 
 class System(NamedTuple):
-    """A RAG with what reports say of it."""
+    """A RAG with what reports say of it; or nobody, where recorded answers are scored."""
 
-    rag: RAG
+    rag: RAG | None
     name: str
     description: dict[str, Any]
     """What distinguishes it from others; the same description may reuse its results."""
@@ -45,6 +98,13 @@ class System(NamedTuple):
     """Calls in flight when the user does not say."""
     chats: tuple[LateChat, ...] = ()
     """Language models of its own."""
+
+    @property
+    def asked_for(self) -> tuple[str, ...]:
+        """The stages that it can be asked for."""
+        families = () if self.rag is None else self.rag.families
+        stages = {"retrieval": "retrieve", "generation": "generate"}
+        return tuple(stage for family, stage in stages.items() if family in families)
 
     def receipts(self) -> list[Receipt]:
         """What its own language models took so far; of each that was asked."""
@@ -57,7 +117,7 @@ def user_rag(spec: str, arguments: dict[str, Any]) -> System:
     Raises:
         ConfigError: it cannot be loaded or built.
     """
-    from ragbench.interface.load import load_rag
+    from ragbench.rag.load import load_rag
 
     rag = load_rag(spec, arguments)
     return System(rag, rag_name(spec), dict(describe_rag(rag, spec, arguments)))
@@ -72,6 +132,8 @@ class DocumentsBeside(NamedTuple):
     """Where the documents come from, when the user says."""
     format: str | None = None
     """The dataset's format, when the user says."""
+    held: str = ""
+    """What the dataset holds, in words, for those who look for documents in it in vain."""
 
     def read(self) -> Iterable[Document]:
         """The documents.
@@ -80,10 +142,34 @@ class DocumentsBeside(NamedTuple):
             ConfigError: standard input brings none.
             DataError: they have problems.
         """
-        from ragbench.data.read import read_documents
+        from ragbench.io.read import read_documents
 
         source = self.corpus or _documents_beside(self.dataset)
-        return read_documents(source, format=None if self.corpus else self.format)
+        documents = read_documents(source, format=None if self.corpus else self.format)
+        if self.corpus is not None or source != self.dataset or not self.held:
+            return documents
+        return self._or_the_ways_on(documents)
+
+    def _or_the_ways_on(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """The documents that stand in the dataset itself; an error that helps where none do."""
+        found = iter(documents)
+        try:
+            first = next(found, None)
+        except DataError:
+            first = None
+        if first is None:
+            raise ConfigError(
+                f"{self.dataset} holds {self.held}, and there is nothing to ask: no RAG is named, "
+                "and no documents for the built-in baseline are beside the cases. Either\n"
+                "  name your RAG:          --rag my_module:MyRAG, --rag http://... or --pipeline "
+                "FILE\n"
+                "  or bring answers:       --answers FILE, or fields such as response and "
+                "retrieved_contexts in the cases\n"
+                "                          (under other names: --field response=NAME)\n"
+                "  or try the baseline:    --corpus DOCUMENTS"
+            )
+        yield first
+        yield from found
 
 
 class PipelineFile(NamedTuple):
@@ -103,14 +189,18 @@ def chosen_system(
     pipeline: PipelineFile | None,
     arguments: dict[str, Any],
     documents: DocumentsBeside,
+    recorded: tuple[str, dict[str, Any]] | None = None,
 ) -> Generator[System]:
-    """The RAG that options choose, for the length of a block; without any, the baseline.
+    """The RAG that options choose, for the length of a block.
+
+    Without any, nobody where answers are recorded, else the baseline.
 
     Args:
         rag: a user's RAG.
         pipeline: a file that describes one.
         arguments: of the user's RAG or the baseline.
         documents: for RAGs that bring none.
+        recorded: name and description of recorded answers, where there are some to score.
 
     Raises:
         ConfigError: it cannot be loaded or built, or there are no documents.
@@ -121,6 +211,10 @@ def chosen_system(
             yield system
     elif rag is not None:
         yield user_rag(rag, arguments)
+    elif recorded is not None:
+        if arguments:
+            raise ConfigError("--rag-args has no use: answers are recorded, and nobody is asked")
+        yield System(None, *recorded)
     else:
         yield baseline(arguments, documents)
 
@@ -154,7 +248,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
     """
     import os
 
-    from ragbench.pipeline import load_pipeline
+    from ragbench.pipeline.read import load_pipeline
     from ragbench_cli.llm_options import llm_section
 
     path = file.path
@@ -181,7 +275,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
 
 
 def _baseline_over(documents: DocumentsBeside, arguments: dict[str, Any]) -> BaselineRAG:
-    from ragbench.pipeline import BaselineRAG, BaselineSettings
+    from ragbench.pipeline.baseline import BaselineRAG, BaselineSettings
 
     known = sorted(BaselineSettings.__annotations__)
     unknown = sorted(set(arguments).difference(known))

@@ -1,11 +1,13 @@
-"""How a report looks in a terminal."""
+"""A table in a terminal; the report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench_cli.blocks import bare_table, paragraph, print_block, styled
+from ragbench.views.judging import judge_remarks
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
@@ -13,20 +15,97 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ragbench.records.reports import FailureGroup, Report
-    from ragbench.records.summaries import Summary
-    from ragbench.records.validation_tables import ValidationTable
+    from ragbench.core.report import FailureGroup, Report, Summary
+    from ragbench.core.validation import ValidationTable
 
-__all__ = ["print_report"]
+__all__ = [
+    "bare_table",
+    "entry",
+    "paragraph",
+    "print_block",
+    "print_report",
+    "printable",
+    "styled",
+]
 
-_KINDS = 8
-"""How many types of error are spelled out."""
+
+def print_block(console: Console, block: RenderableType) -> None:
+    """Prints without the spaces that rich pads lines with."""
+    with console.capture() as captured:
+        console.print(block)
+    for line in captured.get().splitlines():
+        console.file.write(f"{line.rstrip()}\n")
+
+
+def paragraph(title: str, lines: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
+    """A title and lines that hang below it, in a style each; nothing when there are no lines."""
+    from rich.padding import Padding
+
+    for position, (line, style) in enumerate(lines):
+        if position == 0:
+            yield ""
+            yield styled((title, "dim"))
+        yield Padding(styled((line, style)), (0, 0, 0, 2))
+
+
+def bare_table(*columns: str, gap: int = 2) -> Table:
+    """An empty table: the first column to the left and folded, the others to the right."""
+    from rich.table import Table
+
+    found = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
+    for position, column in enumerate(columns):
+        is_first = position == 0
+        found.add_column(
+            column,
+            justify="left" if is_first else "right",
+            no_wrap=not is_first,
+            overflow="fold",
+        )
+    return found
+
+
+def printable(line: str) -> str:
+    """A text of the user's on one line, without letters that steer a terminal."""
+    words = " ".join(line.split())
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in words)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A text that is never read as markup: names and messages are the user's."""
+    from rich.text import Text
+
+    from ragbench.safe_text import shown_text
+
+    # Escaped before it is laid out: its width is that of what is shown.
+    safe = (shown_text(p) if isinstance(p, str) else (shown_text(p[0]), p[1]) for p in parts)
+    return Text.assemble(*safe)
+
+
+def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
+    """A line or more: a name too long for its column stands on a line of its own.
+
+    Args:
+        name: what is listed.
+        text: what it is.
+        width: columns that names take.
+        indent: columns before the name.
+    """
+    columns = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
+    room = indent + width
+    lines = textwrap.wrap(text, columns - room, break_on_hyphens=False)
+    hanging = [f"{'':{room}}{line}" for line in lines]
+    if len(name) >= width:
+        listed = [f"{'':{indent}}{name}", *hanging]
+    else:
+        first = lines[0] if lines else ""
+        listed = [f"{'':{indent}}{name:<{width}}{first}", *hanging[1:]]
+    return "\n".join(line.rstrip() for line in listed)
+
+
+_BAD = ("failed", "unproved")
 
 _NAMES = 24
 """Columns that the names of metrics are not folded below."""
-
-_LONGEST = 200
-"""Letters of an error's message that are shown; report.json has the rest."""
 
 
 def print_report(report: Report) -> None:
@@ -47,10 +126,12 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
         yield from _validation(report.validation)
     yield from paragraph("not measured", _unmeasured(shown))
     yield from paragraph("failed", _failures(report))
+    if report.judging is not None:
+        yield from paragraph("judge", ((text, "") for text in judge_remarks(report.judging)))
     if report.latencies:
         yield ""
         yield _latencies(report)
-    yield from paragraph("notes", ((note, "") for note in report.notes))
+    yield from paragraph("notes", ((note, "") for note in (*_reuse(report), *report.notes)))
 
 
 def _head(report: Report) -> Iterator[RenderableType]:
@@ -65,9 +146,22 @@ def _head(report: Report) -> Iterator[RenderableType]:
             (stage.abstained, "abstained", ""),
             (stage.skipped, "skipped", ""),
             (stage.failed, "failed", "red"),
+            (stage.reused, "reused", "dim"),
+            (stage.recorded, "recorded", "dim"),
         )
         told = [(f"{count:,} {word}", style) for count, word, style in counts if count]
         yield styled(f"{stage.stage:<{width}}", *_joined(told))
+
+
+def _reuse(report: Report) -> Iterator[str]:
+    """Which outcomes are not of today."""
+    counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
+    if counts:
+        since = (report.reused_from or "").replace("T", " ")[:16]
+        yield (
+            f"Reused from the run of {since}: {', '.join(counts)}. Nothing that they came from has "
+            "changed; --fresh asks again."
+        )
 
 
 def _metrics(summaries: Sequence[Summary], console: Console) -> Table:
@@ -78,12 +172,12 @@ def _metrics(summaries: Sequence[Summary], console: Console) -> Table:
     """
     from rich.measure import Measurement
 
-    counts = ("abstained", "skipped", "failed")
+    counts = ("abstained", "skipped", "failed", "unproved")
     columns = ["95% interval", *(n for n in counts if any(getattr(s, n) for s in summaries))]
     table = _metrics_table(summaries, columns, gap=2)
     longest = max(len(summary.metric.name) for summary in summaries) + 2
     spare = max(0, longest - _NAMES)  # what may be folded
-    for missed in ("", "skipped", "abstained", "95% interval", "failed"):
+    for missed in ("", "skipped", "abstained", "95% interval", "failed", "unproved"):
         if Measurement.get(console, _unbound(console), table).maximum - spare <= console.width:
             break
         columns = [column for column in columns if column != missed]
@@ -119,7 +213,7 @@ def _row(summary: Summary, columns: Sequence[str], counts: Sequence[str]) -> Ite
     yield styled(f"{summary.measured:,}")
     for name in counts:
         count: int = getattr(summary, name)
-        yield styled((f"{count:,}", "red" if name == "failed" else "")) if count else styled("-")
+        yield styled((f"{count:,}", "red" if name in _BAD else "")) if count else styled("-")
 
 
 def _validation(table: ValidationTable) -> Iterator[RenderableType]:
@@ -161,6 +255,10 @@ def _unmeasured(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
         yield f"{', '.join(names)}: {reason}", ""
 
 
+_KINDS = 8
+"""How many types of error are spelled out."""
+
+
 def _failures(report: Report) -> Iterator[tuple[str, str]]:
     """A line for each type of error at each stage; the message of the most frequent kind."""
     kinds: dict[tuple[str, str], list[FailureGroup]] = {}
@@ -177,13 +275,17 @@ def _failures(report: Report) -> Iterator[tuple[str, str]]:
         yield f"and {len(kinds) - _KINDS:,} more types of error: see report.json", "red"
 
 
+_LONGEST = 200
+"""Letters of an error's message that are shown; report.json has the rest."""
+
+
 def _cut(message: str) -> str:
     line = " ".join(message.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
 def _latencies(report: Report) -> Table:
-    table = bare_table("time a case", "n", "mean", "p50", "p95", "longest")
+    table = bare_table("time per case", "n", "mean", "p50", "p95", "longest")
     for latency in report.latencies:
         times = (latency.mean, latency.p50, latency.p95, latency.longest)
         row = (f"  {latency.stage}", f"{latency.count:,}", *map(_seconds, times))

@@ -1,0 +1,1 @@
+"""Embedders: texts to vectors, and what their cosines mean."""

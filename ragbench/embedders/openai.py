@@ -9,28 +9,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.embedders.unit import unit_rows
+from ragbench.embedders.embedder import unit_rows
 from ragbench.errors import ConfigError
-from ragbench.llm.blocking_embeddings import BlockingEmbeddings
+from ragbench.llm.blocking import BlockingEmbeddings
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.settings import LLMSettings, resolve
+from ragbench.safe_text import shortened_line
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragbench.llm.answer import Transport
     from ragbench.llm.budget import Budget
+    from ragbench.llm.transport import Transport
 
-__all__ = ["OpenAIEmbedder", "from_name"]
+__all__ = [
+    "OpenAIEmbedder",
+    "from_name",
+]
 
 _PROBE = "dimension"
 _PREFIXES = ("query_prefix", "passage_prefix")
-_CHAT_ONLY = frozenset(
-    {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
-)
-"""Said of the chat model that the environment names."""
 
 
 class OpenAIEmbedder:
@@ -60,7 +60,7 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.embedders.base.Embedder`; the address is no part of it.
+        """See `ragbench.embedders.embedder.Embedder`; the address is not part of it.
 
         The same model is often served at several addresses. That two of them give different
         vectors under one name cannot be known here.
@@ -75,16 +75,16 @@ class OpenAIEmbedder:
 
     @cached_property
     def dimension(self) -> int:
-        """See `ragbench.embedders.base.Embedder`; asks for the vector of a word to know it."""
+        """See `ragbench.embedders.embedder.Embedder`; asks for the vector of a word to know it."""
         return int(self._embed([_PROBE], "").shape[1])
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.base.Embedder`."""
+        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.base.Embedder`.
+        """See `ragbench.embedders.embedder.Embedder`.
 
         Raises:
             LLMError: there is no answer.
@@ -108,6 +108,12 @@ class OpenAIEmbedder:
         if not all(np.isfinite(vector).all() for vector in vectors):
             raise ConfigError(
                 f"the model '{self._endpoint.model}' gave a vector with numbers that are not finite"
+            )
+        empty = next((at for at, vector in enumerate(vectors) if not np.any(vector)), None)
+        if empty is not None:
+            raise ConfigError(
+                f"the model '{self._endpoint.model}' gave a vector of zeros for "
+                f"'{shortened_line(texts[empty])}': it would be similar to nothing"
             )
         return unit_rows(vectors)
 
@@ -133,7 +139,7 @@ async def _opened(
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
-    """See `ragbench.embedders.registry.EMBEDDERS`; the model is the endpoint's name of it.
+    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is the endpoint's name of it.
 
     Settings that are not prefixes are those of `ragbench.llm.settings.resolve`, such as
     ``base_url`` and ``api_key_env``; what is not given comes from the environment. The settings
@@ -147,6 +153,12 @@ def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:
         {"model": model}, _environment(), section=rest, file=f"embedder openai:{model}"
     )
     return OpenAIEmbedder(resolved, **prefixes)
+
+
+_CHAT_ONLY = frozenset(
+    {"RAGBENCH_LLM_EXTRA", "RAGBENCH_LLM_PRICE_INPUT", "RAGBENCH_LLM_PRICE_OUTPUT"}
+)
+"""Said of the chat model that the environment names."""
 
 
 def _environment() -> dict[str, str]:

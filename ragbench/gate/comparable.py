@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ragbench.core.gate_result import Refusal
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
-from ragbench.records.run_scores import MetricColumn, RunScores
-from ragbench.records.verdicts import Refusal
 
-__all__ = ["Comparison", "compare_inputs"]
+__all__ = [
+    "Comparability",
+    "compare_inputs",
+]
 
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class Comparability:
     """What of two runs can be compared."""
 
     run: RunScores | None
@@ -34,7 +37,7 @@ def compare_inputs(
     config: GateConfig,
     *,
     only_common_cases: bool,
-) -> Comparison:
+) -> Comparability:
     """Finds out what can be compared, and says why the rest cannot.
 
     Args:
@@ -67,7 +70,7 @@ def compare_inputs(
     changed = [column for column in columns if column.name not in same]
     if changed:
         refusals.append(_other_metrics(changed, baseline))
-    return Comparison(
+    return Comparability(
         run=None if is_refused else run,
         baseline=None if is_refused else baseline,
         metrics=frozenset(same),
@@ -106,7 +109,7 @@ def _restricted(run: RunScores, ids: set[str]) -> RunScores:
 
 def _same_version(column: MetricColumn, baseline: RunScores) -> bool:
     other = baseline.column(column.name)
-    return other is not None and other.version == column.version
+    return other is not None and other.identity == column.identity
 
 
 def _other_dataset(run: RunScores, baseline: RunScores) -> Refusal:
@@ -156,6 +159,9 @@ def _other_metrics(changed: Sequence[MetricColumn], baseline: RunScores) -> Refu
     told: list[str] = []
     for column in changed:
         other = baseline.column(column.name)
+        if other is not None and other.version == column.version:
+            told.append(f"{column.name} (the code that computes it has changed)")
+            continue
         before = "not measured" if other is None else f"version {other.version}"
         told.append(f"{column.name} (version {column.version}, there {before})")
     return Refusal(

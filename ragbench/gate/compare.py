@@ -1,25 +1,76 @@
-"""compare(): stored runs of the same cases, side by side. It judges nothing."""
+"""Runs side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ragbench.errors import ConfigError
-from ragbench.gate.case_changes import case_changes, run_pair
-from ragbench.gate.case_verdict import CaseRule, find_columns, main_metrics
-from ragbench.gate.common_cases import common_cases
-from ragbench.gate.pairwise import PairwiseOptions, metric_comparisons
-from ragbench.records.comparisons import (
+from ragbench.core.comparison import (
     CaseDifference,
     ComparedRun,
     Comparison,
     MetricComparison,
     RunPair,
 )
-from ragbench.records.run_scores import MetricColumn, RunScores
-from ragbench.stats.inputs import check_share
+from ragbench.core.run_scores import MetricColumn, RunScores
+from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.gate.cases import CaseRule, case_changes, find_columns, main_metrics, run_pair
+from ragbench.gate.pairwise import PairwiseOptions, metric_comparisons
+from ragbench.stats.clusters import check_share
 
-__all__ = ["MARKS", "compare"]
+__all__ = [
+    "MARKS",
+    "common_cases",
+    "compare",
+]
+
+
+def common_cases(
+    runs: Sequence[RunScores], *, only_common_cases: bool, hint: str = "--only-common-cases"
+) -> tuple[tuple[RunScores, ...], str]:
+    """The runs with the cases that all of them have, unchanged.
+
+    A case is the same when its fingerprint is: its question, reference, relevance, tags ...
+
+    Args:
+        runs: at least one.
+        only_common_cases: leave out what differs, instead of refusing.
+        hint: what the caller can do to have the same with ``only_common_cases``.
+
+    Returns:
+        The runs, and a sentence about what was left out; empty when nothing was.
+
+    Raises:
+        RunMismatchError: the cases differ and shall not be left out, or none is the same.
+    """
+    known = [{case.id: case.fingerprint for case in run.cases} for run in runs]
+    first = known[0]
+    same = {
+        id_
+        for id_, fingerprint in first.items()
+        if all(cases.get(id_) == fingerprint for cases in known)
+    }
+    if all(len(same) == len(cases) for cases in known):
+        if not same:
+            raise RunMismatchError("the runs hold no cases")
+        return tuple(runs), ""
+    everywhere = set(first).intersection(*known)
+    anywhere = set(first).union(*known)
+    changed = len(everywhere) - len(same)
+    told = f"{changed:,} have changed and {len(anywhere) - len(everywhere):,} are not in every run"
+    sources = ", ".join(run.source for run in runs)
+    if not only_common_cases:
+        raise RunMismatchError(
+            f"the runs {sources} are of different cases: {len(same):,} are the same, {told}. "
+            f"Compare those that are the same with {hint}"
+        )
+    if not same:
+        raise RunMismatchError(f"the runs {sources} have no case in common: {told}")
+    cut = tuple(
+        replace(run, cases=tuple(case for case in run.cases if case.id in same)) for run in runs
+    )
+    return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {told}."
+
 
 MARKS = "abcdefghijklmnop"
 """Letters of the runs, in order: those that have a raised form in Unicode."""
@@ -44,7 +95,7 @@ def compare(
         metrics: names of those that are compared; all when not given. They form the family of the
             correction, so naming the few that matter makes the tests stronger.
         main: names of the metrics that say whether a case passes; see
-            `ragbench.gate.case_verdict.main_metrics`.
+            `ragbench.gate.cases.main_metrics`.
         threshold: share of a main metric's scale from which on a case passes.
         only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
         options: level, confidence, draws.
@@ -159,7 +210,7 @@ def _same_systems(marked: Sequence[tuple[str, RunScores]]) -> Iterator[str]:
 
 
 def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:
-    """A system that declines what it used to get wrong has a better mean, and is no better."""
+    """A system that declines what it used to get wrong has a better mean, and is not better."""
     told: dict[str, list[str]] = {}
     for metric in metrics:
         for found in metric.differences:

@@ -6,25 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome
+from ragbench.core.run_scores import RunScores
+from ragbench.gate.checks import MetricDemand, figure, span
+from ragbench.gate.checks import cases as told_cases
 from ragbench.gate.config import Correction, GateConfig
-from ragbench.gate.demands import Demand
-from ragbench.gate.wording import cases as told_cases
-from ragbench.gate.wording import figure, span
-from ragbench.records.run_scores import RunScores
-from ragbench.records.verdicts import Check, CheckKind, Drop, GateOutcome
-from ragbench.stats.decide import decide_family
-from ragbench.stats.decision import Change, Decision, Question
+from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.paired import LeftOut, PairedSample, pair
 from ragbench.stats.power import SampleSize
 
-__all__ = ["DropQuestion", "drop_checks"]
+__all__ = [
+    "DropQuestion",
+    "drop_checks",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DropQuestion:
     """One metric on all cases or on those of a slice."""
 
-    demand: Demand
+    demand: MetricDemand
     tolerance: float
     slice: str | None = None
     ids: frozenset[str] | None = None
@@ -41,7 +42,7 @@ class _Paired:
 
 def drop_checks(
     questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores, config: GateConfig
-) -> list[Check]:
+) -> list[GateCheck]:
     """Judges several questions as one family.
 
     Questions on fewer independent cases than could ever show a loss stay outside of the family:
@@ -61,7 +62,7 @@ def drop_checks(
     able = [p for p in pairs if 0.5 ** min(len(set(p.sample.clusters)), 1000) <= config.alpha]
     families = [able] if config.correction is Correction.HOLM else [[p] for p in able]
     families += [[p] for p in pairs if p not in able]
-    checks: dict[int, Check] = {}
+    checks: dict[int, GateCheck] = {}
     for family in families:
         decisions = _decide(family, config)
         for paired, decision in zip(family, decisions, strict=True):
@@ -89,7 +90,7 @@ def _paired(
 def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ...]:
     return decide_family(
         [
-            Question(
+            RegressionQuestion(
                 sample=paired.sample,
                 tolerance=paired.question.tolerance,
                 largest_drop=paired.question.demand.column.scale,
@@ -104,11 +105,11 @@ def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ..
     )
 
 
-def _check(paired: _Paired, decision: Decision, family: int, config: GateConfig) -> Check:
+def _check(paired: _Paired, decision: Decision, family: int, config: GateConfig) -> GateCheck:
     question, count = paired.question, len(paired.sample.case_ids)
     drop = None if count == 0 else _drop(paired, decision, family)
     outcome, reason = _judge(paired.sample, decision, drop, config)
-    return Check(
+    return GateCheck(
         kind=CheckKind.DROP if question.slice is None else CheckKind.SLICE,
         subject=question.demand.column.name,
         outcome=outcome,
@@ -134,10 +135,10 @@ def _judge(
         return GateOutcome.INCONCLUSIVE, f"{told} ({config.min_cases:,})"
     tolerated = f"the tolerated {figure(drop.tolerance)}"
     moved = _moved(drop)
-    if decision.change is Change.WORSE:
+    if decision.change is ChangeKind.WORSE:
         told = f"{moved}: a loss of more than {tolerated} is shown (p = {drop.p_worse:.2g})"
         return GateOutcome.FAILED, told
-    if decision.change is Change.NOT_WORSE:
+    if decision.change is ChangeKind.NOT_WORSE:
         told = f"{moved}: a loss of more than {tolerated} is ruled out"
         return GateOutcome.PASSED, f"{told} (p = {drop.p_not_worse:.2g})"
     if sample.lost == 0:

@@ -1,18 +1,55 @@
-"""``--baseline auto``: the earlier run that a run is best held against."""
+"""The run to hold a run against."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragbench.core.run_scores import RunScores
 from ragbench.errors import RunMismatchError
-from ragbench.gate.git_history import commits_between
-from ragbench.records.run_scores import RunScores
-from ragbench.runs.folder import RunFolder
-from ragbench.runs.manifest import Manifest, read_manifest
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.manifest import Manifest, read_manifest
 
-__all__ = ["find_baseline"]
+__all__ = [
+    "commits_between",
+    "find_baseline",
+]
+
+
+def commits_between(earlier: str, later: str, folder: Path) -> int | None:
+    """The number of commits that ``later`` has and ``earlier`` lacks.
+
+    Args:
+        earlier: a commit.
+        later: another one.
+        folder: lies in the repository.
+
+    Returns:
+        0 for the same commit; None when ``earlier`` is not an ancestor of ``later``, or git does
+        not know one of them (as in a shallow clone), or there is no git.
+    """
+    if earlier == later:
+        return 0
+    if _git(folder, "merge-base", "--is-ancestor", earlier, later) is None:
+        return None
+    count = _git(folder, "rev-list", "--count", f"{earlier}..{later}")
+    return None if count is None else int(count)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,29 +1,197 @@
-"""gate(): a run, its baseline and a configuration to one verdict."""
+"""A run, its baseline, a configuration to one result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.gate.comparable import Comparison, compare_inputs
-from ragbench.gate.config import GateConfig, SliceGate, Undecided
-from ragbench.gate.coverage import budget_checks, coverage_check
-from ragbench.gate.demands import Demand, demands_of
-from ragbench.gate.drops import DropQuestion, drop_checks
-from ragbench.gate.floors import floor_checks
-from ragbench.gate.headline import headline
-from ragbench.gate.lost_cases import lost_cases
-from ragbench.gate.notes import is_undecided, notes_on
-from ragbench.records.run_scores import RunScores, ScoredCase
-from ragbench.records.verdicts import (
-    Check,
+from ragbench.core.gate_result import (
+    CaseChange,
     CheckKind,
+    GateCheck,
     GateOutcome,
+    GateResult,
     JudgedRun,
     Refusal,
-    Verdict,
 )
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.gate.checks import (
+    MetricDemand,
+    budget_checks,
+    coverage_check,
+    demands_of,
+    floor_checks,
+)
+from ragbench.gate.checks import cases as told_cases
+from ragbench.gate.comparable import Comparability, compare_inputs
+from ragbench.gate.config import GateConfig, SliceGate, Undecided
+from ragbench.gate.drops import DropQuestion, drop_checks
 
-__all__ = ["gate"]
+__all__ = [
+    "gate",
+    "headline",
+    "is_undecided",
+    "lost_cases",
+    "notes_on",
+]
+
+_SHOWN = 2
+"""How many reasons a headline has room for."""
+
+
+def headline(
+    outcome: GateOutcome,
+    checks: Sequence[GateCheck],
+    refusals: Sequence[Refusal],
+    undecided: Undecided,
+) -> str:
+    """The decision with its main ground."""
+    counted = [check for check in checks if not check.informational]
+    if outcome is GateOutcome.PASSED:
+        passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
+        return "1 check passed" if passed == 1 else f"{passed:,} checks passed"
+    wanted = outcome
+    if outcome is GateOutcome.FAILED and not any(c.outcome is outcome for c in counted):
+        wanted = GateOutcome.INCONCLUSIVE  # undecided: fail
+    found = [check for check in counted if check.outcome is wanted]
+    if outcome is GateOutcome.INCONCLUSIVE:
+        if refusals:
+            return _refused(refusals)
+        found = [check for check in found if check.kind is not CheckKind.SLICE]
+        if undecided is Undecided.PASS:
+            found = [check for check in found if check.drop is None]
+    told = [f"{check.name} {_ground(check)}" for check in found[:_SHOWN]]
+    rest = len(found) - _SHOWN
+    return "; ".join(told) + (f"; and {rest:,} more" if rest > 0 else "")
+
+
+def _refused(refusals: Sequence[Refusal]) -> str:
+    differing = [refusal.what for refusal in refusals]
+    if "baseline" in differing:
+        return "there is no baseline"
+    return f"this run and the baseline do not compare ({', '.join(differing)})"
+
+
+def _ground(check: GateCheck) -> str:
+    """The main part of a check's reason; its interval is in the table below."""
+    if check.drop is None:
+        return check.reason.partition(", but ")[0]
+    return check.reason.partition(" (")[0].partition(":")[0]
+
+
+def lost_cases(
+    run: RunScores, baseline: RunScores, demands: Sequence[MetricDemand]
+) -> tuple[CaseChange, ...]:
+    """The cases that lost on one of the metrics, each with the metric on which it lost most.
+
+    A case that is declined now loses what it had before, which is nothing where it was scored
+    with the worst value.
+
+    Returns:
+        Newly failed ones first, then by loss; equal ones by id.
+    """
+    before = {case.id: case for case in baseline.cases}
+    found: list[CaseChange] = []
+    for case in run.cases:
+        earlier = before.get(case.id)
+        if earlier is not None:
+            changes = sorted(_changes(case, earlier, demands), key=_place)
+            found += changes[:1]
+    return tuple(sorted(found, key=_place))
+
+
+def _changes(
+    case: ScoredCase, earlier: ScoredCase, demands: Sequence[MetricDemand]
+) -> Iterator[CaseChange]:
+    for demand in demands:
+        column = demand.column
+        cell, old = case.scores.get(column.name), earlier.scores.get(column.name)
+        if cell is None or old is None:
+            continue
+        loss = _loss(cell, old, demand) / (column.scale or 1.0)
+        if not loss > 0 and not _newly_failed(cell, old):
+            continue
+        yield CaseChange(
+            id=case.id,
+            metric=column.name,
+            before=old.value,
+            after=cell.value,
+            loss=loss,
+            status=cell.status.value,
+            reason=cell.reason,
+            query=case.query,
+        )
+
+
+def _loss(cell: Cell, old: Cell, demand: MetricDemand) -> float:
+    if old.value is None:
+        return 0.0
+    worst = demand.column.low if demand.higher_is_better else demand.column.high
+    now = worst if cell.status is Status.ABSTAINED else cell.value
+    if now is None:
+        return 0.0
+    return old.value - now if demand.higher_is_better else now - old.value
+
+
+def _newly_failed(cell: Cell, old: Cell) -> bool:
+    return cell.status is Status.FAILED and old.status is not Status.FAILED
+
+
+def _place(change: CaseChange) -> tuple[bool, float, str, str]:
+    return change.status != Status.FAILED, -change.loss, change.id, change.metric
+
+
+def is_undecided(check: GateCheck) -> bool:
+    """Whether it is a drop that statistics cannot decide, and not a lack of any cases."""
+    is_open = check.outcome is GateOutcome.INCONCLUSIVE and check.drop is not None
+    return is_open and check.kind is CheckKind.DROP
+
+
+def notes_on(
+    compared: Comparability,
+    demands: Sequence[MetricDemand],
+    checks: Sequence[GateCheck],
+    config: GateConfig,
+) -> Iterator[str]:
+    """What a reader must know besides the checks."""
+    yield from _no_longer_measured(compared, demands)
+    open_drops = [c for c in checks if is_undecided(c) and not c.informational]
+    if open_drops and config.undecided is Undecided.PASS:
+        names = ", ".join(check.subject for check in open_drops)
+        yield f"Could not be decided, and counts as passed (undecided: pass): {names}."
+    unsettled = [
+        check
+        for check in checks
+        if check.kind is CheckKind.SLICE and check.outcome is GateOutcome.INCONCLUSIVE
+    ]
+    if unsettled:
+        yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
+
+
+def _no_longer_measured(compared: Comparability, demands: Sequence[MetricDemand]) -> Iterator[str]:
+    """A system that declines what it used to get wrong has a better mean, and is not better."""
+    run, baseline = compared.run, compared.baseline
+    if run is None or baseline is None:
+        return
+    told: dict[str, list[str]] = {}
+    for demand in demands:
+        name = demand.column.name
+        before = baseline.values(name)
+        gone = [
+            case.scores[name].status
+            for case in run.cases
+            if case.scores[name].value is None and before.get(case.id) is not None
+        ]
+        if gone:
+            counts = [(gone.count(status), status.value) for status in Status]
+            listed = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+            told.setdefault(f"{told_cases(len(gone))} ({listed})", []).append(name)
+    for cases, names in told.items():
+        yield (
+            f"{', '.join(names)}: {cases} that the baseline measured are not measured now, so the "
+            "comparison leaves them out. A gate on answer_rate judges newly declined answers."
+        )
+
 
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
 
@@ -35,7 +203,7 @@ def gate(
     *,
     only_common_cases: bool = False,
     notes: Sequence[str] = (),
-) -> Verdict:
+) -> GateResult:
     """Judges a run.
 
     The verdict is *failed* when a check that counts failed; else *inconclusive* when the runs
@@ -64,7 +232,7 @@ def gate(
     counted = tuple(d for d in demands if not d.gate.informational and d.drops)
     comparable = [demand for demand in counted if demand.column.name in compared.metrics]
     mine, other = compared.run, compared.baseline
-    return Verdict(
+    return GateResult(
         outcome=outcome,
         headline=headline(outcome, checks, compared.refusals, config.undecided),
         run=_judged(run),
@@ -80,10 +248,10 @@ def gate(
 def _compared(
     run: RunScores,
     baseline: RunScores | None,
-    demands: Sequence[Demand],
+    demands: Sequence[MetricDemand],
     config: GateConfig,
     only_common_cases: bool,
-) -> Comparison:
+) -> Comparability:
     columns = [demand.column for demand in demands if demand.drops]
     if baseline is not None:
         return compare_inputs(run, baseline, columns, config, only_common_cases=only_common_cases)
@@ -97,10 +265,12 @@ def _compared(
             remedy="keep one with: ragbench baseline set RUN, and name it with --baseline",
         )
         refusals = (refusal,)
-    return Comparison(run=None, baseline=None, metrics=frozenset(), refusals=refusals)
+    return Comparability(run=None, baseline=None, metrics=frozenset(), refusals=refusals)
 
 
-def _floors(run: RunScores, demands: Sequence[Demand], config: GateConfig) -> Iterator[Check]:
+def _floors(
+    run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
+) -> Iterator[GateCheck]:
     for demand in demands:
         yield from floor_checks(demand, demand.gate.limits, run.cases, config)
         for piece in demand.gate.slices:
@@ -109,7 +279,9 @@ def _floors(run: RunScores, demands: Sequence[Demand], config: GateConfig) -> It
                     yield from floor_checks(demand, piece.limits, cases, config, slice=name)
 
 
-def _drops(compared: Comparison, demands: Sequence[Demand], config: GateConfig) -> Iterator[Check]:
+def _drops(
+    compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
+) -> Iterator[GateCheck]:
     """Four families: metrics and slices, those that count apart from informational ones."""
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
@@ -122,13 +294,13 @@ def _drops(compared: Comparison, demands: Sequence[Demand], config: GateConfig) 
                 yield from drop_checks(family, run, baseline, config)
 
 
-def _whole(demands: Sequence[Demand]) -> Iterator[DropQuestion]:
+def _whole(demands: Sequence[MetricDemand]) -> Iterator[DropQuestion]:
     for demand in demands:
         if demand.gate.limits.max_drop is not None:
             yield DropQuestion(demand=demand, tolerance=demand.gate.limits.max_drop)
 
 
-def _sliced(demands: Sequence[Demand], run: RunScores) -> Iterator[DropQuestion]:
+def _sliced(demands: Sequence[MetricDemand], run: RunScores) -> Iterator[DropQuestion]:
     for demand in demands:
         for piece in demand.gate.slices:
             limits = piece.limits or demand.gate.limits
@@ -154,7 +326,7 @@ def _occurring(run: RunScores, by: str) -> list[str]:
 
 
 def _outcome(
-    checks: Sequence[Check], refusals: Sequence[Refusal], undecided: Undecided
+    checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
     counted = [check for check in checks if not check.informational]
     if any(check.outcome is GateOutcome.FAILED for check in counted):

@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from ragbench.records.cells import Status
-from ragbench.records.comparisons import Difference, Figure, MetricComparison
-from ragbench.records.metrics import Direction
-from ragbench.records.run_scores import MetricColumn, RunScores
-from ragbench.records.summaries import Interval
+from ragbench.core.comparison import Difference, MetricComparison, RunFigure
+from ragbench.core.metric import Direction
+from ragbench.core.outcome import Status
+from ragbench.core.report import Interval
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.corrections import holm
+from ragbench.stats.decide import holm
 from ragbench.stats.mean import mean_interval, student_interval
 from ragbench.stats.paired import PairedSample, pair
 from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
 
-__all__ = ["PairwiseOptions", "metric_comparisons"]
+__all__ = [
+    "PairwiseOptions",
+    "metric_comparisons",
+]
 
 _DRAWS = 5
 """The smallest corrected p-value is at most a fifth of the level."""
@@ -122,9 +125,9 @@ def metric_comparisons(
 
 def _untested(column: MetricColumn, runs: Sequence[tuple[str, RunScores]]) -> str | None:
     if not column.has_cells:
-        return "a report holds no value of it a case"
+        return "a report holds no per-case values of it"
     if column.aggregate is not None:
-        return "its figure is no mean over cases"
+        return "its figure is not a mean over cases"
     others = [run.column(column.name) for _, run in runs]
     versions = {other.version for other in others if other is not None}
     if len(versions) > 1:
@@ -224,7 +227,7 @@ def _figure(
     clusters: Mapping[str, str | None],
     restricted: bool,
     confidence: float,
-) -> Figure:
+) -> RunFigure:
     cells = {case.id: case.scores.get(metric) for case in run.cases}
     statuses = [cell.status for cell in cells.values() if cell is not None]
     own = run.column(metric)
@@ -235,14 +238,14 @@ def _figure(
             list(values.values()),
             [clusters.get(id_) for id_ in values],
             confidence,
-            bounds=None if own.high is None else (own.low, own.high),
+            bounds=None if own.low is None or own.high is None else (own.low, own.high),
         )
         score = found.mean
         if found.low is not None and found.high is not None:
             interval = Interval(low=found.low, high=found.high, level=confidence)
     if own is not None and not restricted:
         score = own.score
-    return Figure(
+    return RunFigure(
         run=mark,
         score=score,
         interval=interval,
@@ -254,8 +257,8 @@ def _figure(
 
 
 def _marked(
-    figures: Sequence[Figure], differences: Sequence[Difference], direction: Direction
-) -> tuple[Figure, ...]:
+    figures: Sequence[RunFigure], differences: Sequence[Difference], direction: Direction
+) -> tuple[RunFigure, ...]:
     """The figures with the marks of the runs that each is better than."""
     beaten: dict[str, list[str]] = {figure.run: [] for figure in figures}
     for found in differences:

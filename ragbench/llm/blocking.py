@@ -1,4 +1,4 @@
-"""A client for callers that do not run in an event loop: rerankers, operators, plain functions."""
+"""Clients for callers without an event loop."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from ragbench.llm.chat import Message
+from ragbench.core.calling import LoopThread
+from ragbench.core.chat import Embeddings, Message, Reply
+from ragbench.llm.budget import Receipt
 from ragbench.llm.client import LLMClient
-from ragbench.llm.ledger import Receipt
-from ragbench.llm.loop_thread import LoopThread
-from ragbench.llm.reply import Reply
+from ragbench.llm.embeddings import EmbeddingClient
 
-__all__ = ["BlockingChat"]
+__all__ = [
+    "BlockingChat",
+    "BlockingEmbeddings",
+]
 
 
 class BlockingChat:
-    """A `ragbench.llm.chat.ChatModel` over a client, for any number of threads.
+    """A `ragbench.core.chat.ChatModel` over a client, for any number of threads.
 
     The client lives in one event loop in a thread of its own, where it is opened and closed.
     Opening a client anew for each call would throw its connections away each time, and a client
@@ -80,11 +83,11 @@ class BlockingChat:
 
     @property
     def temperature(self) -> float | None:
-        """See `ragbench.llm.chat.SamplingChat.temperature`."""
+        """See `ragbench.core.chat.SamplingChat.temperature`."""
         return self._opened().endpoint.temperature
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """See `ragbench.llm.chat.ChatModel.complete`."""
+        """See `ragbench.core.chat.ChatModel.complete`."""
         return self.ask(messages).text
 
     def ask(
@@ -113,4 +116,58 @@ class BlockingChat:
     def _opened(self) -> LLMClient:
         if self._client is None:
             raise RuntimeError("open it with 'with' before it is used")
+        return self._client
+
+
+class BlockingEmbeddings:
+    """`EmbeddingClient`, opened in a thread of its own when it is first asked."""
+
+    def __init__(
+        self,
+        opening: Callable[[], AbstractAsyncContextManager[EmbeddingClient]],
+        *,
+        purpose: str = "embed",
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            opening: gives the client for the length of a block; called once, in the loop's thread.
+            purpose: what its calls are booked under.
+        """
+        self._opening = opening
+        self._purpose = purpose
+        self._loop = LoopThread()
+        self._client: EmbeddingClient | None = None
+        self._stack = AsyncExitStack()
+
+    def embed(self, texts: Sequence[str]) -> Embeddings:
+        """`EmbeddingClient.embed`, in the calling thread.
+
+        Raises:
+            ConfigError: the client cannot be made, or a text is empty.
+            LLMError: there is no answer.
+        """
+        client = self._client or self._open()
+        return self._loop.run(client.embed(texts, purpose=self._purpose))
+
+    def close(self) -> None:
+        """Closes the client and ends the loop; nothing where it was never asked."""
+        if not self._loop.running:
+            return
+        self._client = None
+        try:
+            self._loop.run(self._stack.aclose())
+        finally:
+            self._loop.stop()
+
+    def _open(self) -> EmbeddingClient:
+        async def enter() -> EmbeddingClient:
+            return await self._stack.enter_async_context(self._opening())
+
+        self._loop.start()
+        try:
+            self._client = self._loop.run(enter())
+        except BaseException:
+            self._loop.stop()
+            raise
         return self._client

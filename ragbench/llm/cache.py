@@ -1,20 +1,132 @@
-"""Answers that were paid for once. Errors, refusals and answers cut off are never kept."""
+"""Answers that were paid for, kept."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from ragbench.errors import ConfigError
-from ragbench.llm.cache_file import connect, guarded
-from ragbench.llm.usage import Usage
+from ragbench.core.chat import Message, Usage
+from ragbench.errors import ConfigError, LLMCacheError
+from ragbench.masking import hidden
 
-__all__ = ["DEFAULT_BYTES", "CacheLine", "CacheStats", "CachedReply", "ResponseCache"]
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = [
+    "DEFAULT_BYTES",
+    "CacheLine",
+    "CacheStats",
+    "CachedReply",
+    "ResponseCache",
+    "cache_key",
+    "connect",
+    "guarded",
+]
+
+_APPLICATION = 0x5242434C  # "RBCL", where SQLite keeps what wrote a file
+_VERSION = 1
+_BUSY_SECONDS = 10.0
+_DIALECTS = """
+CREATE TABLE IF NOT EXISTS dialects (
+    judge TEXT PRIMARY KEY,
+    body TEXT NOT NULL,     -- JSON
+    learned INTEGER NOT NULL  -- seconds since 1970
+) WITHOUT ROWID;
+"""
+"""What endpoints were found to understand. Files of earlier releases are given it when it is
+needed."""
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS replies (
+    key BLOB NOT NULL UNIQUE,
+    judge TEXT NOT NULL,    -- fingerprint of the endpoint's identity
+    model TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    body TEXT NOT NULL,     -- JSON
+    size INTEGER NOT NULL,
+    created INTEGER NOT NULL,  -- seconds since 1970
+    used INTEGER NOT NULL
+);
+{_DIALECTS}
+CREATE INDEX IF NOT EXISTS replies_used ON replies (used, created, key, size);
+PRAGMA application_id={_APPLICATION};
+PRAGMA user_version={_VERSION};
+COMMIT;
+"""
+
+
+def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
+    """Opens a cache, creating it and its folder when it does not exist.
+
+    Args:
+        path: the file.
+        must_exist: whether a missing file is an error.
+
+    Raises:
+        LLMCacheError: it cannot be opened, is not a cache, or another version wrote it.
+    """
+    import sqlite3
+
+    if must_exist and not path.is_file():
+        raise LLMCacheError(f"there is no cache at {path}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LLMCacheError(f"{path}: its folder cannot be made: {error.strerror}") from error
+    with guarded(path):
+        db = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+        try:
+            _check(db, path)
+            is_new = db.execute("PRAGMA user_version").fetchone() != (_VERSION,)
+            if is_new:
+                db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only before the first table
+            db.execute("PRAGMA journal_mode=WAL")
+            # Survives the process at any moment; a crash of the machine may cost the last seconds.
+            db.execute("PRAGMA synchronous=NORMAL")
+            if is_new:
+                db.executescript(_SCHEMA)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if (application, version, tables) == (0, 0, 0):
+        return
+    if application != _APPLICATION:
+        raise LLMCacheError(f"{path} is not a cache of ragbench: something else wrote it")
+    if version != _VERSION:
+        raise LLMCacheError(
+            f"{path} was written by another version of ragbench (cache version {version}, this one "
+            f"reads {_VERSION}). Delete it, or name another file"
+        )
+
+
+@contextmanager
+def guarded(path: Path) -> Generator[None]:
+    """Turns what SQLite raises into one error that names the file."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.OperationalError as error:  # locked, read-only, disk full
+        raise LLMCacheError(f"the cache {path} cannot be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise LLMCacheError(
+            f"{path} is not a cache of ragbench, or is damaged: {error}. Delete it, or name "
+            "another file"
+        ) from error
+
 
 DEFAULT_BYTES = 1_000_000_000
 """How large a cache may become, if nothing else is said."""
@@ -22,6 +134,8 @@ _DAY = 86_400
 _OVERHEAD = 200
 """Bytes that an entry takes beside its body, about."""
 _CHECKED_EVERY = 256
+_DIALECT_DAYS = 7
+"""So long an endpoint is taken to understand what it did: servers are updated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +150,10 @@ class CachedReply:
     attempts: int
     repaired: bool
     seconds: float
+    cost: str | None = None
+    """What the endpoint said that it charged, in US dollars; None where it said nothing."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters that it refused."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +264,7 @@ class ResponseCache:
         Raises:
             LLMCacheError: the file cannot be written.
         """
-        body = json.dumps(asdict(reply), ensure_ascii=True, separators=(",", ":"))
+        body = hidden(json.dumps(asdict(reply), ensure_ascii=True, separators=(",", ":")))
         now = int(self._today())
         with guarded(self.path):
             self._db.execute(
@@ -156,6 +274,34 @@ class ResponseCache:
         self._stored += 1
         if self._stored % _CHECKED_EVERY == 0:
             self._trim()
+
+    def dialect(self, judge: str) -> dict[str, Any] | None:
+        """What an endpoint was found to understand of late; None when that is not known.
+
+        Args:
+            judge: fingerprint of the endpoint's identity.
+
+        Raises:
+            LLMCacheError: the file cannot be read.
+        """
+        with guarded(self.path):
+            self._db.executescript(_DIALECTS)
+            row = self._db.execute(
+                "SELECT body FROM dialects WHERE judge = ? AND learned > ?",
+                (judge, int(self._today()) - _DIALECT_DAYS * _DAY),
+            ).fetchone()
+        try:
+            return None if row is None else cast("dict[str, Any]", json.loads(row[0]))
+        except ValueError:
+            return None
+
+    def keep_dialect(self, judge: str, state: Mapping[str, Any]) -> None:
+        """Keeps what an endpoint was found to understand; see `dialect`."""
+        with guarded(self.path):
+            self._db.execute(
+                "INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)",
+                (judge, json.dumps(state), int(self._today())),
+            )
 
     def stats(self) -> CacheStats:
         """What there is."""
@@ -238,10 +384,47 @@ DELETE FROM replies WHERE key IN (
 
 
 def _decoded(body: str) -> CachedReply | None:
-    """A row that was changed by hand is no answer."""
+    """A row that was changed by hand is not an answer."""
     try:
         raw = cast("dict[str, Any]", json.loads(body))
         usage = Usage(**raw.pop("usage"))
-        return CachedReply(usage=usage, **raw)
+        not_sent = tuple(raw.pop("not_sent", ()))
+        return CachedReply(usage=usage, not_sent=not_sent, **raw)
     except (ValueError, TypeError, KeyError):
         return None
+
+
+_FORMAT = 1
+
+
+def cache_key(
+    identity: Mapping[str, Any],
+    messages: Sequence[Message],
+    *,
+    schema: Mapping[str, Any] | None = None,
+    version: str = "",
+    repeat: int = 0,
+) -> bytes:
+    """Digest of everything that an answer depends on.
+
+    Args:
+        identity: the judge's; see `Endpoint.identity`.
+        messages: the whole conversation.
+        schema: the JSON schema that the answer must follow.
+        version: of the metric or prompt that asks.
+        repeat: which of several answers to the same question, from 0.
+
+    Returns:
+        32 bytes.
+    """
+    told = {
+        "format": _FORMAT,
+        "identity": identity,
+        "messages": [[message.role, message.content] for message in messages],
+        "schema": schema,
+        "version": version,
+        "repeat": repeat,
+    }
+    # ASCII: lone surrogates stay what they are, and no two texts become one.
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return blake2b(text.encode("ascii"), digest_size=32).digest()

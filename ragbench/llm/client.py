@@ -1,30 +1,125 @@
-"""The one client for OpenAI-compatible endpoints."""
+"""The client of chat endpoints, and its connection."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
+from ragbench.core.chat import Message, Reply
 from ragbench.errors import ConfigError, LLMCacheError, LLMReplyError
-from ragbench.llm.answer import Transport
-from ragbench.llm.budget import Budget
-from ragbench.llm.cache import CachedReply, ResponseCache
-from ragbench.llm.cache_key import cache_key
-from ragbench.llm.chat import Message
-from ragbench.llm.clock import Clock
-from ragbench.llm.connection import Connection
-from ragbench.llm.conversation import Conversation, Settled
-from ragbench.llm.dialect import Dialect, Structured
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.ledger import Receipt
-from ragbench.llm.limits import CallLimits
-from ragbench.llm.reply import Reply
+from ragbench.llm.budget import Budget, Ledger, Receipt, check_cap, price_for
+from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
+from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency
+from ragbench.llm.conversation import Conversation, ConversationResult, RetryingCaller
+from ragbench.llm.dialect import Dialect
+from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.request import RequestSender
 from ragbench.llm.schema import Schema, read_structure
+from ragbench.llm.transport import OpenAITransport, Transport
 
-__all__ = ["LLMClient"]
+__all__ = [
+    "Connection",
+    "LLMClient",
+]
+
+
+class Connection:
+    """A transport, the limits on its use, and the books about it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        limits: CallLimits | None,
+        budget: Budget | None,
+        transport: Transport | None,
+        clock: Clock | None,
+    ) -> None:
+        """Opens nothing yet; the arguments are those of `LLMClient`.
+
+        Raises:
+            ConfigError: a cost is capped that nobody can know beforehand.
+        """
+        self.endpoint = endpoint
+        self.limits = CallLimits() if limits is None else limits
+        self.price = price_for(endpoint)
+        self.clock = Clock() if clock is None else clock
+        self.ledger = Ledger(self.price, None if budget is None else budget.book)
+        self.concurrency = Concurrency(self.limits.concurrency, self.clock)
+        if budget is not None and budget.is_capped:
+            check_cap(endpoint)
+        self._budget = budget
+        self._transport: Transport = (
+            OpenAITransport(endpoint, timeout=self.limits.timeout)
+            if transport is None
+            else transport
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._caller: RetryingCaller | None = None
+        self._circuit: Circuit | None = None
+
+    @property
+    def caller(self) -> RetryingCaller:
+        """Calls the endpoint.
+
+        Raises:
+            RuntimeError: it is not open, or was opened in another event loop.
+        """
+        if self._caller is None or self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("open the client with 'async with' in the event loop that asks")
+        return self._caller
+
+    async def open(self) -> None:
+        """Reads the API key and opens the connection pool. Nothing is sent.
+
+        Raises:
+            ConfigError: the key cannot be read.
+            MissingExtraError: the package that carries requests is not installed.
+        """
+        if self._caller is not None:
+            raise RuntimeError("the client is open already")
+        await self._transport.open()
+        self._loop = asyncio.get_running_loop()
+        where = f"{self.endpoint.model} at {self.endpoint.base_url}"
+        circuit = self._circuit = Circuit(self.clock, where=where)
+        sender = RequestSender(
+            self._transport,
+            clock=self.clock,
+            concurrency=self.concurrency,
+            circuit=circuit,
+            ledger=self.ledger,
+            timeout=self.limits.timeout,
+            price=self.price,
+            budget=self._budget,
+        )
+        deadline = self.limits.deadline
+        self._caller = RetryingCaller(
+            sender,
+            clock=self.clock,
+            circuit=circuit,
+            policy=self.limits.retry,
+            where=where,
+            deadline=None if deadline is None else self.clock.now() + deadline,
+        )
+
+    def was_known(self) -> None:
+        """An answer of an earlier command was found: the endpoint works, or worked."""
+        if self._circuit is not None:
+            self._circuit.has_worked = True
+
+    def stop(self) -> None:
+        """Lets no further call begin."""
+        self._caller = None
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        self.stop()
+        await self._transport.close()
+
 
 ValueT = TypeVar("ValueT")
 
@@ -68,7 +163,13 @@ class LLMClient:
         self.price = self._connection.price
         """What its tokens cost; None when that is not known."""
         self._cache = cache
-        self._dialect = Dialect(endpoint.structured)
+        self._dialect = Dialect(
+            endpoint.structured,
+            must_limit=budget is not None and budget.is_capped,
+            reasons=endpoint.reasoning_effort not in (None, "none"),
+        )
+        self._learned = 0
+        """The version of what was learned that is kept."""
         self._judge = endpoint.fingerprint()
         self._asking: dict[bytes, _Asking] = {}
         self._unwritable: LLMCacheError | None = None
@@ -85,6 +186,9 @@ class LLMClient:
             MissingExtraError: the package that carries requests is not installed.
         """
         await self._connection.open()
+        known = None if self._cache is None else self._cache.dialect(self._judge)
+        if known is not None:
+            self._dialect.restore(known)
         return self
 
     async def __aexit__(
@@ -102,9 +206,25 @@ class LLMClient:
         await self._connection.close()
 
     @property
-    def structured(self) -> Structured | None:
+    def structured(self) -> StructuredOutput | None:
         """How the endpoint is asked for JSON; None while that is not known."""
         return self._dialect.structured if self._dialect.known else None
+
+    @property
+    def not_sent(self) -> Mapping[str, str]:
+        """Parameters that the endpoint refuses and that are not sent, with what it says of them."""
+        return dict(self._dialect.not_sent)
+
+    @property
+    def token_limit(self) -> str | None:
+        """What the endpoint calls the limit of an answer's length; None when none is sent."""
+        limited = self._dialect.longest(self.endpoint) is not None
+        return self._dialect.token_limit if limited else None
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model was found to think before it answers."""
+        return self._dialect.reasons
 
     @property
     def peak(self) -> int:
@@ -183,6 +303,7 @@ class LLMClient:
         key = self.key(messages, schema=schema, version=version, repeat=repeat)
         kept = self._kept(key, schema)
         if kept is not None:
+            self._connection.was_known()
             self._connection.ledger.call(purpose, self.endpoint.model, cached=True)
             return kept
         if self._unwritable is not None:
@@ -232,7 +353,7 @@ class LLMClient:
         clock = self._connection.clock
         started = clock.now()
         spread = int.from_bytes(key[:4], "big") / 2**32
-        settled: Settled[Any] = await conversation.ask(
+        settled: ConversationResult[Any] = await conversation.ask(
             messages, schema, purpose=purpose, spread=spread
         )
         seconds = clock.now() - started
@@ -245,14 +366,23 @@ class LLMClient:
             attempts=settled.attempts,
             repaired=settled.repaired,
             seconds=round(seconds, 6),
+            cost=None if said.cost is None else str(said.cost),
+            not_sent=settled.not_sent,
         )
         if self._cache is not None:
             try:
                 model = self.endpoint.model
                 self._cache.put(key, kept, judge=self._judge, model=model, purpose=purpose)
+                self._keep_dialect(self._cache)
             except LLMCacheError as error:
                 self._unwritable = error  # this answer is paid for and is given; no other is bought
         return self._reply(key, kept, settled.value, cached=False)
+
+    def _keep_dialect(self, cache: ResponseCache) -> None:
+        """So that the next command need not find it out anew."""
+        if self._learned != self._dialect.version:
+            self._learned = self._dialect.version
+            cache.keep_dialect(self._judge, self._dialect.state())
 
     def _kept(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """What the cache has; an answer that no longer passes its check is as good as none."""
@@ -266,12 +396,14 @@ class LLMClient:
         return self._reply(key, kept, value, cached=True)
 
     def _reply(self, key: bytes, kept: CachedReply, value: object, *, cached: bool) -> Reply[Any]:
-        known = self.price is not None and kept.usage.reported
+        cost = None if kept.cost is None else Decimal(kept.cost)
+        if cost is None and self.price is not None and kept.usage.reported:
+            cost = self.price.of(kept.usage)
         return Reply(
             value=value,
             text=kept.text,
             usage=kept.usage,
-            cost=self.price.of(kept.usage) if self.price is not None and known else None,
+            cost=cost,
             model=kept.model,
             finish_reason=kept.finish_reason,
             cached=cached,
@@ -279,6 +411,7 @@ class LLMClient:
             attempts=kept.attempts,
             seconds=kept.seconds,
             key=key,
+            not_sent=kept.not_sent,
         )
 
 

@@ -1,4 +1,4 @@
-"""How many calls are in flight: as many as the endpoint bears, found out while it works.
+"""How many calls, when again, when no more.
 
 Additive increase, multiplicative decrease (Chiu and Jain 1989, "Analysis of the increase and
 decrease algorithms for congestion avoidance"), with TCP's slow start until the first decrease. A
@@ -10,14 +10,111 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
-from ragbench.errors import ConfigError
-from ragbench.llm.clock import Clock
+from ragbench.errors import ConfigError, LLMStoppedError, LLMUnreachableError
 
-__all__ = ["Concurrency", "Slot"]
+__all__ = [
+    "CallLimits",
+    "Circuit",
+    "Clock",
+    "Concurrency",
+    "RetryPolicy",
+    "Slot",
+    "retry_after",
+]
+
+
+class Clock:
+    """The running event loop's time."""
+
+    def now(self) -> float:
+        """Seconds since some moment; never goes back."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        await asyncio.sleep(seconds)
+
+    def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        """A block that raises `TimeoutError` when it takes longer; None for no limit."""
+        return asyncio.timeout(seconds)
+
+
+class Circuit:
+    """Open means: no further call. It stays open for this run; the next run tries anew."""
+
+    def __init__(
+        self, clock: Clock, *, where: str, failures: int = 8, seconds: float = 20.0
+    ) -> None:
+        """Starts closed.
+
+        Args:
+            clock: the time.
+            where: the endpoint, as messages name it.
+            failures: how many calls in a row that got no answer at all open it.
+            seconds: how long no answer came, at the least, before it opens; not asked of an
+                endpoint that has never answered, also not in an earlier command. A restart of a
+                server is waited for.
+        """
+        self._clock = clock
+        self._where = where
+        self._failures = failures
+        self._seconds = seconds
+        self._in_row = 0
+        self._since = 0.0
+        self._stopped: LLMStoppedError | None = None
+        self.has_answered = False
+        """Whether any call was answered well."""
+        self.has_worked = False
+        """Whether it answered an earlier command: then its restart is waited for, too."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all calls are stopped."""
+        return self._stopped is not None
+
+    def check(self) -> None:
+        """Does nothing while calls may be made.
+
+        Raises:
+            LLMStoppedError: they may not, with the reason.
+        """
+        if self._stopped is not None:
+            # One exception raised from many tasks would gather all their tracebacks.
+            raise type(self._stopped)(str(self._stopped), status=self._stopped.status)
+
+    def open(self, reason: LLMStoppedError) -> None:
+        """Stops all further calls; the first reason is kept."""
+        if self._stopped is None:
+            self._stopped = reason
+
+    def answered(self, *, well: bool) -> None:
+        """The endpoint gave an answer, be it an error."""
+        self._in_row = 0
+        self.has_answered = self.has_answered or well
+
+    def unanswered(self, detail: str) -> None:
+        """A request got no answer: no connection, or none that held."""
+        now = self._clock.now()
+        if self._in_row == 0:
+            self._since = now
+        self._in_row += 1
+        is_known = self.has_answered or self.has_worked
+        long_enough = not is_known or now - self._since >= self._seconds
+        if self._in_row >= self._failures and long_enough:
+            self.open(
+                LLMUnreachableError(
+                    f"{self._where} gives no answer: {self._in_row} requests in a row failed "
+                    f"({detail}). What was answered before is kept; the same command goes on from "
+                    "there when the endpoint is back"
+                )
+            )
+
 
 _FIRST = 8
 _WINDOW = 16
@@ -157,3 +254,82 @@ class Concurrency:
             if not turn.done():
                 self._take()
                 turn.set_result(None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryPolicy:
+    """How patient the client is with one call. Rate limits and errors are counted apart."""
+
+    retries: int = 6
+    """How often a request is sent again after server errors, time outs, lost connections and
+    answers that are not answers."""
+    rate_limit_wait: float = 600.0
+    """Seconds that a call may spend waiting because the endpoint asks for it (429)."""
+    first_wait: float = 0.5
+    """Seconds before the first repetition; each further wait is twice as long."""
+    longest_wait: float = 30.0
+    """The longest wait that the endpoint did not ask for, in seconds."""
+
+    def __post_init__(self) -> None:
+        """Refuses numbers out of range."""
+        waits = (self.rate_limit_wait, self.first_wait, self.longest_wait)
+        if self.retries < 0 or any(wait < 0 for wait in waits):
+            raise ConfigError("retries and waiting times must be at least 0")
+
+    def wait(self, attempt: int, spread: float) -> float:
+        """Seconds before a repetition.
+
+        Args:
+            attempt: how many repetitions there were before, from 0.
+            spread: in [0, 1]; keeps calls apart that failed together. Half of the wait depends
+                on it.
+        """
+        whole = min(self.first_wait * 2.0 ** min(attempt, 30), self.longest_wait)
+        return whole * (0.5 + 0.5 * spread)
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds that an answer asks to wait.
+
+    Args:
+        headers: of the answer, names in lower case. ``retry-after-ms`` in milliseconds goes before
+            ``retry-after`` (RFC 9110, 10.2.3), in seconds or as a date.
+        now: the time of day; the clock's by default.
+
+    Returns:
+        At least 0; None when nothing is asked for, or nothing that can be read.
+    """
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        text = headers.get(name, "").strip()
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(0.0, (aware - (now or datetime.now(UTC))).total_seconds())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallLimits:
+    """Changes how calls are made, never what they answer."""
+
+    timeout: float = 120.0
+    """Seconds for one request."""
+    deadline: float | None = None
+    """Seconds for all calls together, from the moment the client is opened; None for no end."""
+    concurrency: int = 32
+    """The most requests in flight; fewer when the endpoint asks for it."""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def __post_init__(self) -> None:
+        """Refuses numbers out of range."""
+        if self.timeout <= 0 or (self.deadline is not None and self.deadline <= 0):
+            raise ConfigError("timeout and deadline must be above 0 seconds")
+        if self.concurrency < 1:
+            raise ConfigError(f"concurrency must be at least 1, not {self.concurrency}")

@@ -1,45 +1,234 @@
-"""A question to a model until its answer has the structure that was asked for."""
+"""A call repeated while that can help, until the answer has its structure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
-from ragbench.errors import LLMReplyError
-from ragbench.llm.call import Caller, RejectedError, Tries
-from ragbench.llm.chat import Message
-from ragbench.llm.completion import Completion, completion_of
-from ragbench.llm.dialect import Dialect, Structured
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.request import Purpose
+from ragbench.core.chat import Message, Usage
+from ragbench.errors import (
+    LLMAccessError,
+    LLMDeadlineError,
+    LLMError,
+    LLMPromptCutError,
+    LLMRefusedError,
+    LLMReplyError,
+    LLMRequestError,
+    LLMTruncatedError,
+    LLMUnavailableError,
+    LLMUnreachableError,
+)
+from ragbench.llm.answers import Completion, EmptyAnswerError, Meaning, completion_of, usage_of
+from ragbench.llm.concurrency import Circuit, Clock, RetryPolicy
+from ragbench.llm.dialect import Dialect, schema_text
+from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.request import Purpose, RequestSender, Sent, fewest_prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 
-__all__ = ["Conversation", "Settled"]
+__all__ = [
+    "AttemptLog",
+    "Conversation",
+    "ConversationResult",
+    "RejectedError",
+    "RetryingCaller",
+]
 
 ValueT = TypeVar("ValueT")
+_GIVEN_UP = 8
+"""Calls in a row that were given up, with nothing answered between: then there is no hope."""
+
+
+class RejectedError(LLMRequestError):
+    """A rejection, with the text that tells whether the request can be put another way."""
+
+    body: str = ""
+    """What the endpoint said."""
+
+
+@dataclass(slots=True)
+class AttemptLog:
+    """What a call has gone through."""
+
+    attempts: int = 0
+    failures: int = 0
+    limited: int = 0
+    """How often it met a rate limit."""
+    waited: float = 0.0
+    """Seconds, for rate limits."""
+
+
+class RetryingCaller:
+    """Calls an endpoint until it answers or there is no hope."""
+
+    def __init__(
+        self,
+        sender: RequestSender,
+        *,
+        clock: Clock,
+        circuit: Circuit,
+        policy: RetryPolicy,
+        where: str,
+        deadline: float | None,
+    ) -> None:
+        """What all calls share.
+
+        Args:
+            sender: sends single requests.
+            clock: the time.
+            circuit: whether any may be sent.
+            policy: how patient to be.
+            where: the endpoint, as messages name it.
+            deadline: when, on the clock, all calls must be over.
+        """
+        self._sender = sender
+        self._clock = clock
+        self._circuit = circuit
+        self._policy = policy
+        self._where = where
+        self._deadline = deadline
+        self._given_up = 0
+
+    async def call(
+        self,
+        purpose: Purpose,
+        payload: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], ValueT],
+        *,
+        spread: float,
+        tries: AttemptLog,
+    ) -> ValueT:
+        """Sends a request, again and again where that can help.
+
+        Args:
+            purpose: what it is for.
+            payload: its body.
+            read: gives the value in the JSON of an answer. Raises `EmptyAnswerError` when there is
+                none and asking again may help.
+            spread: in [0, 1), different from call to call and the same in every run; see
+                `RetryPolicy.wait`.
+            tries: what the call has gone through; counts on.
+
+        Raises:
+            LLMError: there is no answer; see `ragbench.errors` for the kinds.
+        """
+        left = None if self._deadline is None else self._deadline - self._clock.now()
+        try:
+            if left is not None and left <= 0:
+                raise TimeoutError
+            async with self._clock.limit(left):
+                return await self._answered(purpose, payload, read, spread, tries)
+        except TimeoutError:
+            raise LLMDeadlineError(
+                f"the time allowed for all calls to {self._where} is over. What was answered is "
+                "kept: the same command goes on from there"
+            ) from None
+        except LLMError as error:
+            error.attempts = error.attempts or tries.attempts
+            raise
+
+    async def _answered(
+        self,
+        purpose: Purpose,
+        payload: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], ValueT],
+        spread: float,
+        tries: AttemptLog,
+    ) -> ValueT:
+        while True:
+            self._circuit.check()
+            tries.attempts += 1
+            sent = await self._sender.send(purpose, payload)
+            if sent.body is not None:
+                self._given_up = 0
+                try:
+                    return read(sent.body)
+                except EmptyAnswerError as error:
+                    await self._again(tries, spread, str(error), sent)
+            elif sent.meaning is Meaning.RATE_LIMITED:
+                await self._wait_for_turn(tries, spread, sent)
+            elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
+                await self._again(tries, spread, sent.detail, sent)
+            else:
+                raise self._refusal(sent)
+
+    async def _again(self, tries: AttemptLog, spread: float, problem: str, sent: Sent) -> None:
+        """Waits before the next attempt; raises when there shall be none."""
+        tries.failures += 1
+        asked = sent.wait or 0.0
+        if tries.failures > self._policy.retries or asked > self._policy.rate_limit_wait:
+            count = "one request" if tries.attempts == 1 else f"{tries.attempts} requests"
+            raise self._give_up(f"no answer from {self._where} to {count}: {problem}", sent)
+        await self._clock.sleep(max(asked, self._policy.wait(tries.failures - 1, spread)))
+
+    async def _wait_for_turn(self, tries: AttemptLog, spread: float, sent: Sent) -> None:
+        wait = self._policy.wait(tries.limited, spread) if sent.wait is None else sent.wait
+        tries.limited += 1
+        tries.waited += wait
+        if tries.waited > self._policy.rate_limit_wait:
+            told = (
+                f"{self._where} limits the rate and asks to wait {wait:g} s more; a call waits no "
+                f"longer than {self._policy.rate_limit_wait:g} s in all: {sent.detail}"
+            )
+            raise self._give_up(told, sent)
+        await self._clock.sleep(wait)
+
+    def _give_up(self, told: str, sent: Sent) -> LLMUnavailableError:
+        self._given_up += 1
+        if self._given_up >= _GIVEN_UP:
+            reason = f"{told}. {self._given_up} calls in a row ended so: no more are made now"
+            self._circuit.open(LLMUnreachableError(reason, status=sent.status))
+        return LLMUnavailableError(told, status=sent.status)
+
+    def _refusal(self, sent: Sent) -> LLMError:
+        if sent.meaning is Meaning.REFUSED:
+            return LLMRefusedError(
+                f"a filter of {self._where} declines this prompt: {sent.detail}", status=sent.status
+            )
+        if sent.meaning is Meaning.NO_ACCESS:
+            error = LLMAccessError(
+                f"{self._where} gives no access: {sent.detail}. Check the key, the model's name, "
+                "the address and the quota: ragbench doctor --llm",
+                status=sent.status,
+            )
+            self._circuit.open(error)
+            return error
+        rejected = RejectedError(
+            f"{self._where} rejects this request: {sent.detail}", status=sent.status
+        )
+        rejected.body = sent.text
+        return rejected
+
+
 _MEND = (
     "That is not what was asked for: {problem}\nReply again with the whole corrected JSON value, "
     "and with nothing else."
 )
 _SHOWN = 1000
+_CUT = 0.75
+"""A prompt of which less than this share of its fewest tokens was read has been cut. Below 1, since
+some newer tokenizers merge words that often stand together."""
+_FEWEST_MISSING = 128
+"""Tokens. No endpoint has so small a context that less is cut; counts of short prompts differ."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settled(Generic[ValueT]):
+class ConversationResult(Generic[ValueT]):
     """An answer that is as it was asked for."""
 
     value: ValueT
     completion: Completion
-    """The last answer, with the tokens of all."""
+    """The last answer, with the tokens and the cost of all."""
     repaired: bool
     attempts: int
+    not_sent: tuple[str, ...] = ()
+    """Parameters that the endpoint refuses."""
 
 
 class Conversation:
     """Asks for text or structure, in the words that the endpoint understands."""
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect, caller: Caller) -> None:
+    def __init__(self, endpoint: Endpoint, dialect: Dialect, caller: RetryingCaller) -> None:
         """What all questions share.
 
         Args:
@@ -58,95 +247,191 @@ class Conversation:
         *,
         purpose: str,
         spread: float,
-    ) -> Settled[ValueT]:
+    ) -> ConversationResult[ValueT]:
         """Asks, and asks once more when the answer has not the structure.
+
+        Where no answer has yet had the structure that was asked for in this way, the next way is
+        tried first, and in it the question is asked anew.
 
         Args:
             messages: the question.
             schema: the structure; None for text, which is the value then.
             purpose: what it is booked under.
-            spread: see `Caller.call`.
+            spread: see `RetryingCaller.call`.
 
         Raises:
             LLMError: there is no such answer.
         """
-        tries = Tries()
-        first = await self._complete(messages, schema, purpose, spread, tries)
+        asked = _Asked(schema=schema, purpose=purpose, spread=spread)
+        first = await self._complete(messages, asked)
         if schema is None:
-            value = cast("ValueT", first.text)
-            return Settled(value=value, completion=first, repaired=False, attempts=tries.attempts)
-        try:
-            value = read_structure(first.text, schema)
-            return Settled(value=value, completion=first, repaired=False, attempts=tries.attempts)
-        except LLMReplyError as error:
-            mended = await self._complete(
-                [*messages, *_objection(first.text, str(error))], schema, purpose, spread, tries
-            )
-        try:
-            value = read_structure(mended.text, schema)
-        except LLMReplyError as error:
-            told = f"{error}. It was asked once to mend its answer"
-            raise LLMReplyError(told, reply=mended.text, attempts=tries.attempts) from None
-        both = replace(mended, usage=first.usage + mended.usage)
-        return Settled(value=value, completion=both, repaired=True, attempts=tries.attempts)
-
-    async def _complete(
-        self,
-        messages: Sequence[Message],
-        schema: Schema[Any] | None,
-        purpose: str,
-        spread: float,
-        tries: Tries,
-    ) -> Completion:
-        """One answer; the request is put another way while the endpoint rejects its form."""
-        mode = self._dialect.structured
-        first: RejectedError | None = None
+            return self._result(cast("ValueT", first.text), asked, repaired=False)
         while True:
             try:
-                found = await self._once(messages, schema, mode, purpose, spread, tries)
-            except RejectedError as error:
-                first = first or error
-                status = error.status or 0
-                if self._dialect.renames_token_limit(status, error.body):
-                    first = None
-                    continue
-                weaker = None
-                if schema is not None:
-                    weaker = self._dialect.weaker(mode, status, error.body)
+                value = self._read(first.text, schema, asked)
+                return self._result(value, asked, repaired=False)
+            except LLMReplyError as error:
+                weaker = self._dialect.ignored(asked.mode)
                 if weaker is None:
-                    raise first from None
-                mode = weaker
-            else:
-                if schema is not None:
-                    self._dialect.confirmed(mode)
-                return found
+                    return await self._mended(messages, schema, asked, first.text, str(error))
+                asked.mode = weaker
+                first = await self._complete(messages, asked)
 
-    async def _once(
+    async def _mended(
         self,
         messages: Sequence[Message],
-        schema: Schema[Any] | None,
-        mode: Structured,
-        purpose: str,
-        spread: float,
-        tries: Tries,
-    ) -> Completion:
+        schema: Schema[ValueT],
+        asked: _Asked,
+        text: str,
+        problem: str,
+    ) -> ConversationResult[ValueT]:
+        """Asks the model to mend its answer; a schema that stood in the request alone is told."""
+        told = (
+            "" if asked.mode is not StructuredOutput.JSON_SCHEMA else schema_text(schema.definition)
+        )
+        mended = await self._complete([*messages, *_objection(text, problem, told)], asked)
+        try:
+            value = self._read(mended.text, schema, asked)
+        except LLMReplyError as error:
+            told = f"{error}. It was asked once to correct its answer"
+            if not self._dialect.known:
+                told += "; if the endpoint takes no schema, set structured: none"
+            raise LLMReplyError(told, reply=mended.text, attempts=asked.tries.attempts) from None
+        return self._result(value, asked, repaired=True)
+
+    def _read(self, text: str, schema: Schema[ValueT], asked: _Asked) -> ValueT:
+        value = read_structure(text, schema)
+        self._dialect.confirmed(asked.mode)
+        return value
+
+    def _result(
+        self, value: ValueT, asked: _Asked, *, repaired: bool
+    ) -> ConversationResult[ValueT]:
+        return ConversationResult(
+            value=value,
+            completion=asked.all(),
+            repaired=repaired,
+            attempts=asked.tries.attempts,
+            not_sent=tuple(sorted(self._dialect.not_sent)),
+        )
+
+    async def _complete(self, messages: Sequence[Message], asked: _Asked) -> Completion:
+        """One answer; the request is put another way while the endpoint rejects its form."""
+        dialect = self._dialect
+        if asked.mode is StructuredOutput.AUTO:
+            asked.mode = dialect.structured
+        first: RejectedError | None = None
+        left_out: list[str] = []
+        while True:
+            version = dialect.version
+            payload = self._payload(messages, asked)
+            try:
+                found = await self._once(payload, asked)
+            except RejectedError as error:
+                first = first or error
+                # Another call may have found something out meanwhile.
+                if dialect.version == version and not self._adapts(error, payload, asked, left_out):
+                    for name in left_out:
+                        dialect.forgets(name)
+                    raise first from None
+            except LLMTruncatedError as error:
+                if not error.reasoned:
+                    raise
+                if dialect.version == version and not dialect.found_to_reason():
+                    raise
+            else:
+                asked.said.append(found)
+                return found
+
+    def _adapts(
+        self, error: RejectedError, payload: Mapping[str, Any], asked: _Asked, left_out: list[str]
+    ) -> bool:
+        """Puts the next request another way, where the rejection says how; false where not."""
+        status = error.status or 0
+        learned = self._dialect.learns(status, error.body, payload)
+        if learned is not None:
+            left_out.append(learned)
+            return True
+        if asked.schema is None:
+            return False
+        weaker = self._dialect.weaker(asked.mode, status, error.body)
+        asked.mode = asked.mode if weaker is None else weaker
+        return weaker is not None
+
+    def _payload(self, messages: Sequence[Message], asked: _Asked) -> dict[str, Any]:
+        definition = None if asked.schema is None else asked.schema.definition
+        return self._dialect.payload(self._endpoint, messages, definition, asked.mode)
+
+    async def _once(self, payload: Mapping[str, Any], asked: _Asked) -> Completion:
         endpoint = self._endpoint
-        definition = None if schema is None else schema.definition
-        payload = self._dialect.payload(
-            endpoint.model, messages, endpoint.parameters, definition, mode
-        )
-        asked = Purpose(
+        purpose = Purpose(
             path="/chat/completions",
-            name=purpose,
+            name=asked.purpose,
             model=endpoint.model,
-            max_tokens=endpoint.max_tokens,
+            max_tokens=self._dialect.longest(endpoint),
         )
-        return await self._caller.call(asked, payload, completion_of, spread=spread, tries=tries)
+        fewest = fewest_prompt_tokens(payload["messages"])
+        if endpoint.context is not None and fewest > endpoint.context:
+            raise LLMPromptCutError(
+                f"the prompt has {fewest:,} tokens or more, and the setting context allows "
+                f"{endpoint.context:,}: it was not sent"
+            )
+        fewest = fewest if endpoint.prompt_check else 0
+
+        def read(body: Mapping[str, Any]) -> Completion:
+            _check_prompt(usage_of(body), fewest)
+            return completion_of(body)
+
+        return await self._caller.call(
+            purpose, payload, read, spread=asked.spread, tries=asked.tries
+        )
 
 
-def _objection(text: str, problem: str) -> list[Message]:
+@dataclass(kw_only=True, slots=True)
+class _Asked:
+    """One question on its way."""
+
+    schema: Schema[Any] | None
+    purpose: str
+    spread: float
+    mode: StructuredOutput = StructuredOutput.AUTO
+    """How JSON is asked for; AUTO until the first request."""
+    tries: AttemptLog = field(default_factory=AttemptLog)
+    said: list[Completion] = field(default_factory=list[Completion])
+    """All answers, the unusable ones included."""
+
+    def all(self) -> Completion:
+        """The last answer, with the tokens and the cost of all."""
+        *earlier, last = self.said
+        usage, cost = last.usage, last.cost
+        for completion in earlier:
+            usage += completion.usage
+            cost = None if cost is None or completion.cost is None else cost + completion.cost
+        return replace(last, usage=usage, cost=cost)
+
+
+def _check_prompt(usage: Usage, fewest: int) -> None:
+    """Refuses an answer to a part of the question.
+
+    Raises:
+        LLMPromptCutError: the endpoint read less than it was sent.
+    """
+    # Some count what they had in their cache apart.
+    read = usage.prompt_tokens + usage.cached_prompt_tokens
+    is_short = read < _CUT * fewest and fewest - read >= _FEWEST_MISSING
+    if usage.reported and usage.prompt_tokens and is_short:
+        raise LLMPromptCutError(
+            f"the endpoint read {usage.prompt_tokens:,} tokens of a prompt of {fewest:,} words or "
+            "more: it cuts long prompts without a word. Give it more context (Ollama: "
+            "OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: -c); 'ragbench doctor --llm' measures "
+            "how much it reads"
+        )
+
+
+def _objection(text: str, problem: str, schema: str) -> list[Message]:
     shown = problem if len(problem) <= _SHOWN else f"{problem[:_SHOWN]} ..."
+    asked = _MEND.format(problem=shown)
     return [
         Message(role="assistant", content=text),
-        Message(role="user", content=_MEND.format(problem=shown)),
+        Message(role="user", content=f"{asked}\n\n{schema}" if schema else asked),
     ]

@@ -1,98 +1,132 @@
-"""What an endpoint understands of the interface, found out once and remembered."""
+"""What one endpoint was found to understand, and how it is asked accordingly."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any, cast
 
-from ragbench.llm.chat import Message
+from ragbench.core.chat import Message
+from ragbench.llm.answers import Answer, detail_of, error_of
+from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.masking import mask_text
 
-__all__ = ["Dialect", "Structured"]
-
-
-class Structured(StrEnum):
-    """How an endpoint is asked for JSON."""
-
-    AUTO = "auto"
-    """The strongest of the others that it accepts."""
-    JSON_SCHEMA = "json_schema"
-    """``response_format`` with a schema that the answer must follow."""
-    JSON_OBJECT_SCHEMA = "json_object+schema"
-    """``json_object`` with a schema beside it, as llama.cpp's Python server takes it."""
-    JSON_OBJECT = "json_object"
-    """Any JSON object; the schema stands in the prompt."""
-    NONE = "none"
-    """The schema stands in the prompt, and that is all."""
-
+__all__ = [
+    "Dialect",
+    "schema_text",
+]
 
 _LADDER = (
-    Structured.JSON_SCHEMA,
-    Structured.JSON_OBJECT_SCHEMA,
-    Structured.JSON_OBJECT,
-    Structured.NONE,
+    StructuredOutput.JSON_SCHEMA,
+    StructuredOutput.JSON_OBJECT_SCHEMA,
+    StructuredOutput.JSON_OBJECT,
+    StructuredOutput.NONE,
 )
 _REJECTING = frozenset({400, 404, 415, 422, 501})
 _ABOUT_FORMAT = re.compile(
-    r"response_format|json_schema|json_object|literal_error|structured|grammar|guided",
+    r"response_format|response_schema|response_mime_type|json_schema|json_object|literal_error|"
+    r"structured|grammar|guided|additionalProperties",
     re.IGNORECASE,
 )
+_ABOUT_LENGTH = re.compile(
+    r"context[ _](?:length|size|window)|too many tokens|exceed_context|prompt is too long",
+    re.IGNORECASE,
+)
+_REFUSAL = re.compile(
+    r"unsupported|not supported|not support|deprecated|removed|not permitted|not allowed|unknown|"
+    r"unrecogni[sz]ed|unexpected|invalid|cannot find|extra inputs|only the default|cannot both",
+    re.IGNORECASE,
+)
+_OFTEN = 3
 _IN_PROMPT = "Reply with one JSON value that follows this JSON schema, and with nothing else:\n"
+_LIMIT = "max_tokens"
+_NEWER_LIMIT = "max_completion_tokens"
+_NUMBER = re.compile(r"(?<![\w.])\d{2,7}(?![\w.])")
 
 
 class Dialect:
-    """What one endpoint was found to understand."""
+    """What one endpoint understands. Starts with what most do, and learns from what it rejects."""
 
-    def __init__(self, structured: Structured = Structured.AUTO) -> None:
+    def __init__(
+        self,
+        structured: StructuredOutput = StructuredOutput.AUTO,
+        *,
+        must_limit: bool = False,
+        reasons: bool = False,
+    ) -> None:
         """Knows nothing yet.
 
         Args:
             structured: how JSON is asked for, if that is not to be found out.
+            must_limit: whether every request must limit the length of its answer, as a cap on cost
+                demands.
+            reasons: whether the model is known to think before it answers.
         """
-        self._fixed = structured is not Structured.AUTO
-        self.structured = structured if self._fixed else _LADDER[0]
+        self._fixed = structured is not StructuredOutput.AUTO
+        self._must_limit = must_limit
+        self.structured: StructuredOutput = structured if self._fixed else _LADDER[0]
         """What calls start with."""
         self.known = self._fixed
-        """Whether an answer has confirmed it."""
-        self.token_limit = "max_tokens"
+        """Whether an answer that was as asked has confirmed it."""
+        self.token_limit = _LIMIT
         """The name of the field that limits an answer's length."""
+        self.not_sent: dict[str, str] = {}
+        """Parameters that the endpoint refuses, with what it says of them."""
+        self.reasons = reasons
+        """Whether the model thinks before it answers: then its answers are given more room."""
+        self.most_tokens: int | None = None
+        """The longest answer that the endpoint allows, where it has said so."""
+        self._ignored: Counter[StructuredOutput] = Counter()
+        self.version = 0
+        """Grows with everything that is learned."""
+
+    def longest(self, endpoint: Endpoint) -> int | None:
+        """The longest answer that is asked for, in tokens; None without a limit."""
+        if endpoint.max_tokens is None or _LIMIT in self.not_sent:
+            return None
+        wanted = endpoint.max_tokens + (endpoint.reasoning_tokens if self.reasons else 0)
+        return wanted if self.most_tokens is None else min(wanted, self.most_tokens)
 
     def payload(
         self,
-        model: str,
+        endpoint: Endpoint,
         messages: Sequence[Message],
-        parameters: Mapping[str, Any],
         schema: Mapping[str, Any] | None,
-        mode: Structured,
+        mode: StructuredOutput,
     ) -> dict[str, Any]:
         """The body of a request.
 
         Args:
-            model: the model's name.
+            endpoint: model and parameters; those that it refuses are left out.
             messages: the conversation.
-            parameters: further fields; ``max_tokens`` is named as the endpoint wants it.
             schema: a JSON schema that the answer shall follow, with a ``title``.
             mode: how it is asked for.
         """
         told = [{"role": message.role, "content": message.content} for message in messages]
-        body: dict[str, Any] = {"model": model, "messages": told}
-        for name, value in parameters.items():
-            body[self.token_limit if name == "max_tokens" else name] = value
+        body: dict[str, Any] = {"model": endpoint.model, "messages": told}
+        for name, value in endpoint.parameters.items():
+            if name not in self.not_sent and name != _LIMIT:
+                body[name] = value
+        longest = self.longest(endpoint)
+        if longest is not None:
+            body[self.token_limit] = longest
         if schema is None:
             return body
-        if mode is Structured.JSON_SCHEMA:
+        if mode is StructuredOutput.JSON_SCHEMA:
             body["response_format"] = {"type": "json_schema", "json_schema": _named(schema)}
             return body
-        told[-1]["content"] += f"\n\n{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
-        if mode is Structured.JSON_OBJECT_SCHEMA:
+        told[-1]["content"] += f"\n\n{schema_text(schema)}"
+        if mode is StructuredOutput.JSON_OBJECT_SCHEMA:
             body["response_format"] = {"type": "json_object", "schema": schema}
-        elif mode is Structured.JSON_OBJECT:
+        elif mode is StructuredOutput.JSON_OBJECT:
             body["response_format"] = {"type": "json_object"}
         return body
 
-    def weaker(self, mode: Structured, status: int, text: str) -> Structured | None:
+    # --- structure
+
+    def weaker(self, mode: StructuredOutput, status: int, text: str) -> StructuredOutput | None:
         """What to try after a rejection of a request that asked for JSON.
 
         Args:
@@ -103,27 +137,161 @@ class Dialect:
         Returns:
             The next way of asking; None when the rejection has another reason, or no way is left.
         """
-        if self._fixed or mode is Structured.NONE:
+        if self._fixed or mode is StructuredOutput.NONE:
             return None
         if self.known and _LADDER.index(mode) < _LADDER.index(self.structured):
             return self.structured  # another call has found it out meanwhile
         about_it = _ABOUT_FORMAT.search(text) is not None
         if about_it if status >= 500 else status in _REJECTING and (about_it or not self.known):
-            return _LADDER[_LADDER.index(mode) + 1]
+            return _below(mode)
         return None
 
-    def confirmed(self, mode: Structured) -> None:
-        """An answer came to a request that asked for JSON this way."""
-        if not self.known:
-            self.structured, self.known = mode, True
+    def ignored(self, mode: StructuredOutput) -> StructuredOutput | None:
+        """What to try after an answer that has not the structure it was asked for.
 
-    def renames_token_limit(self, status: int, text: str) -> bool:
-        """Whether a rejection asks for the newer name of the length limit; takes it up if so."""
-        newer = "max_completion_tokens"
-        if status in _REJECTING and self.token_limit != newer and newer in text:
-            self.token_limit = newer
-            return True
-        return False
+        An endpoint that takes a request for JSON has not said that it follows it: some drop the
+        field without a word. Nobody knows until an answer is as asked.
+
+        Returns:
+            A way of asking that is tried in its place; None when the way is known to work, or none
+            is left: then it was the model that erred.
+        """
+        if self._fixed or mode is StructuredOutput.NONE:
+            return None
+        if self.known:
+            return self.structured if mode is not self.structured else None
+        self._ignored[mode] += 1
+        if self._ignored[mode] >= _OFTEN and self.structured is mode:
+            self.structured = _below(mode)  # others need not try in vain, too
+        return _below(mode)
+
+    def confirmed(self, mode: StructuredOutput) -> None:
+        """An answer that was asked for in this way has the structure.
+
+        A single odd answer proves nothing against the stronger way that it was asked for in before:
+        that is left for good when it has failed twice.
+        """
+        if self.known or (mode is not self.structured and self._ignored[self.structured] == 1):
+            return
+        self.structured, self.known = mode, True
+        self.version += 1
+
+    # --- parameters
+
+    def learns(self, status: int, body: str, sent: Mapping[str, Any]) -> str | None:
+        """Takes up what a rejection says of a parameter.
+
+        Args:
+            status: the HTTP status.
+            body: of the answer.
+            sent: the body of the request.
+
+        Returns:
+            The parameter that is sent otherwise, or not at all, from now on; None when the
+            rejection is about something else.
+        """
+        if status not in _REJECTING or _ABOUT_LENGTH.search(body):
+            return None
+        if self.token_limit != _NEWER_LIMIT and _LIMIT in sent and _NEWER_LIMIT in body:
+            # Only models that think demand the newer name: it counts what they think.
+            self.token_limit, self.reasons = _NEWER_LIMIT, True
+            self.version += 1
+            return _LIMIT
+        name = _named_parameter(body, sent)
+        if name is None:
+            return None
+        told = mask_text(detail_of(Answer(status=status, headers={}, body=body)))[:300]
+        if name in (_LIMIT, _NEWER_LIMIT):
+            return self._limits_answers(told, sent[name])
+        if name in self.not_sent:
+            return None
+        self.not_sent[name] = told
+        self.version += 1
+        return name
+
+    def _limits_answers(self, told: str, asked: int) -> str | None:
+        """Asks for no more than the endpoint allows; for no limit where it takes none."""
+        allowed = [int(number) for number in _NUMBER.findall(told) if int(number) < asked]
+        if allowed and self.most_tokens is None:
+            self.most_tokens = max(allowed)
+        elif self._must_limit or _LIMIT in self.not_sent:
+            return None
+        else:
+            self.not_sent[_LIMIT] = told
+        self.version += 1
+        return _LIMIT
+
+    def forgets(self, name: str) -> None:
+        """Sends a parameter again: leaving it out did not help."""
+        if self.not_sent.pop(name, None) is not None:
+            self.version += 1
+
+    def found_to_reason(self) -> bool:
+        """Takes up that the model thinks before it answers; false when that was known."""
+        if self.reasons:
+            return False
+        self.reasons = True
+        self.version += 1
+        return True
+
+    # --- over several commands
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON holds it."""
+        return {
+            "structured": self.structured.value if self.known and not self._fixed else None,
+            "token_limit": self.token_limit,
+            "not_sent": self.not_sent,
+            "reasons": self.reasons,
+            "most_tokens": self.most_tokens,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes up what `state` gave in an earlier run; what cannot be read is passed over."""
+        try:
+            structured = state["structured"]
+            mode = None if structured is None else StructuredOutput(structured)
+            limit, most = str(state["token_limit"]), state["most_tokens"]
+            not_sent = {str(name): str(told) for name, told in dict(state["not_sent"]).items()}
+        except (KeyError, ValueError, TypeError):
+            return
+        if mode is not None and not self._fixed:
+            self.structured, self.known = mode, True
+        if limit in (_LIMIT, _NEWER_LIMIT):
+            self.token_limit = limit
+        if self._must_limit:
+            not_sent.pop(_LIMIT, None)
+        self.not_sent = not_sent
+        self.reasons = self.reasons or state["reasons"] is True
+        self.most_tokens = most if isinstance(most, int) and most > 0 else None
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """What a prompt says of the structure that is wanted."""
+    return f"{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
+
+
+def _below(mode: StructuredOutput) -> StructuredOutput:
+    return _LADDER[_LADDER.index(mode) + 1]
+
+
+_NEVER_DROPPED = frozenset({"model", "messages", "response_format"})
+
+
+def _named_parameter(body: str, sent: Mapping[str, Any]) -> str | None:
+    """The parameter that a rejection is about: named in ``param``, or in its words."""
+    candidates = [name for name in sent if name not in _NEVER_DROPPED]
+    error = error_of(body) or {}
+    param = str(error.get("param") or "").rpartition(".")[2]
+    if param in candidates:
+        return param
+    if _REFUSAL.search(body) is None:
+        # "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens"
+        candidates = [name for name in candidates if name in (_LIMIT, _NEWER_LIMIT)]
+        if "maximum" not in body:
+            return None
+    found = [name for name in candidates if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", body)]
+    return found[0] if found else None
 
 
 def _named(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,46 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
 from types import TracebackType
 from typing import Any, Self, cast
 
+from ragbench.core.chat import Embeddings, Message, Usage, Vector
 from ragbench.errors import ConfigError, LLMError
-from ragbench.llm.answer import Transport
-from ragbench.llm.budget import Budget
-from ragbench.llm.cache import CachedReply, ResponseCache
-from ragbench.llm.cache_key import cache_key
-from ragbench.llm.call import Tries
-from ragbench.llm.chat import Message
-from ragbench.llm.clock import Clock
-from ragbench.llm.completion import EmptyAnswerError, usage_of
-from ragbench.llm.connection import Connection
+from ragbench.llm.answers import EmptyAnswerError, usage_of
+from ragbench.llm.budget import Budget, Receipt
+from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
+from ragbench.llm.client import Connection
+from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.conversation import AttemptLog
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.ledger import Receipt
-from ragbench.llm.limits import CallLimits
 from ragbench.llm.request import Purpose
-from ragbench.llm.usage import Usage
+from ragbench.llm.transport import Transport
 
-__all__ = ["EmbeddingClient", "Embeddings"]
+__all__ = [
+    "EmbeddingClient",
+]
 
 _BATCH = 64
 _VERSION = "embedding"
-Vector = tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Embeddings:
-    """The vectors of some texts."""
-
-    vectors: tuple[Vector, ...]
-    """One a text, in order; all of one length, as the endpoint gives them."""
-    usage: Usage
-    """Tokens of the requests that were made now."""
-    cost: Decimal | None
-    """What they cost; None when the price or the tokens are not known."""
-    cached: int
-    """How many texts were not sent: known from before, or given more than once."""
 
 
 class EmbeddingClient:
@@ -158,7 +139,9 @@ class EmbeddingClient:
 
         try:
             caller = self._connection.caller
-            vectors, usage = await caller.call(asked, payload, read, spread=spread, tries=Tries())
+            vectors, usage = await caller.call(
+                asked, payload, read, spread=spread, tries=AttemptLog()
+            )
         except LLMError:
             ledger.call(purpose, endpoint.model, failed=True)
             raise

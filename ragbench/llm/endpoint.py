@@ -1,27 +1,198 @@
-"""Which model is asked, where, and with which parameters."""
+"""Which model, where, its key, its headers, its price."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
 from hashlib import blake2b
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+from ragbench.core.chat import Usage
 from ragbench.errors import ConfigError
-from ragbench.interface.masking import is_secret, mask_url
-from ragbench.llm.api_key import NO_KEY, ApiKey
-from ragbench.llm.dialect import Structured
-from ragbench.llm.price import Price
+from ragbench.masking import hide, is_secret, mask_url
 
-__all__ = ["Endpoint"]
+__all__ = [
+    "NO_KEY",
+    "ApiKey",
+    "Endpoint",
+    "LongPrompt",
+    "Price",
+    "StructuredOutput",
+]
+
+
+_COMMAND_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiKey:
+    """The place of an API key: an environment variable, a file, a program's output, or nowhere."""
+
+    variable: str | None = None
+    """Name of the environment variable."""
+    file: str | None = None
+    """Path of a file whose only content is the key."""
+    command: tuple[str, ...] = ()
+    """A program with its arguments that prints the key, such as a token that expires."""
+
+    def __post_init__(self) -> None:
+        """Refuses two places."""
+        places = [f"variable {self.variable}"] if self.variable else []
+        places += [f"file {self.file}"] if self.file else []
+        places += [f"command {self.command[0]}"] if self.command else []
+        if len(places) > 1:
+            raise ConfigError(
+                f"the API key is to come from the {' and from the '.join(places)}: give one of them"
+            )
+
+    def __str__(self) -> str:
+        """The place, as messages name it."""
+        if self.variable:
+            return f"environment variable {self.variable}"
+        if self.command:
+            return f"command {self.command[0]}"
+        return f"file {self.file}" if self.file else "none"
+
+    def read(self, environ: Mapping[str, str]) -> str | None:
+        """The key.
+
+        Returns:
+            The key, or None where none is used.
+
+        Raises:
+            ConfigError: the variable is not set, the file is missing, empty or not one line, or the
+                program fails.
+        """
+        if self.variable:
+            found = environ.get(self.variable, "").strip()
+            if not found:
+                raise ConfigError(f"the environment variable {self.variable} holds no API key")
+        elif self.file:
+            try:
+                found = Path(self.file).expanduser().read_text("utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+                raise ConfigError(f"the API key file {self.file}: {reason}") from None
+            if not found:
+                raise ConfigError(f"the API key file {self.file} is empty")
+        elif self.command:
+            found = self._output(environ)
+        else:
+            return None
+        if not found.isascii() or not found.isprintable() or " " in found:
+            raise ConfigError(
+                f"the content of {self} is not an API key: it must be one word in ASCII"
+            )
+        hide(found)
+        return found
+
+    def _output(self, environ: Mapping[str, str]) -> str:
+        try:
+            done = subprocess.run(
+                self.command,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_COMMAND_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+            raise ConfigError(f"the {self} gives no API key: {type(error).__name__}") from None
+        if done.returncode != 0 or not done.stdout.strip():
+            # What it prints to stderr may quote what it was given.
+            raise ConfigError(f"the {self} gives no API key: exit code {done.returncode}")
+        return done.stdout.strip()
+
+
+NO_KEY = ApiKey()
+"""For endpoints that ask for none."""
+
+
+class StructuredOutput(StrEnum):
+    """How an endpoint is asked for JSON."""
+
+    AUTO = "auto"
+    """The strongest of the others that it accepts."""
+    JSON_SCHEMA = "json_schema"
+    """``response_format`` with a schema that the answer must follow."""
+    JSON_OBJECT_SCHEMA = "json_object+schema"
+    """``json_object`` with a schema beside it, as llama.cpp's Python server takes it."""
+    JSON_OBJECT = "json_object"
+    """Any JSON object; the schema stands in the prompt."""
+    NONE = "none"
+    """The schema stands in the prompt, and that is all."""
+
+
+_MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LongPrompt:
+    """What a request costs whose prompt is longer than most."""
+
+    above: int
+    """Tokens of the prompt from which on, exclusively, the whole request costs so much."""
+    input: Decimal
+    output: Decimal
+    cached_input: Decimal | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """The price of a million tokens of each kind."""
+
+    input: Decimal
+    """Of the prompt."""
+    output: Decimal
+    """Of the answer, hidden reasoning included."""
+    cached_input: Decimal | None = None
+    """Of the part of the prompt that the endpoint had in its own cache; None: as ``input``."""
+    long_prompt: LongPrompt | None = None
+    """What very long prompts cost, where that differs."""
+    currency: str = "USD"
+    origin: str = "settings"
+    """Where the price comes from, with its date where it has one."""
+
+    def __post_init__(self) -> None:
+        """Refuses prices that cannot be."""
+        prices = (self.input, self.output, self.cached_input or Decimal(0))
+        if any(not price.is_finite() or price < 0 for price in prices):
+            raise ConfigError("the price of a million tokens must be a number of at least 0")
+
+    def of(self, usage: Usage) -> Decimal:
+        """What one request costs; several together cost as much where none has a long prompt."""
+        rate = self._rate(usage.prompt_tokens)
+        cached = min(usage.cached_prompt_tokens, usage.prompt_tokens)
+        fresh = usage.prompt_tokens - cached
+        known = rate.input if rate.cached_input is None else rate.cached_input
+        cost = fresh * rate.input + cached * known + usage.completion_tokens * rate.output
+        return cost / _MILLION
+
+    def at_most(self, *, prompt_tokens: int, completion_tokens: int) -> Decimal:
+        """What a request costs when nothing is cached and the answer is as long as it may be."""
+        rate = self._rate(prompt_tokens)
+        dearest = max(rate.input, rate.cached_input or rate.input)
+        return (prompt_tokens * dearest + completion_tokens * rate.output) / _MILLION
+
+    def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
+        long = self.long_prompt
+        return self if long is None or prompt_tokens <= long.above else long
+
 
 _OURS = frozenset(
     {"model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens",
-     "response_format", "stream", "n"}
+     "reasoning_effort", "response_format", "stream", "n", "headers", "extra_headers"}
 )  # fmt: skip
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,18 +206,31 @@ class Endpoint:
     """The model's name there; Azure's name of the deployment."""
     key: ApiKey = NO_KEY
     """Where the API key is."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request. ``${NAME}`` stands for an environment variable; a header with a
+    credential holds nothing else."""
     api_version: str | None = None
     """Only for Azure's dated interface."""
     temperature: float | None = 0.0
-    """None: not sent. Some reasoning models accept no value."""
+    """None: not sent. Where the endpoint refuses it, it is not sent either, and that is said."""
     seed: int | None = None
     """Sent where given; what it does is the endpoint's affair."""
     max_tokens: int | None = 4096
-    """The longest answer, hidden reasoning included. None: not sent, then no cost can be capped."""
+    """The longest answer. None: not sent, then no cost can be capped."""
+    reasoning_effort: str | None = None
+    """How long a model that reasons shall think, in the endpoint's words, such as ``"low"``."""
+    reasoning_tokens: int = 16_384
+    """Room for what a model thinks, on top of ``max_tokens``: asked for of models that are found to
+    reason."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Further fields of the request, such as ``{"top_p": 0.9}``."""
-    structured: Structured = Structured.AUTO
+    structured: StructuredOutput = StructuredOutput.AUTO
     """How JSON is asked for; by default it is found out."""
+    context: int | None = None
+    """The longest prompt that is sent, in tokens: a longer one fails before it costs anything. None
+    for no limit."""
+    prompt_check: bool = True
+    """Whether an answer fails whose prompt was read only in part, as its token count tells."""
     price: Price | None = None
     """Overrides the price table."""
 
@@ -68,6 +252,7 @@ class Endpoint:
         if not self.model.strip():
             raise ConfigError("no model is named")
         _check_parameters(self)
+        _check_headers(self.headers)
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
 
     @property
@@ -82,11 +267,39 @@ class Endpoint:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What is sent with every call beside the messages, where it is given."""
-        known = {"temperature": self.temperature, "seed": self.seed, "max_tokens": self.max_tokens}
+        """What is to be sent with every call beside the messages, where it is given."""
+        known = {
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "reasoning_effort": self.reasoning_effort,
+        }
         return {name: value for name, value in known.items() if value is not None} | dict(
             self.extra
         )
+
+    @property
+    def secret_headers(self) -> tuple[str, ...]:
+        """Headers whose values come from variables."""
+        return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
+
+    def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The headers with the values of their variables. Credentials: for the wire only.
+
+        Raises:
+            ConfigError: a variable is not set.
+        """
+
+        def value_of(found: re.Match[str]) -> str:
+            value = environ.get(found[1], "").strip()
+            if not value:
+                raise ConfigError(
+                    f"the environment variable {found[1]} of a header of the language model is not "
+                    "set"
+                )
+            return value
+
+        return {name: _VARIABLE.sub(value_of, text) for name, text in self.headers.items()}
 
     def identity(self) -> dict[str, Any]:
         """Everything that an answer depends on, as JSON holds it. For manifests and cache keys."""
@@ -96,6 +309,8 @@ class Endpoint:
             "parameters": self.parameters,
             "structured": self.structured.value,
         }
+        if self.headers:  # a gateway may choose the model by them
+            found["headers"] = dict(self.headers)
         return found if self.api_version is None else found | {"api_version": self.api_version}
 
     def fingerprint(self) -> str:
@@ -109,14 +324,57 @@ def _check_parameters(endpoint: Endpoint) -> None:
         raise ConfigError(f"temperature must lie in 0 to 2, not {endpoint.temperature:g}")
     if endpoint.max_tokens is not None and endpoint.max_tokens < 1:
         raise ConfigError(f"max_tokens must be at least 1, not {endpoint.max_tokens}")
+    if endpoint.context is not None and endpoint.context < 1:
+        raise ConfigError(f"context must be at least 1 token, not {endpoint.context}")
+    if endpoint.reasoning_tokens < 0:
+        raise ConfigError(f"reasoning_tokens must be at least 0, not {endpoint.reasoning_tokens}")
     for name in endpoint.extra:
+        if "headers" in name:
+            raise ConfigError(f"'{name}' is not a field of a request: give the setting headers")
         if name in _OURS:
-            raise ConfigError(f"'{name}' cannot stand among the extra fields of a request")
-        if is_secret(name):
-            raise ConfigError(
-                f"the extra field '{name}' looks like a credential: none is kept here"
-            )
+            raise ConfigError(f"'{name}' cannot be one of the extra fields of a request")
+    found = _secret_name(endpoint.extra)
+    if found is not None:
+        raise ConfigError(
+            f"the extra field '{found}' looks like a credential: none is kept here. A header takes "
+            "one from a variable: headers: {X-Api-Key: '${NAME_OF_VARIABLE}'}"
+        )
     try:
         json.dumps(endpoint.extra, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"the extra fields of a request are no JSON: {error}") from None
+        raise ConfigError(f"the extra fields of a request are not JSON: {error}") from None
+
+
+def _secret_name(value: object) -> str | None:
+    """The first name in nested fields that looks like a credential's."""
+    if isinstance(value, Mapping):
+        for name, inner in cast("Mapping[object, object]", value).items():
+            found = str(name) if is_secret(str(name)) else _secret_name(inner)
+            if found is not None:
+                return found
+    elif isinstance(value, (list, tuple)):
+        for inner in cast("list[object]", value):
+            found = _secret_name(inner)
+            if found is not None:
+                return found
+    return None
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SCHEME = re.compile(r"(?:[A-Za-z]+ )?\$\{\w+\}")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Refuses what is no header, and a credential in clear."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            raise ConfigError(f"'{name}' is no header: a sign in its name or value is forbidden")
+        if _holds_credential(name) and not _SCHEME.fullmatch(value):
+            raise ConfigError(
+                f"the header '{name}' looks like a credential: give the name of a variable that "
+                f"holds it, such as {name}: '${{MY_GATEWAY_KEY}}'"
+            )
+
+
+def _holds_credential(header: str) -> bool:
+    return is_secret(header) or header.lower().endswith("key")

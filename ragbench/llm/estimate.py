@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ragbench.core.chat import Message, Usage
 from ragbench.errors import ConfigError
-from ragbench.llm.cache import ResponseCache
-from ragbench.llm.cache_key import cache_key
-from ragbench.llm.chat import Message
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.price import Price
-from ragbench.llm.price_table import price_for
+from ragbench.llm.budget import price_for
+from ragbench.llm.cache import ResponseCache, cache_key
+from ragbench.llm.endpoint import Endpoint, Price
+from ragbench.llm.request import TokenCounter, prompt_tokens
 from ragbench.llm.schema import Schema
-from ragbench.llm.tokens import TokenCounter, prompt_tokens
-from ragbench.llm.usage import Usage
 
-__all__ = ["Estimate", "EstimateLine", "Estimator"]
+__all__ = [
+    "Estimate",
+    "EstimateLine",
+    "Estimator",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +97,8 @@ class _Account:
     prompt: int = 0
     low: int = 0
     high: int = 0
+    low_cost: Decimal = Decimal(0)
+    high_cost: Decimal = Decimal(0)
     guessed: int = 0
 
 
@@ -192,19 +195,20 @@ class Estimator:
         if not 0 <= low <= high:
             raise ConfigError(f"an answer cannot take {low} to {high} tokens")
         most = self._endpoint.max_tokens
+        ends = (low, high) if most is None else (min(low, most), min(high, most))
         account.prompt += prompt
-        account.low += low if most is None else min(low, most)
-        account.high += high if most is None else min(high, most)
+        account.low += ends[0]
+        account.high += ends[1]
+        if self._price is not None:  # call by call: a long prompt may cost more
+            costs = [
+                self._price.of(Usage(prompt_tokens=prompt, completion_tokens=end)) for end in ends
+            ]
+            account.low_cost += costs[0]
+            account.high_cost += costs[1]
 
     def _line(self, purpose: str, account: _Account) -> EstimateLine:
         ends = (account.low, account.high)
-        price = self._price
-        cost = None
-        if price is not None:
-            low, high = (
-                price.of(Usage(prompt_tokens=account.prompt, completion_tokens=end)) for end in ends
-            )
-            cost = (low, high)
+        cost = None if self._price is None else (account.low_cost, account.high_cost)
         return EstimateLine(
             purpose=purpose,
             calls=account.calls,

@@ -1,26 +1,116 @@
-"""One request: leave to send it, the money for it, and what its answer means."""
+"""One request: leave to send, its tokens and money, what its answer means."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Protocol
 
-from ragbench.llm.answer import Answer, NoAnswerError, Transport
-from ragbench.llm.budget import Budget
-from ragbench.llm.circuit import Circuit
-from ragbench.llm.clock import Clock
-from ragbench.llm.completion import EmptyAnswerError, decoded, usage_of
-from ragbench.llm.concurrency import Concurrency, Slot
-from ragbench.llm.ledger import Ledger
-from ragbench.llm.price import Price
-from ragbench.llm.retry import retry_after
-from ragbench.llm.status import Meaning, detail_of, effective_status, meaning_of
-from ragbench.llm.tokens import most_prompt_tokens
-from ragbench.llm.usage import Usage
+from ragbench.core.chat import Message, Usage
+from ragbench.llm.answers import (
+    Answer,
+    EmptyAnswerError,
+    Meaning,
+    decoded,
+    detail_of,
+    effective_status,
+    meaning_of,
+    reported_cost,
+    requested_wait,
+    usage_of,
+)
+from ragbench.llm.budget import BookedRequest, Budget, Ledger
+from ragbench.llm.concurrency import Circuit, Clock, Concurrency, Slot, retry_after
+from ragbench.llm.endpoint import Price
+from ragbench.llm.transport import NoAnswerError, Transport
 
-__all__ = ["Purpose", "Sender", "Sent"]
+__all__ = [
+    "Purpose",
+    "RequestSender",
+    "Sent",
+    "TokenCounter",
+    "fewest_prompt_tokens",
+    "most_prompt_tokens",
+    "prompt_tokens",
+]
+
+_A_MESSAGE = 4
+"""Tokens around a message in usual chat templates."""
+_MOST_A_MESSAGE = 16
+_MOST_A_REQUEST = 256
+"""What a template may add of its own: the date, a default system prompt."""
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of a text; `ragbench.text.token_counter` has some."""
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        ...
+
+    @property
+    def approximate(self) -> bool:
+        """Whether its counts are an estimate."""
+        ...
+
+    def count(self, text: str) -> int:
+        """The number of tokens."""
+        ...
+
+
+def prompt_tokens(
+    messages: Sequence[Message], counter: TokenCounter, schema: Mapping[str, Any] | None = None
+) -> int:
+    """About how many tokens a prompt takes, the schema counted as text."""
+    told = sum(counter.count(message.content) + _A_MESSAGE for message in messages)
+    return told + (0 if schema is None else counter.count(json.dumps(schema)))
+
+
+def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
+    """A number of tokens that a request does not exceed.
+
+    Every token of a byte-level or SentencePiece vocabulary stands for at least one byte of UTF-8,
+    so the bytes bound the tokens, whatever the vocabulary. A chat template's own words come on top.
+
+    Args:
+        payload: the body of the request.
+    """
+    messages = payload.get("messages", ())
+    others = {name: value for name, value in payload.items() if name != "messages"}
+    # JSON escapes make the text longer, never shorter.
+    told = len(json.dumps([messages, others], ensure_ascii=False).encode("utf-8", "replace"))
+    return told + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST
+
+
+_WORD = re.compile(r"\S+")
+_DENSE = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+"""Letters of scripts that are written without spaces."""
+_LETTERS_A_TOKEN = 4
+
+
+def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    """A number of tokens that a prompt does not fall short of.
+
+    Tokenizers split at white space before they merge anything, so each word is a token at the
+    least; in scripts without spaces a token holds some letters.
+
+    Args:
+        messages: of the body of a request.
+    """
+    fewest = 0
+    for message in messages:
+        text = str(message.get("content", ""))
+        dense = 0 if text.isascii() else len(_DENSE.findall(text))
+        fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
+    return fewest
+
 
 _MAY_HAVE_WORKED = frozenset({408, 504, 524})
 """A proxy lost patience: what stands behind it may have answered, and billed, all the same."""
@@ -52,13 +142,15 @@ class Sent:
     body: Mapping[str, Any] | None = None
     """The JSON of an answer."""
     usage: Usage | None = None
+    cost: Decimal | None = None
+    """What the endpoint says it charged; None where it says nothing."""
     wait: float | None = None
     """Seconds that the endpoint asks to wait."""
     may_be_billed: bool = False
     """Whether an error may have cost something."""
 
 
-class Sender:
+class RequestSender:
     """Sends single requests, within all limits."""
 
     def __init__(
@@ -104,19 +196,25 @@ class Sender:
         budget = self._budget
         reservation = None if budget is None else await budget.reserve(most or Decimal(0))
         cost = Decimal(0)
-        in_flight = False
+        in_flight: BookedRequest | None = None
         try:
             async with self._concurrency.slot() as slot:
                 self._circuit.check()  # it may have opened while this stood in line
-                in_flight, cost = True, most or Decimal(0)
-                self._ledger.request(purpose.name, purpose.model)
+                cost = most or Decimal(0)
+                request = in_flight = self._ledger.request(
+                    purpose.name,
+                    purpose.model,
+                    key=_key(payload) if self._ledger.is_kept else "",
+                    most=most,
+                )
                 sent = await self._answer(purpose.path, payload)
-                in_flight = False
+                in_flight = None
+                # Before anything else happens: a process that is killed now has it in its book.
+                cost = self._book(request, sent)
                 self._note(slot, sent)
-            cost = self._book(purpose, sent, most)
         finally:
-            if in_flight:  # cancelled: the endpoint may finish, and bill, what it has begun
-                self._ledger.unconfirmed(purpose.name, purpose.model, most)
+            if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
+                self._ledger.unconfirmed(in_flight)
             if reservation is not None:
                 reservation.settle(cost)
         return sent
@@ -139,7 +237,12 @@ class Sender:
                 meaning=Meaning.BROKEN, detail=str(error), status=answer.status, may_be_billed=True
             )
         return Sent(
-            meaning=meaning, detail="", status=answer.status, body=body, usage=usage_of(body)
+            meaning=meaning,
+            detail="",
+            status=answer.status,
+            body=body,
+            usage=usage_of(body),
+            cost=reported_cost(body),
         )
 
     def _unanswered(self, error: NoAnswerError) -> Sent:
@@ -150,12 +253,14 @@ class Sender:
 
     def _error(self, meaning: Meaning, answer: Answer) -> Sent:
         status = effective_status(answer)
+        told = retry_after(answer.headers)
         return Sent(
             meaning=meaning,
-            detail=f"{status} {self._transport.masked(detail_of(answer))}".rstrip(),
+            # Masked before it is cut: half of a key is a key to those who have the other half.
+            detail=f"{status} {_short(self._transport.masked(detail_of(answer)))}".rstrip(),
             status=status,
             text=answer.body,
-            wait=retry_after(answer.headers),
+            wait=requested_wait(answer) if told is None else told,
             may_be_billed=status in _MAY_HAVE_WORKED,
         )
 
@@ -179,12 +284,29 @@ class Sender:
         prompt = most_prompt_tokens(payload)
         return self._price.at_most(prompt_tokens=prompt, completion_tokens=purpose.max_tokens)
 
-    def _book(self, purpose: Purpose, sent: Sent, most: Decimal | None) -> Decimal:
+    def _book(self, request: BookedRequest, sent: Sent) -> Decimal:
         """What the request cost, or may have cost."""
-        if sent.usage is not None and sent.usage.reported:
-            self._ledger.billed(purpose.name, purpose.model, sent.usage)
-            return Decimal(0) if self._price is None else self._price.of(sent.usage)
+        if sent.usage is not None and (sent.usage.reported or sent.cost is not None):
+            cost = sent.cost
+            if cost is None and self._price is not None:
+                cost = self._price.of(sent.usage)
+            self._ledger.billed(request, sent.usage, cost)
+            return cost or Decimal(0)
         if sent.usage is not None or sent.may_be_billed:
-            self._ledger.unconfirmed(purpose.name, purpose.model, most)
-            return most or Decimal(0)
+            self._ledger.unconfirmed(request)
+            return request.most or Decimal(0)
+        self._ledger.free(request)
         return Decimal(0)
+
+
+def _key(payload: Mapping[str, Any]) -> str:
+    """A short name of a request: equal for equal ones."""
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+_SHOWN = 300
+
+
+def _short(line: str) -> str:
+    return f"{line[:_SHOWN]} ..." if len(line) > _SHOWN else line

@@ -1,16 +1,153 @@
-"""The structure that an answer must have."""
+"""The structure of an answer, and JSON found in text.
+
+Read are the deviations that models are known for and that leave no doubt about what is meant: a
+fence or words around the value, thoughts before it, raw line breaks in strings, commas before a
+closing bracket, backslashes that escape nothing. Anything that would have to be guessed (a string
+that never ends, a missing bracket) is not JSON: half a list of verdicts must not pass for a whole
+one, and the model can be asked again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from ragbench.errors import LLMReplyError
-from ragbench.extras import require
-from ragbench.llm.json_text import json_values
+from ragbench.masking import hidden
+from ragbench.plugins import require
 
-__all__ = ["Schema", "read_structure", "schema_of"]
+__all__ = [
+    "Schema",
+    "json_values",
+    "read_structure",
+    "schema_of",
+]
+
+_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+_ESCAPES = frozenset('"\\/bfnrtu')
+_UNICODE = re.compile(r"u[0-9a-fA-F]{4}")
+_OPENING = re.compile(r"[{\[]")
+_BEGINNING = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]")
+_MOST_STARTS = 50
+
+
+def json_values(text: str) -> Iterator[object]:
+    """The JSON values in a text, the likeliest answer first.
+
+    The whole text, where it is JSON; then what stands in fences, the last fence first; then every
+    object and list that stands among words, the last first.
+
+    Args:
+        text: what the model said.
+
+    Yields:
+        Values as `json.loads` gives them. Numbers that JSON does not know (NaN, Infinity) are no
+        values.
+    """
+    told = _without_thoughts(text)
+    for candidate in (told, *reversed(_FENCE.findall(told))):
+        value = _whole(candidate)
+        if value is not _NOTHING:
+            yield value
+            return
+    yield from reversed(_among_words(told))
+
+
+_NOTHING = object()
+
+
+def _without_thoughts(text: str) -> str:
+    """Some servers cut the opening tag off."""
+    # Not within a value: a text about tags may quote one.
+    if _whole(text) is not _NOTHING:
+        return text
+    told = _THOUGHTS.sub("", text)
+    *_, last = _END_OF_THOUGHTS.split(told)
+    return last
+
+
+def _whole(text: str) -> object:
+    """The value that a text is, but for known deviations."""
+    stripped = text.strip().lstrip("\ufeff")
+    for candidate in (stripped, _mended(stripped)):
+        try:
+            return _DECODER.decode(candidate)
+        except (ValueError, RecursionError):
+            continue
+    return _NOTHING
+
+
+def _among_words(text: str) -> list[object]:
+    """Objects and lists among words; none when one begins and never ends.
+
+    What stands inside of it is a part of an answer, and what stands before it was not the answer.
+    """
+    values: list[object] = []
+    rest = text
+    for _ in range(_MOST_STARTS):
+        found = _OPENING.search(rest)
+        if found is None:
+            return values
+        rest = rest[found.start() :]
+        for candidate in (rest, _mended(rest)):  # mended from here: a quote before it means nothing
+            try:
+                value, end = _DECODER.raw_decode(candidate)
+            except (ValueError, RecursionError):
+                continue
+            values.append(value)
+            rest = candidate[end:]
+            break
+        else:
+            if _BEGINNING.match(rest):
+                return []
+            rest = rest[1:]  # a bracket of the prose
+    return values
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
+
+
+def _mended(text: str) -> str:
+    """The text without commas before a closing bracket, and with lone backslashes doubled."""
+    parts: list[str] = []
+    position, start, in_string = 0, 0, False
+    while position < len(text):
+        letter = text[position]
+        if in_string and letter == "\\":
+            if _escapes(text, position + 1):
+                position += 1
+            else:
+                parts += [text[start:position], "\\"]
+                start = position
+        elif letter == '"':
+            in_string = not in_string
+        elif letter == "," and not in_string and _closes(text, position + 1):
+            parts.append(text[start:position])
+            start = position + 1
+        position += 1
+    return "".join([*parts, text[start:]])
+
+
+def _escapes(text: str, position: int) -> bool:
+    if position >= len(text) or text[position] not in _ESCAPES:
+        return False
+    return text[position] != "u" or _UNICODE.match(text, position) is not None
+
+
+def _closes(text: str, position: int) -> bool:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position < len(text) and text[position] in "]}"
+
 
 T_co = TypeVar("T_co", covariant=True)
 ValueT = TypeVar("ValueT")
@@ -81,7 +218,7 @@ def _place(location: tuple[object, ...]) -> str:
 
 
 def _shown(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(hidden(text).split())
     return f"'{line[:_SHOWN]} ...'" if len(line) > _SHOWN else f"'{line}'"
 
 

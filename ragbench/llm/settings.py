@@ -1,41 +1,130 @@
-"""Which endpoint the user means: options before the file before the environment."""
+"""Which endpoint the user means."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from decimal import Decimal, InvalidOperation
+from typing import Any, cast
 
 from ragbench.errors import ConfigError, NoModelError
-from ragbench.interface.masking import mask_text, mask_url
-from ragbench.llm.api_key import ApiKey
-from ragbench.llm.dialect import Structured
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.limits import CallLimits
-from ragbench.llm.price import Price
-from ragbench.llm.retry import RetryPolicy
-from ragbench.llm.setting_values import (
-    NOT_SENT,
-    amount,
-    fraction,
-    json_fields,
-    one_of,
-    text,
-    whole,
-)
+from ragbench.llm.concurrency import CallLimits, RetryPolicy
+from ragbench.llm.endpoint import ApiKey, Endpoint, Price, StructuredOutput
+from ragbench.llm.providers import AZURE, PROVIDERS, Provider, azure_address, by_address, by_model
+from ragbench.safe_text import mask_text, mask_url
 
 __all__ = [
     "DEFAULT_CACHE",
+    "NOT_SENT",
     "OPENAI_URL",
     "SETTING_NAMES",
     "LLMSettings",
     "Setting",
+    "amount",
+    "fraction",
+    "json_fields",
+    "one_of",
     "resolve",
     "resolve_embeddings",
+    "resolve_panel",
+    "text",
+    "whole",
 ]
 
-OPENAI_URL = "https://api.openai.com/v1"
+NOT_SENT = "none"
+"""The value of a setting that shall have none."""
+
+
+def text(value: object, origin: str) -> str:
+    """A text that is not empty."""
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise ConfigError(f"{origin} must be a text, not {value!r}")
+
+
+def whole(value: object, origin: str) -> int:
+    """An integer of at least 0."""
+    try:
+        number = int(str(value)) if not isinstance(value, bool) else -1
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ConfigError(f"{origin} must be a whole number of at least 0, not {value!r}")
+    return number
+
+
+def fraction(value: object, origin: str) -> float:
+    """A number of at least 0."""
+    return float(amount(value, origin))
+
+
+def amount(value: object, origin: str) -> Decimal:
+    """An exact number of at least 0."""
+    try:
+        number = Decimal(str(value)) if not isinstance(value, bool) else Decimal(-1)
+    except InvalidOperation:
+        number = Decimal(-1)
+    if not number.is_finite() or number < 0:
+        raise ConfigError(f"{origin} must be a number of at least 0, not {value!r}")
+    return number
+
+
+def json_fields(value: object, origin: str) -> dict[str, Any]:
+    """A mapping, or a text that is a JSON object."""
+    if isinstance(value, str):
+        try:
+            value = cast("object", json.loads(value))
+        except ValueError as error:
+            raise ConfigError(f"{origin} is not JSON: {error}") from None
+    if isinstance(value, dict) and all(isinstance(key, str) for key in cast("Any", value)):
+        return cast("dict[str, Any]", value)
+    raise ConfigError(f'{origin} must be an object such as {{"top_p": 0.9}}')
+
+
+def one_of(choices: Sequence[str]) -> Callable[[object, str], str]:
+    """Reads one of several texts."""
+
+    def read(value: object, origin: str) -> str:
+        if value not in choices:
+            raise ConfigError(f"{origin} must be one of {', '.join(choices)}, not {value!r}")
+        return str(value)
+
+    return read
+
+
+def header_fields(value: object, origin: str) -> dict[str, str]:
+    """A mapping of texts, or a text that is a JSON object of them."""
+    found = json_fields(value, origin)
+    if not all(isinstance(text, str) for text in found.values()):
+        raise ConfigError(f"{origin}: the value of a header must be a text")
+    return found
+
+
+def command_line(value: object, origin: str) -> tuple[str, ...]:
+    """A program with its arguments: a list, or a text that is split as a shell would."""
+    import shlex
+
+    if isinstance(value, list) and value and all(isinstance(p, str) for p in cast("Any", value)):
+        return tuple(cast("list[str]", value))
+    if isinstance(value, str) and value.strip():
+        try:
+            return tuple(shlex.split(value))
+        except ValueError as error:
+            raise ConfigError(f"{origin}: {error}") from None
+    raise ConfigError(f"{origin} must be a program with its arguments")
+
+
+def yes_or_no(value: object, origin: str) -> bool:
+    """A truth value, or a word for one."""
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    found = words.get(str(value).lower())
+    if found is None:
+        raise ConfigError(f"{origin} must be true or false, not {value!r}")
+    return found
+
+
+OPENAI_URL = PROVIDERS["openai"].base_url
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
 """Beside the runs, so that a run finds what another one paid for; nothing in the home folder."""
 _CHAT = "llm"
@@ -45,12 +134,18 @@ _READERS: dict[str, Any] = {
     "model": text,
     "api_key_env": text,
     "api_key_file": text,
+    "api_key_command": command_line,
+    "headers": header_fields,
     "api_version": text,
     "temperature": fraction,
     "seed": whole,
     "max_tokens": whole,
+    "reasoning_effort": text,
+    "reasoning_tokens": whole,
     "extra": json_fields,
-    "structured": one_of(tuple(mode.value for mode in Structured)),
+    "structured": one_of(tuple(mode.value for mode in StructuredOutput)),
+    "context": whole,
+    "prompt_check": yes_or_no,
     "price_input": amount,
     "price_output": amount,
     "price_cached_input": amount,
@@ -65,7 +160,9 @@ _READERS: dict[str, Any] = {
 """Every setting, and what reads its value."""
 SETTING_NAMES = tuple(_READERS)
 """Every setting."""
-_MAY_BE_UNSENT = frozenset({"temperature", "seed", "max_tokens", "deadline"})
+_MAY_BE_UNSENT = frozenset({"temperature", "seed", "max_tokens", "deadline", "context"})
+_KEYS = ("api_key_env", "api_key_file", "api_key_command")
+"""The places of a key; one of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,9 +200,10 @@ def resolve(
 
     Args:
         options: from the command line, by setting name; None means not given.
-        environ: the environment: ``RAGBENCH_LLM_<NAME>``, then ``OPENAI_BASE_URL`` and
-            ``OPENAI_API_KEY``. The last one is used only with OpenAI's own address or with the
-            address in ``OPENAI_BASE_URL``: a key must not travel to a host that it is not for.
+        environ: the environment: ``RAGBENCH_LLM_<NAME>``, then ``OPENAI_BASE_URL`` and the
+            variables of the providers, such as ``ANTHROPIC_API_KEY``. Those are used with the
+            provider's own address alone, and ``OPENAI_API_KEY`` also with the address in
+            ``OPENAI_BASE_URL``: a key must not travel to a host that it is not for.
         section: the section ``llm`` of a configuration file.
         file: that file's name.
 
@@ -113,9 +211,83 @@ def resolve(
         ConfigError: a setting is unknown or wrong; says where it stands.
         NoModelError: no model is named.
     """
-    found = _Found(options, section or {}, file, environ, _CHAT)
+    own = {name: value for name, value in (section or {}).items() if name not in _OF_PANEL}
+    found = _Found(options, own, file, environ, _CHAT)
     base_url = found.base_url()
     return _settings(found, base_url, found.key(base_url), DEFAULT_CACHE)
+
+
+_OF_PANEL = ("panel", "panel_vote")
+"""Names of the section ``llm`` that are no settings of one model."""
+_OWN_TO_ENDPOINT = frozenset(
+    {
+        "base_url", "model", "api_key_env", "api_key_file", "api_key_command", "headers",
+        "api_version", "reasoning_effort", "extra", "structured", "context", "prompt_check",
+        "price_input", "price_output", "price_cached_input",
+    }
+)  # fmt: skip
+"""What one judge of a panel does not take over from the first, where it is at another place."""
+
+
+def resolve_panel(
+    environ: Mapping[str, str],
+    *,
+    given: str | None = None,
+    options: Mapping[str, object] | None = None,
+    section: Mapping[str, object] | None = None,
+    file: str = "",
+) -> tuple[tuple[LLMSettings, ...], str | None]:
+    """The judges beside the first, and how they vote.
+
+    Args:
+        environ: the environment: ``RAGBENCH_LLM_PANEL`` and ``RAGBENCH_LLM_PANEL_VOTE``.
+        given: models from the command line, separated by commas; it replaces what a file says.
+        options: settings of the first judge from the command line; they go before the file's.
+        section: the section ``llm`` of a configuration file: under ``panel`` a list of models, each
+            by its name or as settings of its own; ``panel_vote``.
+        file: that file's name.
+
+    Returns:
+        Settings of each, and the vote; None where nothing is said about it.
+
+    Raises:
+        ConfigError: a setting is unknown or wrong.
+    """
+    base = {name: value for name, value in (section or {}).items() if name not in _OF_PANEL}
+    base |= {name: value for name, value in (options or {}).items() if value is not None}
+    told: object = given or (section or {}).get("panel") or environ.get("RAGBENCH_LLM_PANEL")
+    if isinstance(told, str):
+        told = [name.strip() for name in told.split(",") if name.strip()]
+    if told is not None and not isinstance(told, list):
+        raise ConfigError(f"{file or 'llm'}: panel must be a list of models")
+    found: list[LLMSettings] = []
+    for entry in cast("list[object]", told or []):
+        own = {"model": entry} if isinstance(entry, str) else entry
+        if not isinstance(own, dict) or "model" not in own:
+            raise ConfigError(f"{file or 'llm'}: each of panel must be a model or its settings")
+        found.append(_juror(base, cast("dict[str, object]", own), environ, file))
+    vote = (section or {}).get("panel_vote") or environ.get("RAGBENCH_LLM_PANEL_VOTE")
+    return tuple(found), None if vote is None else str(vote)
+
+
+def _juror(
+    base: Mapping[str, object], own: Mapping[str, object], environ: Mapping[str, str], file: str
+) -> LLMSettings:
+    """A judge's settings: its own over those that the first one has."""
+    elsewhere = "base_url" in own or by_model(str(own["model"])) is not None
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name != "model" and not (elsewhere and name in _OWN_TO_ENDPOINT)
+    }
+    known = dict(environ)
+    if elsewhere:
+        for name in _OWN_TO_ENDPOINT:
+            known.pop(f"RAGBENCH_LLM_{name.upper()}", None)
+        known.pop("RAGBENCH_LLM_API_KEY", None)
+        known.pop("OPENAI_BASE_URL", None)
+    known.pop("RAGBENCH_LLM_MODEL", None)
+    return resolve({}, known, section={**kept, **own}, file=file)
 
 
 def resolve_embeddings(
@@ -139,9 +311,9 @@ def resolve_embeddings(
         NoModelError: no model is named.
     """
     found = _Found({}, section or {}, file, environ, _EMBEDDINGS)
-    if chat is not None and found.value("base_url") is None:
+    if chat is not None and found.value("base_url") is None and found.provider() is None:
         cache = chat.cache or "off"
-        if found.value("api_key_env") is None and found.value("api_key_file") is None:
+        if not any(found.value(name) for name in _KEYS):
             return _settings(found, chat.endpoint.base_url, chat.endpoint.key, cache)
         return _settings(found, chat.endpoint.base_url, found.key(chat.endpoint.base_url), cache)
     base_url = found.base_url()
@@ -160,12 +332,15 @@ def _settings(found: _Found, base_url: str, key: ApiKey, cache: str) -> LLMSetti
         )
     endpoint = Endpoint(
         base_url=base_url,
-        model=model,
+        model=found.model(),
         key=key,
-        structured=Structured(found.value("structured", Structured.AUTO.value)),
+        structured=StructuredOutput(found.value("structured", StructuredOutput.AUTO.value)),
         price=found.price(),
-        **found.given("api_version", "temperature", "seed", "max_tokens", "extra"),
-    )
+        **found.given(
+            "headers", "api_version", "temperature", "seed", "max_tokens", "reasoning_effort",
+            "reasoning_tokens", "context", "prompt_check", "extra",
+        ),
+    )  # fmt: skip
     limits = CallLimits(
         retry=RetryPolicy(**found.given("retries", "rate_limit_wait")),
         **found.given("timeout", "deadline", "concurrency"),
@@ -221,31 +396,71 @@ class _Found:
         """Those of the settings that were given."""
         return {name: self._values[name] for name in names if name in self._values}
 
+    def provider(self) -> tuple[Provider, str] | None:
+        """The provider that the model's name begins with, where no address is given.
+
+        With an address, a name such as ``anthropic/claude-sonnet-5`` is that of a gateway's model.
+        """
+        given = "base_url" in self._origins and not self._origins["base_url"].startswith("provider")
+        if given or self._environ.get("OPENAI_BASE_URL"):
+            return None
+        return by_model(str(self.value("model", "")))
+
+    def model(self) -> str:
+        """The model's name at its endpoint."""
+        found = self.provider()
+        return str(self.value("model")) if found is None else found[1]
+
     def base_url(self) -> str:
-        """The address: given, OpenAI's variable, or OpenAI's own."""
+        """The address: given, the provider's, OpenAI's variable, or OpenAI's own."""
         if "base_url" not in self._values:
+            found = self.provider()
             other = self._environ.get("OPENAI_BASE_URL")
-            self._values["base_url"] = other or OPENAI_URL
-            self._origins["base_url"] = "OPENAI_BASE_URL" if other else "default"
+            if found is not None and found[0] is AZURE:
+                version = self._environ.get("OPENAI_API_VERSION")
+                if version and "api_version" not in self._values:
+                    self._values["api_version"] = version
+                    self._origins["api_version"] = "OPENAI_API_VERSION"
+                dated = "api_version" in self._values
+                self._values["base_url"] = azure_address(self._environ, dated=dated)
+                self._origins["base_url"] = "provider azure, AZURE_OPENAI_ENDPOINT"
+            elif found is not None:
+                self._values["base_url"] = found[0].base_url
+                self._origins["base_url"] = f"provider {found[0].name}"
+            else:
+                self._values["base_url"] = other or OPENAI_URL
+                self._origins["base_url"] = "OPENAI_BASE_URL" if other else "default"
         return str(self._values["base_url"])
 
     def key(self, base_url: str) -> ApiKey:
         """Where the key is."""
-        variable, path = self.value("api_key_env"), self.value("api_key_file")
-        if variable and path and self._rank("api_key_env") != self._rank("api_key_file"):
-            # The nearer place wins: an option replaces what a file says.
-            nearer = self._rank("api_key_env") < self._rank("api_key_file")
-            variable, path = (variable, None) if nearer else (None, path)
-        if not variable and not path:
-            own = f"{self.prefix}API_KEY"
-            theirs = {OPENAI_URL, (self._environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")}
-            if self._environ.get(own):
-                variable = own
-            elif base_url.rstrip("/") in theirs and self._environ.get("OPENAI_API_KEY"):
-                variable = "OPENAI_API_KEY"
-            elif base_url.rstrip("/") == OPENAI_URL:
-                variable = "OPENAI_API_KEY"  # its absence is told when it is read
-        return ApiKey(variable=variable, file=path)
+        places = {name: self.value(name) for name in _KEYS if self.value(name)}
+        # The nearer place wins: an option replaces what a file says.
+        nearest = min((self._rank(name) for name in places), default=0)
+        places = {name: place for name, place in places.items() if self._rank(name) == nearest}
+        if places:
+            return ApiKey(
+                variable=places.get("api_key_env"),
+                file=places.get("api_key_file"),
+                command=places.get("api_key_command", ()),
+            )
+        own = f"{self.prefix}API_KEY"
+        return ApiKey(variable=own if self._environ.get(own) else self._provider_key(base_url))
+
+    def _provider_key(self, base_url: str) -> str | None:
+        """The variable of whoever is at the address; whether it is set is seen when it is read."""
+        theirs = (self._environ.get("OPENAI_BASE_URL") or OPENAI_URL).rstrip("/")
+        if base_url.rstrip("/") == theirs and self._environ.get("OPENAI_API_KEY"):
+            return "OPENAI_API_KEY"
+        provider = by_address(base_url)
+        if provider is None and self._origins.get("base_url", "").startswith("provider"):
+            found = self.provider()
+            provider = None if found is None else found[0]
+            if provider is not None and not any(self._environ.get(name) for name in provider.keys):
+                return None  # a server of the user's own may ask for none
+        if provider is None:
+            return None
+        return next((name for name in provider.keys if self._environ.get(name)), provider.keys[0])
 
     def price(self) -> Price | None:
         """The user's own price; both halves or none."""
@@ -275,7 +490,7 @@ class _Found:
         for name, value in self._values.items():
             if not name.startswith("api_key"):
                 shown.setdefault(name, _shown(value))
-        key_origin = self._origins.get("api_key_env") or self._origins.get("api_key_file")
+        key_origin = next((self._origins[name] for name in _KEYS if name in self._origins), None)
         origins = {"api_key": key_origin or "default"} | self._origins
         return tuple(
             Setting(name=name, value=mask_text(value), origin=origins.get(name, "default"))

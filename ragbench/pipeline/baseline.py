@@ -1,24 +1,38 @@
-"""The RAG that ragbench brings: BM25 retrieval and an answer quoted from what it finds."""
+"""The RAG that ragbench brings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 from typing_extensions import Unpack
 
+from ragbench.core.chunk import Chunk, Document
+from ragbench.core.config import RAGConfig
+from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError
-from ragbench.generation.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
-from ragbench.interface.base import RAGInterface
-from ragbench.interface.config import RAGConfig
-from ragbench.interface.results import GenerationResult, RetrievalResult
-from ragbench.pipeline.corpus import chunks_digest, whole_documents
-from ragbench.records.corpus import Chunk, Document
-from ragbench.retrieval.bm25 import Bm25Index
+from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.chunking import document_chunks
+from ragbench.pipeline.documents import (
+    Documents,
+    Indexing,
+    chunks_digest,
+    whole_documents,
+    with_origin,
+)
+from ragbench.pipeline.extractive import DEFAULT_THRESHOLD, ExtractiveGenerator
+from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.stages import WordWeights
+from ragbench.rag.interface import RAGInterface
 
-__all__ = ["BaselineRAG", "BaselineSettings"]
+__all__ = [
+    "BaselineRAG",
+    "BaselineSettings",
+    "Bm25Retrieval",
+]
 
 
 class BaselineSettings(TypedDict, total=False):
@@ -35,9 +49,9 @@ class BaselineSettings(TypedDict, total=False):
 class BaselineRAG(RAGInterface):
     """A plain RAG to compare with: it needs no model, no key and no network.
 
-    Each document is retrieved whole, by BM25 (`ragbench.retrieval.bm25`). The answer is the
+    Each document is retrieved whole, by BM25 (`ragbench.pipeline.bm25`). The answer is the
     sentence that the question's words support best, or "I don't know."
-    (`ragbench.generation.extractive`).
+    (`ragbench.pipeline.extractive`).
 
     Example:
         >>> rag = BaselineRAG([Document(id="fr", text="Paris is the capital of France.")])
@@ -93,7 +107,7 @@ class BaselineRAG(RAGInterface):
             DataError: the corpus has problems.
             ConfigError: a setting is out of its range.
         """
-        from ragbench.data.read import read_documents
+        from ragbench.io.read import read_documents
 
         return cls(read_documents(source), **settings)
 
@@ -105,7 +119,7 @@ class BaselineRAG(RAGInterface):
     def stage_identity(self, stage: str) -> object:
         """The corpus and the settings that a stage's results depend on.
 
-        The generator's settings are no part of the identity of ``"retrieve"``: a change of them
+        The generator's settings are not part of the identity of ``"retrieve"``: a change of them
         never retrieves again. The corpus is part of both, because the weight of a word in the
         answer is its rarity in the corpus, titles included.
         """
@@ -146,7 +160,7 @@ class BaselineRAG(RAGInterface):
         """See `RAGInterface.batch_retrieve_with_metadata`."""
         metadata = {"retriever": "bm25"}
         return [
-            RetrievalResult.from_chunks(chunks, metadata=metadata)
+            RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
             for chunks in self._search(queries, top_k)
         ]
 
@@ -182,3 +196,81 @@ def _checked_top_k(top_k: int) -> int:
     if top_k < 1:
         raise ConfigError(f"top_k must be at least 1, not {top_k}")
     return top_k
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bm25Retrieval:
+    """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = False
+    gives_embeddings: ClassVar[bool] = False
+    reads_attached: ClassVar[bool] = False
+    knows_word_weights: ClassVar[bool] = True
+
+    top_k: int = 5
+    """How many documents are retrieved."""
+    k1: float = 1.2
+    """How slowly repeated words stop counting, at least 0."""
+    b: float = 0.75
+    """How much long documents are held down, in [0, 1]."""
+    title_weight: int = 2
+    """How often the title is counted; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        if self.top_k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
+        Bm25Index((), k1=self.k1, b=self.b, title_weight=self.title_weight)
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenBm25:
+        """Reads and indexes the documents.
+
+        Raises:
+            DataError: the corpus has problems.
+            ConfigError: there is no corpus.
+        """
+        read = documents.read()
+        chunker = indexing.chunker
+        chunks = (
+            whole_documents(read)
+            if chunker is None
+            else [chunk for document in read for chunk in document_chunks(document, chunker)]
+        )
+        index = Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
+        return _OpenBm25(index=index, corpus=chunks_digest(chunks))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OpenBm25:
+    """The index; see `ragbench.pipeline.stages.Retriever`."""
+
+    index: Bm25Index
+    corpus: str
+    takes_batches: bool = True
+    notes: Sequence[str] = ()
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return {"retriever": "bm25"}
+
+    @property
+    def identity(self) -> dict[str, object]:
+        return {"corpus": self.corpus, **self.index.identity}
+
+    @property
+    def word_weights(self) -> WordWeights:
+        identity = {"corpus": self.corpus, "title_weight": self.index.title_weight}
+        return WordWeights(weight=self.index.idf, identity=identity)
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        return self.index.batch_search([query.text for query in queries], top_k)
+
+    def query_embedding(self, query: str) -> None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,95 +1,216 @@
-"""Retrieval by words, in memory: what the baseline does."""
+"""BM25 over chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import importlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.indexing.pieces import document_chunks
-from ragbench.pipeline.corpus import chunks_digest, whole_documents
-from ragbench.pipeline.documents import Documents
-from ragbench.pipeline.indexing import Indexing
-from ragbench.pipeline.stages import WordWeights
-from ragbench.preretrieval.search_query import SearchQuery
-from ragbench.records.corpus import Chunk
-from ragbench.retrieval.bm25 import Bm25Index
+from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 
-__all__ = ["Bm25Retrieval"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Bm25Index",
+    "Bm25Scores",
+    "chunk_tokens",
+]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bm25Retrieval:
-    """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them.
+class Bm25Scores:
+    """Scores of texts, named by their position; the formula stands in `Bm25Index`."""
 
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
+        """Takes what `build` or `load` made.
 
-    uses_store: ClassVar[bool] = False
-    gives_embeddings: ClassVar[bool] = False
+        Args:
+            size: how many texts there are.
+            vocabulary: tokens to their numbers in the index.
+            index: a ``bm25s.BM25``; None where no text has a token.
+        """
+        self.size = size
+        self._vocabulary = vocabulary
+        self._index = index
 
-    top_k: int = 5
-    """How many documents are retrieved."""
-    k1: float = 1.2
-    """How slowly repeated words stop counting, at least 0."""
-    b: float = 0.75
-    """How much long documents are held down, in [0, 1]."""
-    title_weight: int = 2
-    """How often the title is counted; 0 leaves it out."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        if self.top_k < 1:
-            raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
-        Bm25Index((), k1=self.k1, b=self.b, title_weight=self.title_weight)
-
-    def open(self, documents: Documents, indexing: Indexing) -> _OpenBm25:
-        """Reads and indexes the documents.
+    @classmethod
+    def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
+        """Indexes texts, each given as its tokens.
 
         Raises:
-            DataError: the corpus has problems.
-            ConfigError: there is no corpus.
+            ConfigError: a parameter is out of its range.
         """
-        read = documents.read()
-        chunker = indexing.chunker
-        chunks = (
-            whole_documents(read)
-            if chunker is None
-            else [chunk for document in read for chunk in document_chunks(document, chunker)]
+        if not 0 <= k1 < math.inf:
+            raise ConfigError(f"k1 must be a number of at least 0, not {k1}")
+        if not 0 <= b <= 1:
+            raise ConfigError(f"b must lie in [0, 1], not {b}")
+        vocabulary: dict[str, int] = {}
+        tokens = [
+            [vocabulary.setdefault(token, len(vocabulary)) for token in text] for text in texts
+        ]
+        if not vocabulary:
+            return cls(len(tokens), vocabulary, None)
+        # By name, because the package has no types.
+        index = importlib.import_module("bm25s").BM25(method="lucene", k1=k1, b=b, backend="numpy")
+        # Without its "empty token", which would stand for queries that match nothing.
+        index.index((tokens, vocabulary), create_empty_token=False, show_progress=False)
+        return cls(len(tokens), vocabulary, index)
+
+    def save(self, folder: Path) -> None:
+        """Writes the index into a folder that exists."""
+        if self._index is not None:
+            self._index.save(str(folder), show_progress=False)
+
+    @classmethod
+    def load(cls, folder: Path, size: int) -> Bm25Scores:
+        """Reads what `save` wrote, of ``size`` texts; the numbers stay on the disk until used."""
+        if not (folder / "params.index.json").is_file():
+            return cls(size, {}, None)
+        index = importlib.import_module("bm25s").BM25.load(
+            str(folder), mmap=True, show_progress=False
         )
-        index = Bm25Index(chunks, k1=self.k1, b=self.b, title_weight=self.title_weight)
-        return _OpenBm25(index=index, corpus=chunks_digest(chunks))
+        return cls(size, index.vocab_dict, index)
+
+    def scores(self, tokens: Iterable[str]) -> NDArray[np.float32] | None:
+        """The score of every text; None where no token is known."""
+        known = [self._vocabulary.get(token) for token in tokens]
+        ids = [id_ for id_ in known if id_ is not None]
+        if not ids:
+            return None
+        found: NDArray[np.float32] = self._index.get_scores_from_ids(ids)
+        return found
+
+    def idf(self, token: str) -> float:
+        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        known = self._vocabulary.get(token)
+        frequency = 0
+        if known is not None:
+            starts = self._index.scores["indptr"]
+            frequency = int(starts[known + 1]) - int(starts[known])
+        return math.log(1 + (self.size - frequency + 0.5) / (frequency + 0.5))
+
+    @staticmethod
+    def best(scores: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+        """Positions and values of the k highest scores above 0; of equals, the first one first.
+
+        The package's own selection leaves the order of equal scores open.
+        """
+        import numpy as np
+
+        found = np.flatnonzero(scores > 0)
+        if len(found) > k:
+            least = np.partition(scores[found], len(found) - k)[len(found) - k]
+            found = found[scores[found] >= least]
+        order = found[np.argsort(-scores[found], kind="stable")][:k]
+        return [(int(at), float(scores[at])) for at in order]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _OpenBm25:
-    """The index; see `ragbench.pipeline.stages.Retriever`."""
+class Bm25Index:
+    """An index in memory that ranks chunks by BM25.
 
-    index: Bm25Index
-    corpus: str
-    takes_batches: bool = True
-    notes: Sequence[str] = ()
+    The formula is Lucene's: a query token ``t`` adds to the score of a chunk ``d``::
 
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        return {"retriever": "bm25"}
+        ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / average |d|))
+
+    with ``tf`` the times that ``t`` stands in ``d``, ``df`` the number of chunks that hold it, and
+    ``N`` the number of all chunks (Robertson and Zaragoza 2009, "The Probabilistic Relevance
+    Framework: BM25 and Beyond"; variants: Kamphuis et al. 2020, "Which BM25 Do You Mean?").
+    Scores are above 0 and have no upper limit. They compare within one query only.
+
+    A chunk's title, ``metadata["title"]``, counts as text that stands in it ``title_weight`` times.
+    """
+
+    def __init__(
+        self,
+        chunks: Iterable[Chunk],
+        *,
+        k1: float = 1.2,
+        b: float = 0.75,
+        title_weight: int = 2,
+    ) -> None:
+        """Indexes the chunks.
+
+        Args:
+            chunks: what to search; may be empty.
+            k1: how slowly repeated tokens stop counting, at least 0.
+            b: how much long chunks are held down, in [0, 1].
+            title_weight: how often the title is counted; 0 leaves it out.
+
+        Raises:
+            ConfigError: a parameter is out of its range.
+        """
+        if title_weight < 0:
+            raise ConfigError(f"title_weight must be at least 0, not {title_weight}")
+        self.k1 = k1
+        self.b = b
+        self.title_weight = title_weight
+        self._chunks = tuple(chunks)
+        self._scores = Bm25Scores.build(
+            (
+                chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight)
+                for chunk in self._chunks
+            ),
+            k1=k1,
+            b=b,
+        )
+
+    def __len__(self) -> int:
+        """How many chunks are indexed."""
+        return len(self._chunks)
 
     @property
     def identity(self) -> dict[str, object]:
-        return {"corpus": self.corpus, **self.index.identity}
+        """What the ranking depends on besides the chunks; JSON can hold it."""
+        return {
+            "method": "bm25-lucene",
+            "tokeniser": TOKENISER_VERSION,
+            "k1": self.k1,
+            "b": self.b,
+            "title_weight": self.title_weight,
+        }
 
-    @property
-    def word_weights(self) -> WordWeights:
-        identity = {"corpus": self.corpus, "title_weight": self.index.title_weight}
-        return WordWeights(weight=self.index.idf, identity=identity)
+    def search(self, query: str, k: int) -> list[Chunk]:
+        """The chunks that share a token with the query, best first.
 
-    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        return self.index.batch_search([query.text for query in queries], top_k)
+        Args:
+            query: the question; a token that it repeats counts as often as it stands there.
+            k: how many chunks at most, at least 1.
 
-    def query_embedding(self, query: str) -> None:
-        return None
+        Returns:
+            At most ``k`` chunks with their scores; equal scores in the order of indexing. Empty
+            when nothing matches: a chunk with the score 0 is never returned.
 
-    def close(self) -> None:
-        """Nothing is open."""
+        Raises:
+            ConfigError: ``k`` is below 1.
+        """
+        return self.batch_search([query], k)[0]
+
+    def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
+        """`search` for several queries, in their order."""
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, not {k}")
+        return [
+            [replace(self._chunks[at], score=score) for at, score in self._rank(query, k)]
+            for query in queries
+        ]
+
+    def idf(self, token: str) -> float:
+        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        return self._scores.idf(token)
+
+    def _rank(self, query: str, k: int) -> list[tuple[int, float]]:
+        scores = self._scores.scores(tokenise(query))
+        return [] if scores is None else Bm25Scores.best(scores, k)
+
+
+def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
+    """The tokens that a chunk is found by: those of its text, and of its title so many times."""
+    if not title_weight or not isinstance(title, str):
+        return tokenise(text)
+    return tokenise(title) * title_weight + tokenise(text)

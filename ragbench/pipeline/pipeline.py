@@ -8,29 +8,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.interface.adapt import as_rag
-from ragbench.interface.base import RAGInterface
-from ragbench.llm.late_chat import LateChat
-from ragbench.pipeline.documents import Documents
+from ragbench.llm.lazy_chat import LateChat
+from ragbench.pipeline.custom import OwnOrchestration
+from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGeneration
-from ragbench.pipeline.indexing import Indexing
-from ragbench.pipeline.late_search import LateSearch
-from ragbench.pipeline.orchestration import Orchestration
-from ragbench.pipeline.own import OwnOrchestration
-from ragbench.pipeline.rag import PipelineRAG, Stages, pipeline_rag
-from ragbench.pipeline.search import Searching
+from ragbench.pipeline.pre_retrieval import PreRetrieval
+from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
 from ragbench.pipeline.stages import Generator as Generation
-from ragbench.pipeline.stages import Retriever
-from ragbench.postretrieval.operator import PostRetrieval
-from ragbench.preretrieval.stage import PreRetrieval
-from ragbench.records.corpus import Document
+from ragbench.pipeline.stages import LateSearch, Orchestration, Retriever
+from ragbench.post.stage import PostRetrieval
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.interface import RAGInterface
 
-__all__ = ["OpenPipeline", "Pipeline", "Retrieval"]
+__all__ = [
+    "OpenPipeline",
+    "Pipeline",
+    "RetrievalStage",
+]
 
 
-class Retrieval(Protocol):
-    """Stage 3 as a file describes it: its settings, and what opens it."""
+class RetrievalStage(Protocol):
+    """Stage 3 as a file describes it: its settings, and what opens it.
+
+    What cannot go together is found by four attributes that it may have: ``uses_store`` (whether
+    it needs ``store`` and ``embedder``; without the attribute it does not), ``gives_embeddings``
+    (whether results carry vectors; unknown counts as yes), ``reads_attached`` (whether it reads
+    collections that ragbench did not fill; otherwise not) and ``knows_word_weights`` (whether it
+    knows what words are worth in the corpus; unknown counts as yes).
+    """
 
     @property
     def top_k(self) -> int:
@@ -77,7 +84,7 @@ class Pipeline:
     name: str
     """How reports call it."""
     indexing: Indexing
-    retrieval: Retrieval
+    retrieval: RetrievalStage
     generation: ExtractiveGeneration | Generation
     pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
     post_retrieval: PostRetrieval | None = None
@@ -154,7 +161,7 @@ class Pipeline:
         try:
             rag = as_rag(own.made(plain.stages))
         except InterfaceError as error:
-            raise ConfigError(f"'{own.spec}' is no RAG: {error}") from error
+            raise ConfigError(f"'{own.spec}' is not a RAG: {error}") from error
         if not isinstance(rag, RAGInterface):
             raise ConfigError(f"'{own.spec}': its methods are coroutines; a pipeline's are plain")
         return rag

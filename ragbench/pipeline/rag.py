@@ -1,4 +1,4 @@
-"""The stages of a pipeline as one RAG."""
+"""The stages of a pipeline as one RAG, with what its identity is made of."""
 
 from __future__ import annotations
 
@@ -6,18 +6,117 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragbench.errors import ConfigError
-from ragbench.interface.base import RAGInterface
-from ragbench.interface.config import RAGConfig
-from ragbench.interface.identity import describe_class
-from ragbench.interface.partial import settled
-from ragbench.interface.results import GenerationResult, RetrievalResult
-from ragbench.pipeline.search import Searching
-from ragbench.pipeline.stages import Generator
-from ragbench.postretrieval.on_result import POST_RETRIEVE, post_retrieved, written_text
-from ragbench.postretrieval.operator import PostRetrieval
+from ragbench.core.chunk import Chunk
+from ragbench.core.config import RAGConfig
+from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import ConfigError, LLMStoppedError
+from ragbench.ledger.source import described_class
+from ragbench.pipeline.documents import with_origin
+from ragbench.pipeline.pre_retrieval import (
+    PRE_RETRIEVE,
+    PreRetrieval,
+    PreRetrieved,
+    transformed_object,
+)
+from ragbench.pipeline.query_transforms import Normalise
+from ragbench.pipeline.stages import Generator, Retriever
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, written_text
+from ragbench.rag.fallback import settled
+from ragbench.rag.interface import RAGInterface
 
-__all__ = ["PipelineRAG", "Stages", "pipeline_rag"]
+__all__ = [
+    "PipelineRAG",
+    "Searching",
+    "Stages",
+    "pipeline_rag",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Searching:
+    """Searches for what pre-retrieval makes of a question, and fuses what is found."""
+
+    retriever: Retriever
+    pre_retrieval: PreRetrieval = field(default_factory=PreRetrieval)
+    rrf_k: int = 60
+    """How little the first ranks count more than the next ones when rankings are fused."""
+    candidates: int = 50
+    """How many chunks of each ranking are fused; never fewer than are asked for."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that a retrieval depends on besides question and number, as JSON."""
+        identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
+        if self.pre_retrieval.transforms:
+            identity[PRE_RETRIEVE] = self.pre_retrieval.identity
+            identity["fusion"] = {"rrf_k": self.rrf_k, "candidates": self.candidates}
+        return identity
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several questions at once cost less; not when a model is asked about each."""
+        transforms = self.pre_retrieval.transforms
+        return self.retriever.takes_batches and all(isinstance(t, Normalise) for t in transforms)
+
+    def results(self, questions: Sequence[str], top_k: int) -> list[RetrievalResult | Exception]:
+        """For each question its chunks, or what its pre-retrieval raised.
+
+        Args:
+            questions: the questions.
+            top_k: how many chunks to return for each, at least 1.
+
+        Raises:
+            LLMStoppedError: no model answers any more.
+        """
+        asked = [self._asked(question) for question in questions]
+        known = [one for one in asked if isinstance(one, PreRetrieved)]
+        rankings = iter(self._rankings(known, top_k))
+        found: list[RetrievalResult | Exception] = []
+        for question, one in zip(questions, asked, strict=True):
+            if isinstance(one, Exception):
+                found.append(one)
+            else:
+                found.append(self._result(question, one, next(rankings)))
+        return found
+
+    def _asked(self, question: str) -> PreRetrieved | Exception:
+        try:
+            return self.pre_retrieval.run(question)
+        except LLMStoppedError:
+            raise  # no other question would fare better
+        except Exception as error:  # noqa: BLE001  # a question's failure is that question's outcome
+            return error
+
+    def _rankings(self, asked: Sequence[PreRetrieved], top_k: int) -> list[list[Chunk]]:
+        """One ranking each; single queries are searched for together, and so are several."""
+        plain = [one.queries[0] for one in asked if len(one.queries) == 1]
+        several = [query for one in asked if len(one.queries) > 1 for query in one.queries]
+        depth = max(top_k, self.candidates)
+        direct = iter(self.retriever.search(plain, top_k) if plain else [])
+        legs = iter(self.retriever.search(several, depth) if several else [])
+        return [
+            next(direct)
+            if len(one.queries) == 1
+            else reciprocal_rank_fusion(
+                [next(legs) for _ in one.queries],
+                weights=[query.weight for query in one.queries],
+                rrf_k=self.rrf_k,
+                top_k=top_k,
+            )
+            for one in asked
+        ]
+
+    def _result(
+        self, question: str, asked: PreRetrieved, chunks: Sequence[Chunk]
+    ) -> RetrievalResult:
+        metadata: dict[str, Any] = dict(self.retriever.metadata)
+        if self.pre_retrieval.transforms:
+            metadata[PRE_RETRIEVE] = transformed_object(asked)
+        embedding = self.retriever.query_embedding(question)
+        if embedding is not None:
+            metadata["query_embedding"] = embedding
+        return RetrievalResult.from_chunks([*map(with_origin, chunks)], metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,10 +168,10 @@ class PipelineRAG(RAGInterface):
         return pipeline_rag(replace(self.stages, post_retrieval=None))
 
     def stage_identity(self, stage: str) -> object:
-        """What a stage's results depend on; the settings of generation are no part of retrieval."""
+        """What a stage's results depend on; retrieval does not depend on generation's settings."""
         identity: dict[str, Any] = {"rag": "pipeline"}
         if type(self).__module__ != PipelineRAG.__module__:  # a user's class that changes something
-            identity["class"] = describe_class(type(self))
+            identity["class"] = described_class(type(self))
         if stage == "generate":
             generator = dict(self.stages.generator.identity)
             return {**identity, **self.stages.generation_context, "generator": generator}

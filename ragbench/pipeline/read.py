@@ -1,19 +1,15 @@
-"""A pipeline from its file: everything that is wrong with it at once, before anything runs."""
+"""A pipeline from its file, and what cannot go together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ragbench.data.yaml_file import Place, read_yaml
 from ragbench.errors import ConfigError, DataError
+from ragbench.io.yaml_file import Place, Section, YamlFile, read_yaml
 from ragbench.llm.budget import Budget
-from ragbench.pipeline.combinations import impossible
-from ragbench.pipeline.late_search import LateSearch
-from ragbench.pipeline.models import Models
-from ragbench.pipeline.orchestration import Orchestration
-from ragbench.pipeline.own import (
+from ragbench.pipeline.custom import (
     OwnGenerator,
     OwnOrchestration,
     OwnRetrieval,
@@ -21,19 +17,189 @@ from ragbench.pipeline.own import (
     own_orchestration,
     own_rag,
 )
+from ragbench.pipeline.documents import Indexing
 from ragbench.pipeline.pipeline import Pipeline
-from ragbench.pipeline.read_indexing import read_indexing
-from ragbench.pipeline.reading import Chosen, Reading
-from ragbench.pipeline.registries import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
-from ragbench.postretrieval.build import Resources
-from ragbench.postretrieval.config import read_stage
-from ragbench.postretrieval.operator import PostRetrieval
-from ragbench.preretrieval.registry import QUERY_TRANSFORMS
-from ragbench.preretrieval.stage import PreRetrieval
-from ragbench.preretrieval.transform import QueryTransform
-from ragbench.settings.section import Section
+from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS, PreRetrieval, QueryTransform
+from ragbench.pipeline.sections import Chosen, PipelineFile, PipelineModels, read_indexing
+from ragbench.pipeline.stages import (
+    GENERATIONS,
+    ORCHESTRATIONS,
+    RETRIEVALS,
+    LateSearch,
+    Orchestration,
+)
+from ragbench.post.build import Resources, read_stage
+from ragbench.post.rerank import Rerank
+from ragbench.post.stage import PostRetrieval
+from ragbench.stores.attached.collection import check_foreign_address
 
-__all__ = ["SECTIONS", "load_pipeline"]
+__all__ = [
+    "SECTIONS",
+    "impossible",
+    "load_pipeline",
+]
+
+Found = Iterator[tuple[Place, str]]
+
+
+def impossible(
+    file: YamlFile,
+    indexing: Indexing,
+    retrieval: Any,
+    post_retrieval: PostRetrieval | None,
+    generation: Any,
+) -> Found:
+    """What cannot be done together.
+
+    Args:
+        file: the file.
+        indexing: stage 1.
+        retrieval: stage 3; None where it is wrong by itself.
+        post_retrieval: stage 4.
+        generation: stage 5; None where it is wrong by itself.
+
+    Yields:
+        Where in the file each such thing stands, and what is wrong.
+    """
+    if retrieval is None:
+        return
+    foreign = _section(file, "indexing").get("map") is not None
+    if foreign and not isinstance(retrieval, OwnRetrieval):
+        yield from _unfit_for_foreign(file, indexing, retrieval)
+        yield from _missing_embeddings(file, retrieval, post_retrieval)
+        return
+    if getattr(retrieval, "native_filter", None):
+        told = (
+            "only a collection that ragbench did not fill (indexing: map) takes filters in the "
+            "store's own syntax: use 'filters'"
+        )
+        yield ("retrieval", "native_filter"), told
+    yield from _unused_indexing(file, retrieval)
+    yield from _missing_embedder(file, indexing, retrieval)
+    yield from _missing_embeddings(file, retrieval, post_retrieval)
+    yield from _too_many_contexts(retrieval, post_retrieval, generation)
+    if hasattr(generation, "word_weights"):
+        yield from _unknown_weights(file, retrieval)
+
+
+def _unused_indexing(file: YamlFile, retrieval: Any) -> Found:
+    section = _section(file, "indexing")
+    if isinstance(retrieval, OwnRetrieval):
+        if section:
+            yield ("indexing",), "retrieval is a class of your own: it brings its own index"
+        return
+    if _uses_store(retrieval):
+        return
+    for key in section:
+        if key in ("store", "collection", "embedder"):
+            problem = (
+                f"'{key}' has no use with {_retrieval_name(file)}, which uses no store: leave it "
+                "out, or take dense, sparse or hybrid retrieval"
+            )
+            yield ("indexing", key), problem
+
+
+def _unfit_for_foreign(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:
+    """What cannot be said of a collection that ragbench did not fill."""
+    section = _section(file, "indexing")
+    for key in ("corpus", "chunker"):
+        if key in section:
+            problem = (
+                f"'{key}' is there to fill a collection, 'map' to read one that is filled: leave "
+                "one of both out"
+            )
+            yield ("indexing", key), problem
+    try:
+        check_foreign_address(indexing.store)
+    except ConfigError as error:
+        yield ("indexing", "store" if "store" in section else "map"), str(error)
+    if not section.get("collection"):
+        yield ("indexing", "map"), "'map' needs the name of a collection: add 'collection: NAME'"
+    by_words = getattr(retrieval, "strategy", None) == "sparse"
+    if section.get("embedder") is None and not by_words:
+        told = "'map' needs what the collection's vectors were made by: add 'embedder: NAME'"
+        yield ("indexing", "map"), told
+    if not getattr(retrieval, "reads_attached", False):
+        told = (
+            "this retrieval reads no collection that ragbench did not fill: take dense, sparse or "
+            "hybrid"
+        )
+        yield ("retrieval",), told
+        return
+    if _gives_embeddings(retrieval):
+        problem = (
+            "the vectors of a collection that ragbench did not fill are not read: leave "
+            "'embeddings' out"
+        )
+        yield ("retrieval", "embeddings"), problem
+
+
+def _missing_embedder(file: YamlFile, indexing: Indexing, retrieval: Any) -> Found:
+    section = _section(file, "indexing")
+    none = "embedder" in section and section["embedder"] is None
+    if not _uses_store(retrieval) or not none:
+        return
+    if indexing.embedder is None:
+        problem = "a store keeps vectors: name an embedder, or use bm25 retrieval, which needs none"
+        yield ("indexing", "embedder"), problem
+
+
+def _missing_embeddings(file: YamlFile, retrieval: Any, stage: PostRetrieval | None) -> Found:
+    if stage is None or _gives_embeddings(retrieval):
+        return
+    place: Place = ("post_retrieval",)
+    if isinstance(_value(file, "post_retrieval"), Mapping):
+        place = ("post_retrieval", "operators")
+    for position, operator in enumerate(stage.operators):
+        reranker = operator.reranker if isinstance(operator, Rerank) else None
+        if reranker is not None and getattr(reranker, "needs_embeddings", False):
+            problem = (
+                f"the reranker {reranker.name} compares embeddings, and retrieval gives none: take "
+                "dense or hybrid retrieval with 'embeddings: true', or another reranker"
+            )
+            yield (*place, position), problem
+
+
+def _too_many_contexts(retrieval: Any, stage: PostRetrieval | None, generation: Any) -> Found:
+    wanted: int | None = getattr(generation, "max_contexts", None)
+    adds = stage is not None and any(one.name.startswith("merge") for one in stage.operators)
+    if wanted is not None and wanted > retrieval.top_k and not adds:
+        problem = f"max_contexts is {wanted}, and retrieval gives at most {retrieval.top_k} (top_k)"
+        yield ("generation", "max_contexts"), problem
+
+
+def _unknown_weights(file: YamlFile, retrieval: Any) -> Found:
+    asked = _section(file, "generation").get("word_weights") == "corpus"
+    if asked and not getattr(retrieval, "knows_word_weights", True):
+        which = "your own" if isinstance(retrieval, OwnRetrieval) else _retrieval_name(file)
+        problem = f"what words are worth in the corpus is not known to {which} retrieval"
+        yield ("generation", "word_weights"), problem
+
+
+def _retrieval_name(file: YamlFile) -> str:
+    value = _value(file, "retrieval")
+    if isinstance(value, Mapping):
+        value = cast("Mapping[str, object]", value).get("type")
+    named: object = value
+    return str(named or "bm25")
+
+
+def _uses_store(retrieval: Any) -> bool:
+    return bool(getattr(retrieval, "uses_store", False))
+
+
+def _gives_embeddings(retrieval: Any) -> bool:
+    return bool(getattr(retrieval, "gives_embeddings", True))
+
+
+def _value(file: YamlFile, key: str) -> object:
+    return cast("Mapping[str, object]", file.value or {}).get(key)
+
+
+def _section(file: YamlFile, key: str) -> Mapping[str, object]:
+    value = _value(file, key)
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
 
 SECTIONS = (
     "name",
@@ -74,14 +240,16 @@ def load_pipeline(
         DataError: the file has problems; holds all of them, with their lines.
     """
     path = Path(path)
-    reading = Reading(file=read_yaml(path), folder=path.resolve().parent)
+    reading = PipelineFile(file=read_yaml(path), folder=path.resolve().parent)
     top = Section.of(reading.file, reading.file.value, (), reading.problems)
     if top is None:
         reading.finish()
         raise DataError(reading.problems)
     top.refuse_others(SECTIONS)
     name = top.text("name") or path.stem
-    models = Models(reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget)
+    models = PipelineModels(
+        reading=reading, environ=environ or {}, defaults=llm or {}, budget=budget
+    )
     models.check()
     service = LateSearch()
     pre_retrieval = _pre_retrieval(reading, models)
@@ -108,7 +276,7 @@ def load_pipeline(
     )
 
 
-def _pre_retrieval(reading: Reading, models: Models) -> PreRetrieval:
+def _pre_retrieval(reading: PipelineFile, models: PipelineModels) -> PreRetrieval:
     place: Place = ("pre_retrieval",)
     listed: object = reading.at(place)
     on_error: Any = "keep"
@@ -132,7 +300,7 @@ def _pre_retrieval(reading: Reading, models: Models) -> PreRetrieval:
         return PreRetrieval()
 
 
-def _retrieval(reading: Reading) -> Any:
+def _retrieval(reading: PipelineFile) -> Any:
     """The settings of stage 3; None when they are wrong."""
     chosen = reading.chosen(("retrieval",), RETRIEVALS, "retrieval", default="bm25")
     if chosen is None:
@@ -142,8 +310,8 @@ def _retrieval(reading: Reading) -> Any:
     settings = dict(chosen.settings)
     top_k = settings.pop("top_k", 5)
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-        told = f"top_k must be a whole number from 1, not {top_k!r}"
-        reading.wrong((*chosen.place, "top_k"), told)
+        problem = f"top_k must be a whole number from 1, not {top_k!r}"
+        reading.wrong((*chosen.place, "top_k"), problem)
         top_k = 1
     rag = reading.trying(
         chosen,
@@ -154,7 +322,9 @@ def _retrieval(reading: Reading) -> Any:
     return OwnRetrieval(rag=rag, spec=chosen.name, settings=settings, top_k=top_k)
 
 
-def _post_retrieval(reading: Reading, models: Models, service: LateSearch) -> PostRetrieval | None:
+def _post_retrieval(
+    reading: PipelineFile, models: PipelineModels, service: LateSearch
+) -> PostRetrieval | None:
     if reading.at(("post_retrieval",)) is None:
         return None
     resources = Resources(service=service, chat=models.shared(), folder=reading.folder)
@@ -163,7 +333,7 @@ def _post_retrieval(reading: Reading, models: Models, service: LateSearch) -> Po
     return stage
 
 
-def _generation(reading: Reading, models: Models) -> Any:
+def _generation(reading: PipelineFile, models: PipelineModels) -> Any:
     """The settings of stage 5, or what answers; None when they are wrong."""
     chosen = reading.chosen(("generation",), GENERATIONS, "generation", default="extractive")
     if chosen is None:
@@ -182,7 +352,7 @@ def _generation(reading: Reading, models: Models) -> Any:
     return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
 
 
-def _orchestration(reading: Reading) -> tuple[Orchestration, OwnOrchestration | None]:
+def _orchestration(reading: PipelineFile) -> tuple[Orchestration, OwnOrchestration | None]:
     place = ("orchestration",)
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:
@@ -203,7 +373,9 @@ def _orchestration(reading: Reading) -> tuple[Orchestration, OwnOrchestration | 
     return found or Orchestration(), own
 
 
-def _built(reading: Reading, chosen: Chosen, models: Models, kind: Any, method: str) -> Any:
+def _built(
+    reading: PipelineFile, chosen: Chosen, models: PipelineModels, kind: Any, method: str
+) -> Any:
     """A stage's part; None, and a problem, when it cannot be built."""
     if not chosen.own:
         made = models.for_stage(chosen)

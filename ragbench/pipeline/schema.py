@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragbench.indexing.chunkers.registry import CHUNKERS
-from ragbench.indexing.chunkers.size import ChunkSize
+from ragbench.io.settings import schema_of_settings
 from ragbench.llm.settings import SETTING_NAMES
-from ragbench.pipeline.indexing import IndexingSettings
-from ragbench.pipeline.registries import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
-from ragbench.postretrieval.catalogue import OPERATORS
-from ragbench.postretrieval.registry import RERANKERS
-from ragbench.postretrieval.rerank import Rerank
-from ragbench.preretrieval.registry import QUERY_TRANSFORMS
-from ragbench.registry import Registry
-from ragbench.settings.json_schema import schema_of_settings
+from ragbench.pipeline.chunking import CHUNKERS, ChunkSize
+from ragbench.pipeline.documents import IndexingSettings
+from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
+from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
+from ragbench.plugins import Registry
+from ragbench.post.catalogue import OPERATORS, RERANKERS
+from ragbench.post.rerank import Rerank
 from ragbench.text.token_counter import TokenCounter
 
-__all__ = ["pipeline_schema"]
+__all__ = [
+    "pipeline_schema",
+]
 
 _OWN = r"^[^:]+:[^:]+$"
 _COUNTER: dict[Any, Any] = {TokenCounter: {"type": "string"}}
@@ -131,8 +131,11 @@ def _operators() -> list[dict[str, Any]]:
         if nested or name in ("rrf", "linear"):
             entry["additionalProperties"] = True
         found.append(entry)
+    place = {"type": "string", "pattern": _OWN}
     own = {"type": "object", "required": ["action"]}
-    found.append({**own, "properties": {"action": {"type": "string", "pattern": _OWN}}})
+    found.append({**own, "properties": {"action": place}})
+    reranker = {"action": {"const": "rerank"}, "type": place}
+    found.append({**own, "properties": reranker, "required": ["action", "type"]})
     return found
 
 

@@ -1,17 +1,37 @@
-"""What a pipeline asks of the stages that have no protocol of their own elsewhere."""
+"""What a pipeline asks of its stages; stages by name.
+
+Other packages add theirs through entry points: the target is a frozen dataclass whose fields are
+the settings. See `ragbench.pipeline.pipeline.RetrievalStage` and `Generator`
+for what it must do, and `ragbench.pipeline.pre_retrieval` and `ragbench.post.catalogue` for
+the stages in between::
+
+    [project.entry-points."ragbench.generations"]
+    mine = "my_package.answers:MyGenerator"
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ragbench.generation.support import TermWeight
-from ragbench.interface.results import GenerationResult
-from ragbench.preretrieval.search_query import SearchQuery
-from ragbench.records.corpus import Chunk
+from ragbench.core.chunk import Chunk
+from ragbench.core.result import GenerationResult
+from ragbench.errors import ConfigError
+from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.sentence_support import TermWeight
+from ragbench.plugins import Registry
 
-__all__ = ["Generator", "Retriever", "WordWeights"]
+__all__ = [
+    "GENERATIONS",
+    "ORCHESTRATIONS",
+    "RETRIEVALS",
+    "Generator",
+    "LateSearch",
+    "Orchestration",
+    "Retriever",
+    "WordWeights",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,3 +95,70 @@ class Generator(Protocol):
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
         """Answers a question from contexts, best first; there may be none."""
         ...
+
+
+@dataclass(slots=True)
+class LateSearch:
+    """A `ragbench.post.operator.ChunkSearch` over the retriever that is put into it."""
+
+    name: str = "pipeline"
+    retriever: Retriever | None = field(default=None, metadata={"setting": False})
+
+    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        """See `ragbench.post.operator.ChunkSearch.search`.
+
+        Raises:
+            ConfigError: the pipeline is not open.
+        """
+        if self.retriever is None:
+            raise ConfigError("the pipeline is not open: nothing can be searched")
+        return self.retriever.search([SearchQuery(text=query)], top_k)[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Orchestration:
+    """One stage after the other.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    rrf_k: int = 60
+    """When a question is searched for in several ways: how little the first ranks count more than
+    the next ones in the fusion of the rankings."""
+    candidates: int = 50
+    """When a question is searched for in several ways: how many chunks of each ranking are fused;
+    never fewer than retrieval's ``top_k``."""
+    concurrency: int = 1
+    """How many questions are worked on at once in an evaluation that does not say; more than 1 is
+    for stages that wait for a model elsewhere."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        for name in ("rrf_k", "candidates", "concurrency"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+RETRIEVALS = Registry(
+    kind="retrievals",
+    builtin={
+        "bm25": "ragbench.pipeline.baseline:Bm25Retrieval",
+        "dense": "ragbench.pipeline.retrieval:DenseRetrieval",
+        "sparse": "ragbench.pipeline.retrieval:SparseRetrieval",
+        "hybrid": "ragbench.pipeline.retrieval:HybridRetrieval",
+    },
+)
+
+GENERATIONS = Registry(
+    kind="generations",
+    builtin={
+        "extractive": "ragbench.pipeline.extractive:ExtractiveGeneration",
+        "chat": "ragbench.pipeline.chat:ChatGenerator",
+    },
+)
+
+ORCHESTRATIONS = Registry(
+    kind="orchestrations",
+    builtin={"sequential": "ragbench.pipeline.stages:Orchestration"},
+)

@@ -1,0 +1,1 @@
+"""Statistics: intervals, tests and decisions."""

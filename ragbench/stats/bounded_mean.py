@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["bounded_mean_p_value"]
+__all__ = [
+    "bounded_mean_p_value",
+]
 
 # Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17.
 _STEP = 1.0 / 16.0

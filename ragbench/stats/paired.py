@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragbench.errors import DataError, Problem
-from ragbench.stats.clusters import ClusterTotals, cluster_codes
-from ragbench.stats.inputs import LARGEST
+from ragbench.stats.clusters import LARGEST, ClusterTotals, cluster_codes
 
-__all__ = ["LeftOut", "PairedSample", "pair"]
+__all__ = [
+    "LeftOut",
+    "PairedSample",
+    "pair",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label
-from ragbench.stats.draws import WORD, random_bits, signs_for
-from ragbench.stats.fixed_point import to_fixed_point
+from ragbench.stats.draws import WORD, random_bits, signs_for, to_fixed_point
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Alternative", "SignFlipMethod", "SignFlipTest", "sign_flip_test", "sign_flip_tests"]
+__all__ = [
+    "Alternative",
+    "SignFlipMethod",
+    "SignFlipTest",
+    "sign_flip_test",
+    "sign_flip_tests",
+]
 
 Alternative = Literal["less", "greater", "two-sided"]
 """What the test looks for: a mean below, above or away from the null mean."""

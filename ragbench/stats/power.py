@@ -7,11 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
-from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.inputs import check_share
-from ragbench.stats.student import student_quantile
+from ragbench.stats.clusters import ClusterTotals, check_share
+from ragbench.stats.mean import student_quantile
 
-__all__ = ["SampleSize", "Spread", "clusters_to_detect", "clusters_to_rule_out", "detectable"]
+__all__ = [
+    "SampleSize",
+    "Spread",
+    "clusters_to_detect",
+    "clusters_to_rule_out",
+    "detectable",
+]
 
 # Larger samples are not an answer that anybody could use.
 _MOST_CLUSTERS = 10**9

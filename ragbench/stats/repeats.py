@@ -7,9 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
-from ragbench.stats.inputs import check_finite, check_share
+from ragbench.stats.clusters import check_finite, check_share
 
-__all__ = ["PairedNoise", "VarianceComponents", "case_means", "paired_noise", "variance_components"]
+__all__ = [
+    "PairedNoise",
+    "VarianceComponents",
+    "case_means",
+    "paired_noise",
+    "variance_components",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a vector store does: one protocol for a database, one for a collection in it.
+"""The protocol of a store; what a collection's vectors were made by.
 
 Every implementation agrees on the following, and one contract suite holds them to it.
 
@@ -9,7 +9,7 @@ Every implementation agrees on the following, and one contract suite holds them 
 - An id is any text without NUL characters that is not empty, at most `MAX_ID` bytes of UTF-8 long.
 - A chunk comes back as it was given: id, text, document id, offsets and metadata, which may be
   any JSON. Its ``score`` is not stored.
-- Filters mean what `ragbench.records.filters.matches` says, and the store executes them.
+- Filters mean what `ragbench.core.filters.matches` says, and the store executes them.
 - A write is visible to the next read, and is kept when the method has returned (the store
   ``memory`` writes its folder in `VectorStore.mark` and `VectorStore.close` only).
 - Errors are `ragbench.errors.StoreError`: one line that names the address without its password.
@@ -18,33 +18,68 @@ Every implementation agrees on the following, and one contract suite holds them 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
-from ragbench.records.corpus import Chunk
-from ragbench.records.filters import Filter
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter
+from ragbench.errors import StoreError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "MAX_ID",
-    "MAX_SPARSE_INDEX",
     "CollectionInfo",
     "Database",
-    "HybridStore",
-    "SparseVector",
+    "IndexIdentity",
     "VectorStore",
     "Vectors",
 ]
 
-MAX_ID = 2048
-"""The longest id, in bytes of UTF-8; what PostgreSQL can keep in an index."""
+_FORMAT = 1
 
-MAX_SPARSE_INDEX = 10**9
-"""Dimensions of sparse vectors end before this; what pgvector can keep."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexIdentity:
+    """Written by an indexing, kept by the store, read by a search."""
+
+    embedder: Mapping[str, Any]
+    """Identity of the embedder; vectors of another one are never compared with these."""
+    embedder_name: str
+    """What opens that embedder again, such as ``"onnx:models/bge-small"``."""
+    embedder_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The settings that it was opened with; no credentials."""
+    calibration: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The embedder's measured scale, as `ragbench.embedders.cosine_scale` writes it."""
+    chunker: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How documents were cut."""
+    digest: str = ""
+    """Of all chunks, once the indexing is complete; empty before."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a store keeps it."""
+        return {"ragbench_index": _FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], *, collection: str) -> IndexIdentity:
+        """What `to_json` gave.
+
+        Raises:
+            StoreError: it is something else; names the collection.
+        """
+        fields = {name: value[name] for name in value if name != "ragbench_index"}
+        try:
+            if value["ragbench_index"] != _FORMAT:
+                raise TypeError
+            return cls(**fields)
+        except (KeyError, TypeError) as error:
+            raise StoreError(
+                f"the collection '{collection}' was not made by 'ragbench index', or by another "
+                "release of it: index it anew under another name"
+            ) from error
+
 
 Vectors: TypeAlias = "NDArray[np.floating[Any]]"
 """Rows of floats, shape (number of texts, dimension)."""
@@ -61,18 +96,8 @@ class CollectionInfo:
     """What its vectors were made by and of, as JSON: embedder, chunker, digest of the corpus."""
     complete: bool = False
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
-    sparse: bool = False
-    """Whether it keeps a sparse vector beside each dense one."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SparseVector:
-    """Weights of a few of very many dimensions, such as the tokens of a text."""
-
-    indices: tuple[int, ...]
-    """Dimensions, each once, in [0, `MAX_SPARSE_INDEX`)."""
-    values: tuple[float, ...]
-    """One weight each."""
+    lease: str = ""
+    """Who writes to it now, as `ragbench.pipeline.lease` says it; empty for nobody."""
 
 
 @runtime_checkable
@@ -83,8 +108,13 @@ class VectorStore(Protocol):
         """What the collection says of itself, read from the store now."""
         ...
 
-    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
-        """Sets `CollectionInfo.complete` and, where given, replaces the identity; kept at once."""
+    def mark(
+        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
+    ) -> None:
+        """Sets `CollectionInfo.complete` and its lease, and where given the identity; kept at once.
+
+        What was written before is on the disk before the mark is.
+        """
         ...
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
@@ -159,54 +189,6 @@ class VectorStore(Protocol):
         ...
 
 
-@runtime_checkable
-class HybridStore(VectorStore, Protocol):
-    """A collection that also ranks by sparse vectors, and fuses the two rankings by itself.
-
-    Whoever writes decides what the weights are. For BM25: the documents' weights hold frequency
-    and length, the queries' the inverse document frequency, so that the inner product is the score.
-    """
-
-    def upsert_hybrid(
-        self, chunks: Sequence[Chunk], vectors: Vectors, sparse: Sequence[SparseVector]
-    ) -> None:
-        """As `upsert`, with one sparse vector a chunk (of a collection made with ``sparse``)."""
-        ...
-
-    def search_sparse(
-        self, sparse: Sequence[SparseVector], *, k: int, filters: Filter | None = None
-    ) -> list[list[Chunk]]:
-        """The chunks of the greatest inner product with each query; those of 0 are left out."""
-        ...
-
-    def search_hybrid(
-        self,
-        vectors: Vectors,
-        sparse: Sequence[SparseVector],
-        *,
-        k: int,
-        candidates: int,
-        filters: Filter | None = None,
-        weights: tuple[float, float] = (1.0, 1.0),
-        rrf_k: int = 60,
-    ) -> list[list[Chunk]]:
-        """Both rankings fused by weighted reciprocal ranks, in the store.
-
-        A chunk's score is the sum over the rankings that hold it of ``weight / (rrf_k + rank)``,
-        with ranks from 1 (Cormack, Clarke and Buettcher 2009).
-
-        Args:
-            vectors: one row a query.
-            sparse: one a query.
-            k: how many chunks to return for each.
-            candidates: how many of each ranking take part, at least `k`.
-            filters: what the chunks' metadata must pass.
-            weights: of the dense and of the sparse ranking, each at least 0.
-            rrf_k: how little the first ranks count more than the next ones.
-        """
-        ...
-
-
 class Database(Protocol):
     """Where collections are: a folder, a file or a server, named by its address.
 
@@ -229,7 +211,6 @@ class Database(Protocol):
         *,
         dimension: int,
         identity: Mapping[str, Any] | None = None,
-        sparse: bool = False,
     ) -> VectorStore:
         """Makes an empty collection, not marked complete, and opens it.
 

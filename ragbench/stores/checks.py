@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, StoreError
-from ragbench.records.corpus import Chunk
-from ragbench.stores.base import MAX_SPARSE_INDEX, SparseVector, Vectors
+from ragbench.stores.base import Vectors
 from ragbench.stores.record import StoredChunk, check_id, encode
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ __all__ = [
     "check_ids",
     "check_k",
     "check_name",
-    "check_sparse",
     "finite_rows",
     "prepared",
     "unit_rows",
@@ -41,7 +40,7 @@ def check_name(name: object) -> None:
         raise StoreError(f"a collection needs a name, found {name!r}")
     if len(name) > _MAX_NAME or not name.isprintable():
         raise StoreError(
-            f"the collection's name {name[:60]!r} is no name: give at most {_MAX_NAME} "
+            f"the collection's name {name[:60]!r} is not a valid name: give at most {_MAX_NAME} "
             "printable characters"
         )
 
@@ -50,7 +49,7 @@ def check_dimension(dimension: object) -> None:
     """Refuses a length that no vector has.
 
     Raises:
-        StoreError: it is no whole number of at least 1.
+        StoreError: it is not a whole number of at least 1.
     """
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
@@ -73,7 +72,7 @@ def check_k(k: object) -> None:
     """Refuses a number of results that asks for none.
 
     Raises:
-        ConfigError: it is no whole number of at least 1.
+        ConfigError: it is not a whole number of at least 1.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
@@ -83,7 +82,7 @@ def check_ids(ids: Sequence[str]) -> list[str]:
     """The ids, each once.
 
     Raises:
-        StoreError: one of them is no id.
+        StoreError: one of them is not an id.
     """
     if isinstance(ids, str):
         raise StoreError(f"expected a list of ids, found the text {ids!r}")
@@ -174,11 +173,11 @@ def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.f
 
 def prepared(
     chunks: Sequence[Chunk], vectors: Vectors, dimension: int
-) -> tuple[list[StoredChunk], NDArray[np.float32], list[int]]:
+) -> tuple[list[StoredChunk], NDArray[np.float32]]:
     """Chunks and vectors, ready to be written: checked, each id once, the last of them.
 
     Returns:
-        The chunks; their vectors at unit length; which of the given chunks they are.
+        The chunks; their vectors at unit length.
 
     Raises:
         StoreError: numbers differ, or something cannot be stored.
@@ -190,23 +189,5 @@ def prepared(
     kept = list(last.values())
     records = [encode(chunk) for chunk in chunks]
     if len(kept) < len(records):
-        return [records[position] for position in kept], rows[kept], kept
-    return records, rows, kept
-
-
-def check_sparse(vectors: Sequence[SparseVector]) -> None:
-    """Refuses what is no sparse vector.
-
-    Raises:
-        StoreError: indices and values differ in number, an index is used twice or out of range,
-            or a value is not finite.
-    """
-    for row, vector in enumerate(vectors):
-        if len(vector.indices) != len(vector.values):
-            raise StoreError(f"sparse vector {row}: indices and values differ in number")
-        if len(set(vector.indices)) < len(vector.indices):
-            raise StoreError(f"sparse vector {row}: an index is there twice")
-        if any(not 0 <= index < MAX_SPARSE_INDEX for index in vector.indices):
-            raise StoreError(f"sparse vector {row}: an index is outside [0, {MAX_SPARSE_INDEX})")
-        if any(not abs(value) < float("inf") for value in vector.values):
-            raise StoreError(f"sparse vector {row} holds NaN or infinity")
+        return [records[position] for position in kept], rows[kept]
+    return records, rows

@@ -10,25 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.extras import require
-from ragbench.interface.masking import mask_url
-from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
-from ragbench.stores.base import CollectionInfo, SparseVector
+from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.errors import ConfigError, ForeignCollectionError
+from ragbench.plugins import require
+from ragbench.safe_text import mask_url
+from ragbench.stores.base import CollectionInfo
+from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit
-from ragbench.stores.engine_database import (
-    EngineDatabase,
-    fitted_name,
-    info_from_json,
-    info_to_json,
-)
 from ragbench.stores.record import StoredChunk, label, number_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ChromaDatabase", "condition", "open_chroma"]
+__all__ = [
+    "ChromaDatabase",
+    "condition",
+    "open_chroma",
+]
 
 _KEY = "ragbench"
 _BATCH = 2000
@@ -51,7 +50,7 @@ def open_chroma(address: str) -> ChromaDatabase:
     url = urlsplit(address.removeprefix("chroma+"))
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(
-            f"'{mask_url(address)}' is no address of Chroma: write chroma:FOLDER or "
+            f"'{mask_url(address)}' is not an address of Chroma: write chroma:FOLDER or "
             "chroma+http://HOST:8000"
         )
     host, port, ssl = url.hostname, url.port or 8000, url.scheme == "https"
@@ -99,8 +98,6 @@ class ChromaDatabase(EngineDatabase[Any]):
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection; what is kept with it are its metadata."""
-        if info.sparse:
-            raise StoreError(f"{self.address}: this store keeps no sparse vectors")
         connection.create_collection(
             fitted_name(info.name),
             embedding_function=None,
@@ -151,12 +148,7 @@ class Chroma:
         """See `Engine`."""
         self._collection.modify(metadata={_KEY: info_to_json(info)})
 
-    def write(
-        self,
-        chunks: Sequence[StoredChunk],
-        rows: NDArray[np.float32],
-        sparse: Sequence[SparseVector] | None,
-    ) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`."""
         for first in range(0, len(chunks), self._batch):
             batch = chunks[first : first + self._batch]

@@ -14,20 +14,24 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, folded
 from ragbench.errors import RagbenchError, StoreError
-from ragbench.interface.masking import mask_urls
-from ragbench.records.corpus import Chunk
-from ragbench.records.filters import Filter, folded
-from ragbench.stores.base import CollectionInfo, SparseVector, Vectors
+from ragbench.safe_text import mask_text
+from ragbench.stores.base import CollectionInfo, Vectors
 from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
-from ragbench.stores.ranking import similarity, top_k
-from ragbench.stores.record import StoredChunk, decode
+from ragbench.stores.record import StoredChunk, decode, similarity, top_k
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Engine", "EngineStore", "Hit", "engine_failures"]
+__all__ = [
+    "Engine",
+    "EngineStore",
+    "Hit",
+    "engine_failures",
+]
 
 Hit: TypeAlias = tuple[float, str]
 """What an engine found: the inner product, or whatever else it ranks by, and a chunk's body."""
@@ -59,12 +63,7 @@ class Engine(Protocol):
         """Keeps it."""
         ...
 
-    def write(
-        self,
-        chunks: Sequence[StoredChunk],
-        rows: NDArray[np.float32],
-        sparse: Sequence[SparseVector] | None,
-    ) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """Adds or replaces chunks; each id is there once."""
         ...
 
@@ -107,7 +106,7 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
     except RagbenchError:
         raise
     except failures as error:
-        said = mask_urls(" ".join(str(error).split()))[:300] or type(error).__name__
+        said = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
         if _UNREACHABLE.search(said):
             said = f"cannot be reached: is it running, and is the address right? ({said})"
         raise StoreError(f"{address}: {said}") from error
@@ -136,20 +135,22 @@ class EngineStore:
         with self.working() as engine:
             return engine.read_info()
 
-    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+    def mark(
+        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
+    ) -> None:
         """See `ragbench.stores.base.VectorStore`."""
         given = None if identity is None else check_identity(identity)
         with self.working() as engine:
             info = engine.read_info()
             kept = info.identity if given is None else given
-            engine.write_info(replace(info, complete=complete, identity=kept))
+            engine.write_info(replace(info, complete=complete, identity=kept, lease=lease))
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         """See `ragbench.stores.base.VectorStore`."""
-        records, rows, _ = prepared(chunks, vectors, self._dimension)
+        records, rows = prepared(chunks, vectors, self._dimension)
         if records:
             with self.working() as engine:
-                engine.write(records, rows, None)
+                engine.write(records, rows)
 
     def delete(self, ids: Sequence[str]) -> None:
         """See `ragbench.stores.base.VectorStore`."""

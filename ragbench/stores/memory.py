@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, folded
 from ragbench.errors import StoreError
-from ragbench.records.corpus import Chunk
-from ragbench.records.filters import Filter, folded
 from ragbench.stores.base import CollectionInfo, Vectors
 from ragbench.stores.checks import (
     check_dimension,
@@ -22,16 +22,18 @@ from ragbench.stores.checks import (
     prepared,
     unit_rows,
 )
-from ragbench.stores.memory_filter import FilterIndex
-from ragbench.stores.memory_folder import MemoryFolder
-from ragbench.stores.ranking import similarity, top_k
-from ragbench.stores.record import StoredChunk, decode
+from ragbench.stores.memory_folder import FilterIndex, MemoryFolder
+from ragbench.stores.record import StoredChunk, decode, similarity, top_k
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MemoryDatabase", "MemoryStore", "open_memory"]
+__all__ = [
+    "MemoryDatabase",
+    "MemoryStore",
+    "open_memory",
+]
 
 _FIRST_ROWS = 256
 _ROUGH = 1e-5
@@ -66,13 +68,10 @@ class MemoryDatabase:
         *,
         dimension: int,
         identity: Mapping[str, Any] | None = None,
-        sparse: bool = False,
     ) -> MemoryStore:
-        """See `ragbench.stores.base.Database`; there are no sparse vectors in memory."""
+        """See `ragbench.stores.base.Database`."""
         check_name(name)
         check_dimension(dimension)
-        if sparse:
-            raise StoreError(f"{self.address}: this store keeps no sparse vectors")
         if name in self.collections():
             raise StoreError(f"{self.address}: there is a collection '{name}' already")
         info = CollectionInfo(name=name, dimension=dimension, identity=check_identity(identity))
@@ -142,17 +141,19 @@ class MemoryStore:
         """See `ragbench.stores.base.VectorStore`."""
         return self._info
 
-    def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
+    def mark(
+        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
+    ) -> None:
         """See `ragbench.stores.base.VectorStore`; writes the folder."""
         with self._lock:
             kept = self._info.identity if identity is None else check_identity(identity)
-            self._info = replace(self._info, complete=complete, identity=kept)
+            self._info = replace(self._info, complete=complete, identity=kept, lease=lease)
             self._unsaved = True
             self.save()
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
         """See `ragbench.stores.base.VectorStore`."""
-        records, rows, _ = prepared(chunks, vectors, self._info.dimension)
+        records, rows = prepared(chunks, vectors, self._info.dimension)
         with self._lock:
             places: list[int] = []
             for record in records:

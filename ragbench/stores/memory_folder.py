@@ -1,4 +1,4 @@
-"""Where the store ``memory`` keeps collections: a folder each, with files that appear whole.
+"""Its folder, its filters by column.
 
 ``collection.json`` names the two other files, ``chunks-*.jsonl`` and ``vectors-*.npz``, by a digest
 of what they hold, and is written last: whoever reads sees one whole state, the old or the new one.
@@ -17,16 +17,82 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from ragbench.data.atomic import written_whole
+from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
 from ragbench.errors import InputError, StoreError
+from ragbench.io.atomic import written_whole
 from ragbench.stores.base import CollectionInfo
-from ragbench.stores.record import StoredChunk
+from ragbench.stores.record import StoredChunk, label, number_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MemoryFolder", "SavedCollection"]
+__all__ = [
+    "FilterIndex",
+    "MemoryFolder",
+    "SavedCollection",
+]
+
+
+class FilterIndex:
+    """Which rows hold which value; made of one state of a collection."""
+
+    def __init__(self, chunks: Sequence[StoredChunk]) -> None:
+        """Reads the labels and numbers of the chunks, in the order of their rows."""
+        self._size = len(chunks)
+        self._rows: dict[str, list[int]] = {}
+        self._numbers: dict[str, tuple[list[int], list[float]]] = {}
+        for row, chunk in enumerate(chunks):
+            for name in chunk.labels:
+                self._rows.setdefault(name, []).append(row)
+            for name, value in chunk.numbers.items():
+                rows, values = self._numbers.setdefault(name, ([], []))
+                rows.append(row)
+                values.append(value)
+
+    def mask(self, filters: Filter) -> NDArray[np.bool_]:
+        """True for every row whose metadata pass."""
+        import numpy as np
+
+        found = np.full(self._size, isinstance(filters, And), dtype=np.bool_)
+        if isinstance(filters, And):
+            for part in filters.filters:
+                found &= self.mask(part)
+            return found
+        if isinstance(filters, Or):
+            for part in filters.filters:
+                found |= self.mask(part)
+            return found
+        if isinstance(filters, Not):
+            return np.logical_not(self.mask(filters.filter))
+        if isinstance(filters, Range):
+            self._add_range(found, filters)
+            return found
+        values = filters.values if isinstance(filters, In) else (filters.value,)
+        for value in values:
+            key = equality_key(value)
+            if key is not None:
+                found[self._rows.get(label(filters.field, key), [])] = True
+        return found
+
+    def _add_range(self, found: NDArray[np.bool_], filters: Range) -> None:
+        import numpy as np
+
+        rows, listed = self._numbers.get(
+            number_name(filters.field, dates=filters.of_dates), ([], [])
+        )
+        values = np.asarray(listed, dtype=np.float64)
+        within = np.ones(len(listed), dtype=np.bool_)
+        tests = {
+            "gt": np.greater,
+            "gte": np.greater_equal,
+            "lt": np.less,
+            "lte": np.less_equal,
+        }
+        for name, limit in filters.limits().items():
+            within &= tests[name](values, limit)
+        found[np.asarray(rows, dtype=np.intp)[within]] = True
+
 
 _INDEX = "collection.json"
 _VERSION = 1
@@ -61,7 +127,7 @@ class MemoryFolder:
         """
         folder = self._folder(name)
         try:
-            # First the file without which the rest is no collection.
+            # First the file without which the rest is not a collection.
             (folder / _INDEX).unlink(missing_ok=True)
             if folder.is_dir():
                 shutil.rmtree(folder)
@@ -97,9 +163,10 @@ class MemoryFolder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not all((folder / name).is_file() for name in names.values()):
-                with written_whole(folder / names["chunks"]) as file:
+                # The user's own documents, named by their digest.
+                with written_whole(folder / names["chunks"], is_text=False) as file:
                     file.write(lines)
-                with written_whole(folder / names["vectors"]) as file:
+                with written_whole(folder / names["vectors"], is_text=False) as file:
                     np.savez(file, vectors=vectors)
             with written_whole(folder / _INDEX) as file:
                 file.write(json.dumps(index, indent=2).encode() + b"\n")
@@ -142,7 +209,8 @@ class MemoryFolder:
         return SavedCollection(info=info, chunks=chunks, vectors=vectors)
 
     def _folder(self, name: str) -> Path:
-        # A name may hold characters that a file's name may not; a dot alone is no folder of ours.
+        # A name may hold characters that a file's name may not; a dot alone is not a folder of
+        # ours.
         return self._path / quote(name, safe=" ").replace(".", "%2E")
 
 

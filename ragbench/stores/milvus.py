@@ -15,25 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.extras import require
-from ragbench.interface.masking import mask_url
-from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
-from ragbench.stores.base import CollectionInfo, SparseVector
+from ragbench.plugins import require
+from ragbench.safe_text import mask_url
+from ragbench.stores.base import CollectionInfo
+from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit
-from ragbench.stores.engine_database import (
-    EngineDatabase,
-    fitted_name,
-    info_from_json,
-    info_to_json,
-)
 from ragbench.stores.record import StoredChunk, label, number_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MOST", "MilvusDatabase", "condition", "open_milvus", "quiet"]
+__all__ = [
+    "MOST",
+    "MilvusDatabase",
+    "condition",
+    "open_milvus",
+    "quiet",
+]
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 60.0
@@ -67,7 +68,7 @@ def open_milvus(address: str) -> MilvusDatabase:
     url = urlsplit(address.removeprefix("milvus+"))
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(
-            f"'{mask_url(address)}' is no address of Milvus: write milvus:PATH.db or "
+            f"'{mask_url(address)}' is not an address of Milvus: write milvus:PATH.db or "
             "milvus+http://HOST:19530"
         )
     uri = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
@@ -118,8 +119,6 @@ class MilvusDatabase(EngineDatabase[Any]):
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection, and its entry, last."""
-        if info.sparse:
-            raise StoreError(f"{self.address}: this store keeps no sparse vectors")
         name = fitted_name(info.name)
         with quiet():
             if connection.has_collection(name):
@@ -227,12 +226,7 @@ class Milvus:
             self._client.flush(self._name)
             _write_info(self._client, info)
 
-    def write(
-        self,
-        chunks: Sequence[StoredChunk],
-        rows: NDArray[np.float32],
-        sparse: Sequence[SparseVector] | None,
-    ) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`."""
         for chunk in chunks:
             if len(chunk.labels) > _LABELS or len(chunk.body) > _PARTS * _PART:

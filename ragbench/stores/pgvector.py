@@ -12,35 +12,39 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.extras import require
-from ragbench.interface.masking import mask_url
-from ragbench.records.filters import Filter
-from ragbench.stores.base import CollectionInfo, SparseVector
-from ragbench.stores.engine import Engine, EngineStore, Hit
-from ragbench.stores.engine_database import (
-    EngineDatabase,
-    fitted_name,
-    info_from_json,
-    info_to_json,
-)
-from ragbench.stores.hybrid_engine import HybridEngineStore
-from ragbench.stores.pgvector_filter import Condition, condition, number_expression
-from ragbench.stores.pgvector_tables import find_table
+from ragbench.plugins import require
+from ragbench.safe_text import mask_url
+from ragbench.stores.base import CollectionInfo
+from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
+from ragbench.stores.engine import Engine, Hit
+from ragbench.stores.pgvector_sql import Condition, condition, find_table, number_expression
 from ragbench.stores.record import StoredChunk
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PgvectorDatabase", "open_pgvector"]
+__all__ = [
+    "PgvectorDatabase",
+    "open_pgvector",
+]
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
 _MOST_INDEXED = 2000
+_COLUMNS = {
+    "id": "text",
+    "body": "text",
+    "digest": "text",
+    "labels": "text[]",
+    "numbers": "jsonb",
+    "embedding": "vector",
+}
+"""And their types."""
 _INDEXED = 16
 """Of so many fields the numbers are indexed; each index makes writing slower."""
-_SPARSE = 1_000_000_000
 
 
 def open_pgvector(address: str) -> PgvectorDatabase:
@@ -119,12 +123,11 @@ class PgvectorDatabase(EngineDatabase[Any]):
         self._prepare(connection)
         self._register(connection)
         table = _table(info.name)
-        sparse = f", sparse sparsevec({_SPARSE}) NOT NULL" if info.sparse else ""
         with connection.transaction():
             connection.execute(
                 f'CREATE TABLE {table} (id text COLLATE "C" PRIMARY KEY, body text NOT NULL, '
                 "digest text NOT NULL, labels text[] NOT NULL, numbers jsonb NOT NULL, "
-                f"embedding vector({info.dimension}) NOT NULL{sparse})"
+                f"embedding vector({info.dimension}) NOT NULL)"
             )
             # Every search reads all vectors: they stay in the rows, where long texts may leave.
             connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
@@ -145,8 +148,7 @@ class PgvectorDatabase(EngineDatabase[Any]):
             if find_table(connection, name) is not None:
                 raise ForeignCollectionError(self.address, name)
             return None
-        sparse = info_from_json(row[0], self.address).sparse
-        return Pgvector(self.address, connection, name, self.failures, sparse=sparse)
+        return Pgvector(self.address, connection, name, self.failures)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the table and its entry, if it has one."""
@@ -158,11 +160,6 @@ class PgvectorDatabase(EngineDatabase[Any]):
             ).fetchone()
             if row is not None:
                 connection.execute(f"DROP TABLE {_table(name)}")
-
-    def store(self, engine: Any, info: CollectionInfo, connection: Any) -> EngineStore:
-        """A hybrid store where there are sparse vectors."""
-        kind = HybridEngineStore if info.sparse else EngineStore
-        return kind(engine, info, on_close=self.released(info.name))
 
     def _prepare(self, connection: Any) -> None:
         """Makes what collections need, where it is not there.
@@ -195,7 +192,7 @@ class PgvectorDatabase(EngineDatabase[Any]):
 
 
 class Pgvector:
-    """One table; see `ragbench.stores.hybrid_engine.HybridEngine`."""
+    """One table; see `ragbench.stores.engine.Engine`."""
 
     most = None
 
@@ -205,8 +202,6 @@ class Pgvector:
         connection: Any,
         name: str,
         failures: tuple[type[Exception], ...],
-        *,
-        sparse: bool,
     ) -> None:
         """Takes what is open."""
         self.address = address
@@ -214,9 +209,6 @@ class Pgvector:
         self._connection = connection
         self._name = name
         self._table = _table(name)
-        self._columns = ["id", "body", "digest", "labels", "numbers", "embedding"]
-        if sparse:
-            self._columns.append("sparse")
         self._indexed: set[str] = set()
         # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
         connection.execute("SET random_page_cost = 1.1")
@@ -240,28 +232,20 @@ class Pgvector:
             f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
         )
 
-    def write(
-        self,
-        chunks: Sequence[StoredChunk],
-        rows: NDArray[np.float32],
-        sparse: Sequence[SparseVector] | None,
-    ) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`; all of it or nothing."""
         jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
-        names = ", ".join(self._columns)
-        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in self._columns[1:])
+        names = ", ".join(_COLUMNS)
+        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in list(_COLUMNS)[1:])
         with self._connection.transaction(), self._connection.cursor() as cursor:
             self._index_numbers({name for chunk in chunks for name in chunk.numbers})
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
-            types = ["text", "text", "text", "text[]", "jsonb", "vector", "sparsevec"]
             copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
             with cursor.copy(copied) as copy:
-                copy.set_types(types[: len(self._columns)])
+                copy.set_types(list(_COLUMNS.values()))
                 for at, chunk in enumerate(chunks):
                     values: list[Any] = [chunk.id, chunk.body, chunk.digest, list(chunk.labels)]
                     values += [jsonb(dict(chunk.numbers)), rows[at]]
-                    if len(self._columns) > len(values):
-                        values.append(_sparse(sparse[at] if sparse else _NOTHING))
                     copy.write_row(values)
             cursor.execute(
                 f"INSERT INTO {self._table} ({names}) SELECT {names} FROM ragbench_batch "
@@ -309,49 +293,6 @@ class Pgvector:
             found.append([(-distance, body) for distance, body in hits])
         return found
 
-    def nearest_sparse(
-        self, queries: Sequence[SparseVector], limit: int, filters: Filter | None
-    ) -> list[list[Hit]]:
-        """See `HybridEngine`."""
-        where = _where(filters)
-        asked = (
-            f"SELECT sparse <#> %s AS distance, body FROM {self._table}{where.sql} "
-            "ORDER BY distance LIMIT %s"
-        )
-        found: list[list[Hit]] = []
-        for query in map(_sparse, queries):
-            hits = self._connection.execute(asked, (query, *where.values, limit)).fetchall()
-            found.append([(-distance, body) for distance, body in hits])
-        return found
-
-    def fused(
-        self,
-        rows: NDArray[np.float32],
-        queries: Sequence[SparseVector],
-        *,
-        candidates: int,
-        filters: Filter | None,
-        weights: tuple[float, float],
-        rrf_k: int,
-    ) -> list[list[Hit]]:
-        """See `HybridEngine`."""
-        where = _where(filters)
-        asked = f"WITH {_leg('dense', 'embedding', self._table, where)}, "
-        asked += f"{_leg('lexical', 'sparse', self._table, where, above='WHERE score > 0')} "
-        asked += (
-            "SELECT coalesce(%s / (%s + dense.rank), 0) + coalesce(%s / (%s + lexical.rank), 0), "
-            "body FROM dense FULL JOIN lexical USING (id) "
-            f"JOIN {self._table} USING (id)"
-        )
-        found: list[list[Hit]] = []
-        for row, query in zip(rows, map(_sparse, queries), strict=True):
-            legs: list[Any] = []
-            for vector in (row, query):
-                legs += [vector, *where.values, candidates]
-            shares = [float(weights[0]), rrf_k, float(weights[1]), rrf_k]
-            found.append(self._connection.execute(asked, [*legs, *shares]).fetchall())
-        return found
-
     def _index_numbers(self, names: set[str]) -> None:
         for name in sorted(names - self._indexed)[: _INDEXED - len(self._indexed)]:
             index = f"ragbench_{blake2b(self._table.encode(), digest_size=8).hexdigest()}_{name}"
@@ -361,27 +302,11 @@ class Pgvector:
             self._indexed.add(name)
 
 
-_NOTHING = SparseVector(indices=(), values=())
-
-
-def _leg(name: str, column: str, table: str, where: Condition, *, above: str = "") -> str:
-    return (
-        f"{name} AS (SELECT id, row_number() OVER (ORDER BY score DESC, id) AS rank FROM ("
-        f"SELECT id, round((-({column} <#> %s))::numeric, 6) AS score FROM {table}{where.sql} "
-        f"ORDER BY score DESC, id LIMIT %s) AS found {above})"
-    )
-
-
 def _where(filters: Filter | None) -> Condition:
     if filters is None:
         return Condition(sql="", values=())
     found = condition(filters)
     return Condition(sql=f" WHERE {found.sql}", values=found.values)
-
-
-def _sparse(vector: SparseVector) -> Any:
-    pairs = dict(zip(vector.indices, vector.values, strict=True))
-    return require("pgvector", extra="pgvector").SparseVector(pairs, _SPARSE)
 
 
 def _plain(vector: Any) -> Any:

@@ -1,18 +1,253 @@
-"""The store ``qdrant``: embedded, or on a server."""
+"""Qdrant on a server, and which of the two is meant."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.errors import ConfigError
-from ragbench.extras import require
-from ragbench.interface.masking import mask_url
+from ragbench.core.filters import Filter
+from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
+from ragbench.plugins import require
+from ragbench.safe_text import mask_url
+from ragbench.stores.base import CollectionInfo
+from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
+from ragbench.stores.engine import Hit
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
-from ragbench.stores.qdrant_server import QdrantServerDatabase
+from ragbench.stores.qdrant_points import (
+    DENSE,
+    MOST_INDEXED,
+    check_collisions,
+    condition,
+    payload,
+    point_id,
+)
+from ragbench.stores.record import StoredChunk
 
-__all__ = ["open_qdrant"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "QdrantServerDatabase",
+    "open_qdrant",
+]
+
+_KEY = "ragbench"
+_BATCH = 500
+_PAGE = 2000
+
+
+class QdrantServerDatabase(EngineDatabase[Any]):
+    """Collections of a server. The connection is a ``QdrantClient``."""
+
+    def __init__(
+        self, address: str, open_client: Callable[[], Any], *, local: bool = False
+    ) -> None:
+        """Names the server; nothing is asked of it.
+
+        Args:
+            address: without a password.
+            open_client: makes the client.
+            local: whether it is the client's own engine, which has no payload indexes.
+        """
+        super().__init__(address)
+        self._open_client = open_client
+        self._local = local
+
+    def load(self) -> tuple[type[Exception], ...]:
+        """What the client raises, of itself and of the connection."""
+        exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
+        return (exceptions.ApiException, ValueError, OSError)
+
+    def connect(self) -> Any:
+        """The client."""
+        return self._open_client()
+
+    def disconnect(self, connection: Any) -> None:
+        """Ends the client's connections."""
+        connection.close()
+
+    def names(self, connection: Any) -> list[str]:
+        """Of all collections those with ragbench's mark."""
+        listed = [each.name for each in connection.get_collections().collections]
+        infos = [_read_info(connection, name, self.address) for name in listed]
+        return [info.name for info in infos if info is not None]
+
+    def make(self, connection: Any, info: CollectionInfo) -> None:
+        """An empty collection; what is kept with it are its metadata."""
+        models = _models()
+        name = fitted_name(info.name)
+        if connection.collection_exists(name):
+            raise StoreError(
+                f"{self.address}: there is a collection '{name}' that ragbench did not make"
+            )
+        connection.create_collection(
+            name,
+            vectors_config={
+                DENSE: models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
+            },
+            metadata={_KEY: info_to_json(info)},
+        )
+        if _read_info(connection, name, self.address) is None:
+            connection.delete_collection(name)
+            raise StoreError(
+                f"{self.address}: the server keeps no metadata of collections: "
+                "Qdrant 1.16 or newer is needed"
+            )
+        if not self._local:
+            connection.create_payload_index(name, "labels", models.PayloadSchemaType.KEYWORD)
+
+    def attach(self, connection: Any, name: str) -> QdrantServer | None:
+        """The collection, if it has ragbench's mark."""
+        fitted = fitted_name(name)
+        if not connection.collection_exists(fitted):
+            return None
+        info = _read_info(connection, fitted, self.address)
+        if info is None:
+            raise ForeignCollectionError(self.address, name)
+        return QdrantServer(self.address, connection, fitted, self.failures, local=self._local)
+
+    def remove(self, connection: Any, name: str) -> None:
+        """Removes the collection, if it has ragbench's mark."""
+        if self.attach(connection, name) is not None:
+            connection.delete_collection(fitted_name(name))
+
+
+class QdrantServer:
+    """One collection of a server; see `ragbench.stores.engine.Engine`."""
+
+    most = None
+
+    def __init__(
+        self,
+        address: str,
+        client: Any,
+        name: str,
+        failures: tuple[type[Exception], ...],
+        *,
+        local: bool = False,
+    ) -> None:
+        """Takes what is open."""
+        self.address = address
+        self.failures = failures
+        self._client = client
+        self._name = name
+        self._local = local
+        self._models = _models()
+        self._indexed: set[str] = set()
+
+    def read_info(self) -> CollectionInfo:
+        """See `Engine`."""
+        info = _read_info(self._client, self._name, self.address)
+        if info is None:
+            raise StoreError(f"{self.address}: the collection '{self._name}' has lost its metadata")
+        return info
+
+    def write_info(self, info: CollectionInfo) -> None:
+        """See `Engine`."""
+        self._client.update_collection(self._name, metadata={_KEY: info_to_json(info)})
+
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+        """See `Engine`."""
+        self._index_numbers({name for chunk in chunks for name in chunk.numbers})
+        points = [point_id(chunk.id) for chunk in chunks]
+        for first in range(0, len(chunks), _BATCH):
+            batch = slice(first, first + _BATCH)
+            there = self._client.retrieve(self._name, points[batch], with_payload=["id"])
+            check_collisions(chunks[batch], points[batch], [record.payload for record in there])
+            made = [
+                self._models.PointStruct(
+                    id=points[at], vector={DENSE: rows[at].tolist()}, payload=payload(chunks[at])
+                )
+                for at in range(first, min(first + _BATCH, len(chunks)))
+            ]
+            self._client.upsert(self._name, made, wait=True)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """See `Engine`."""
+        points = [point_id(value) for value in ids]
+        self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
+
+    def bodies(self, ids: Sequence[str]) -> list[str]:
+        """See `Engine`."""
+        return [record.payload["body"] for record in self._retrieve(ids, ["body"])]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """See `Engine`."""
+        import numpy as np
+
+        return {
+            record.payload["id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
+            for record in self._retrieve(ids, ["id"], [DENSE])
+        }
+
+    def digests(self) -> dict[str, str]:
+        """See `Engine`."""
+        found: dict[str, str] = {}
+        offset = None
+        while True:
+            records, offset = self._client.scroll(
+                self._name, limit=_PAGE, offset=offset, with_payload=["id", "digest"]
+            )
+            found.update({record.payload["id"]: record.payload["digest"] for record in records})
+            if offset is None:
+                return found
+
+    def count(self) -> int:
+        """See `Engine`."""
+        return int(self._client.count(self._name, exact=True).count)
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `Engine`."""
+        wanted = None if filters is None else condition(filters, self._models)
+        requests = [
+            self._models.QueryRequest(
+                query=row.tolist(), using=DENSE, filter=wanted, limit=limit, with_payload=["body"]
+            )
+            for row in rows
+        ]
+        answers = self._client.query_batch_points(self._name, requests)
+        return [
+            [(point.score, point.payload["body"]) for point in answer.points] for answer in answers
+        ]
+
+    def _index_numbers(self, names: set[str]) -> None:
+        if self._local:
+            return
+        kind = self._models.PayloadSchemaType.FLOAT
+        for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
+            self._client.create_payload_index(self._name, f"numbers.{name}", kind)
+            self._indexed.add(name)
+
+    def _retrieve(
+        self, ids: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> list[Any]:
+        points = [point_id(value) for value in ids]
+        found: list[Any] = []
+        for first in range(0, len(points), _PAGE):
+            found += self._client.retrieve(
+                self._name,
+                points[first : first + _PAGE],
+                with_payload=keys,
+                with_vectors=vectors or False,
+            )
+        return found
+
+
+def _models() -> ModuleType:
+    return require("qdrant_client.models", extra="qdrant")
+
+
+def _read_info(client: Any, name: str, address: str) -> CollectionInfo | None:
+    metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
+    text = (metadata or {}).get(_KEY)
+    return info_from_json(text, address) if isinstance(text, str) else None
+
 
 _TIMEOUT = 60
 
@@ -32,7 +267,7 @@ def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
     url = address.removeprefix("qdrant+")
     if not url.startswith(("http://", "https://")):
         raise ConfigError(
-            f"'{mask_url(address)}' is no address of Qdrant: write qdrant:FOLDER or "
+            f"'{mask_url(address)}' is not an address of Qdrant: write qdrant:FOLDER or "
             "qdrant+http://HOST:6333"
         )
 

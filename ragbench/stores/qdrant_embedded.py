@@ -11,26 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.data.atomic import written_whole
+from ragbench.core.filters import Filter
 from ragbench.errors import ForeignCollectionError, StoreError
-from ragbench.extras import require
-from ragbench.records.filters import Filter
-from ragbench.stores.base import CollectionInfo, SparseVector
-from ragbench.stores.engine import EngineStore, Hit
-from ragbench.stores.engine_database import (
-    EngineDatabase,
-    fitted_name,
-    info_from_json,
-    info_to_json,
-)
-from ragbench.stores.hybrid_engine import HybridEngineStore
+from ragbench.io.atomic import written_whole
+from ragbench.plugins import require
+from ragbench.stores.base import CollectionInfo
+from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
+from ragbench.stores.engine import Hit
 from ragbench.stores.qdrant_points import (
     DENSE,
     MOST_INDEXED,
-    SPARSE,
     check_collisions,
     condition,
-    fused_here,
     payload,
     point_id,
 )
@@ -40,7 +32,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CLIENT_FOLDER", "QdrantEmbeddedDatabase"]
+__all__ = [
+    "CLIENT_FOLDER",
+    "QdrantEmbeddedDatabase",
+]
 
 CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
@@ -48,6 +43,9 @@ CLIENT_FOLDER = "collection"
 _INFO = "collection.json"
 _SHARD = "shard"
 _BATCH = 1000
+_SPARE = 64 * 2**20
+"""Bytes that stay free. The engine writes through mapped files, some of them 32 MiB with holes: on
+a full disk the system ends the process (SIGBUS), and no error can be caught."""
 _PAGE = 5000
 
 
@@ -83,9 +81,9 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         folder = self._folder(info.name)
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _SHARD).mkdir(parents=True)
+        _check_space(self.address, folder, 0)
         dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
-        sparse = {SPARSE: connection.EdgeSparseVectorParams()} if info.sparse else None
-        config = connection.EdgeConfig(vectors={DENSE: dense}, sparse_vectors=sparse)
+        config = connection.EdgeConfig(vectors={DENSE: dense})
         shard = connection.EdgeShard.create(str(folder / _SHARD), config)
         keyword = connection.PayloadSchemaType.Keyword
         shard.update(connection.UpdateOperation.create_field_index("labels", keyword))
@@ -123,14 +121,9 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         self.detach(connection, name)
         folder = self._folder(name)
         if folder.is_dir():
-            # First the file without which the rest is no collection.
+            # First the file without which the rest is not a collection.
             (folder / _INFO).unlink(missing_ok=True)
             shutil.rmtree(folder)
-
-    def store(self, engine: Any, info: CollectionInfo, connection: Any) -> EngineStore:
-        """A hybrid store where there are sparse vectors."""
-        kind = HybridEngineStore if info.sparse else EngineStore
-        return kind(engine, info, on_close=self.released(info.name))
 
     def _folder(self, name: str) -> Path:
         return self._path / fitted_name(name)
@@ -140,7 +133,7 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
 
 
 class QdrantEmbedded:
-    """One shard; see `ragbench.stores.hybrid_engine.HybridEngine`."""
+    """One shard; see `ragbench.stores.engine.Engine`."""
 
     failures: tuple[type[Exception], ...] = (Exception,)
     most = None
@@ -160,16 +153,12 @@ class QdrantEmbedded:
 
     def write_info(self, info: CollectionInfo) -> None:
         """See `Engine`."""
+        _check_space(self.address, self._info.parent, 0)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
         _write_info(self._info, info)
 
-    def write(
-        self,
-        chunks: Sequence[StoredChunk],
-        rows: NDArray[np.float32],
-        sparse: Sequence[SparseVector] | None,
-    ) -> None:
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`."""
         package = self._package
         self._index_numbers({name for chunk in chunks for name in chunk.numbers})
@@ -178,12 +167,13 @@ class QdrantEmbedded:
         check_collisions(chunks, points, [record.payload for record in there])
         for first in range(0, len(chunks), _BATCH):
             batch = range(first, min(first + _BATCH, len(chunks)))
-            made: list[Any] = []
-            for at in batch:
-                vector: dict[str, Any] = {DENSE: rows[at].tolist()}
-                if sparse is not None:
-                    vector[SPARSE] = self._sparse(sparse[at])
-                made.append(package.Point(points[at], vector, payload(chunks[at])))
+            made = [
+                package.Point(points[at], {DENSE: rows[at].tolist()}, payload(chunks[at]))
+                for at in batch
+            ]
+            # Once into the log, once into the segment, and room for what is kept of each.
+            size = sum(len(chunks[at].body) + rows[at].nbytes + 512 for at in batch)
+            _check_space(self.address, self._info.parent, 4 * size)
             self._shard.update(package.UpdateOperation.upsert_points(made))
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -222,50 +212,6 @@ class QdrantEmbedded:
         wanted = None if filters is None else condition(filters, self._package)
         return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
 
-    def nearest_sparse(
-        self, queries: Sequence[SparseVector], limit: int, filters: Filter | None
-    ) -> list[list[Hit]]:
-        """See `HybridEngine`."""
-        wanted = None if filters is None else condition(filters, self._package)
-        nearest = [self._nearest_sparse(query) for query in queries]
-        return self._ask([self._request(query, limit, wanted) for query in nearest])
-
-    def fused(
-        self,
-        rows: NDArray[np.float32],
-        queries: Sequence[SparseVector],
-        *,
-        candidates: int,
-        filters: Filter | None,
-        weights: tuple[float, float],
-        rrf_k: int,
-    ) -> list[list[Hit]]:
-        """See `HybridEngine`."""
-        if weights[0] != weights[1]:
-            dense = self.nearest(rows, candidates, filters)
-            lexical = self.nearest_sparse(queries, candidates, filters)
-            pairs = zip(dense, lexical, strict=True)
-            return [fused_here(pair, weights, rrf_k) for pair in pairs]
-        package = self._package
-        wanted = None if filters is None else condition(filters, package)
-        requests: list[Any] = []
-        for row, query in zip(rows, queries, strict=True):
-            legs = [self._dense(row), self._nearest_sparse(query)]
-            requests.append(
-                package.QueryRequest(
-                    limit=2 * candidates,
-                    # Qdrant counts ranks from 0.
-                    query=package.Fusion.Rrf(k=rrf_k + 1),
-                    prefetches=[
-                        package.Prefetch(limit=candidates, query=leg, filter=wanted) for leg in legs
-                    ],
-                    with_payload=self._body,
-                )
-            )
-        return [
-            [(weights[0] * score, body) for score, body in hits] for hits in self._ask(requests)
-        ]
-
     def _index_numbers(self, names: set[str]) -> None:
         kind = self._package.PayloadSchemaType.Float
         for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
@@ -275,12 +221,6 @@ class QdrantEmbedded:
 
     def _dense(self, row: NDArray[np.float32]) -> Any:
         return self._package.Query.Nearest(row.tolist(), using=DENSE)
-
-    def _nearest_sparse(self, query: SparseVector) -> Any:
-        return self._package.Query.Nearest(self._sparse(query), using=SPARSE)
-
-    def _sparse(self, vector: SparseVector) -> Any:
-        return self._package.SparseVector(list(vector.indices), list(vector.values))
 
     def _request(self, query: Any, limit: int, wanted: Any) -> Any:
         return self._package.QueryRequest(
@@ -304,6 +244,21 @@ class QdrantEmbedded:
                 yield record.payload
             if offset is None:
                 return
+
+
+def _check_space(address: str, folder: Path, needed: int) -> None:
+    """Stops before the disk is full.
+
+    Raises:
+        StoreError: less is free than is needed and to be spared.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed + _SPARE:
+        raise StoreError(
+            f"{address}: the disk is nearly full: {free / 2**20:,.0f} MiB are free, and the engine "
+            f"needs {(needed + _SPARE) / 2**20:,.0f} MiB to write safely. Make room, and run the "
+            "same command again"
+        )
 
 
 def _write_info(path: Path, info: CollectionInfo) -> None:

@@ -11,24 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
 from ragbench.errors import StoreError
-from ragbench.records.filters import And, Filter, In, Not, Or, Range, equality_key
-from ragbench.stores.engine import Hit
 from ragbench.stores.record import StoredChunk, label, number_name
 
 __all__ = [
     "DENSE",
     "MOST_INDEXED",
-    "SPARSE",
     "check_collisions",
     "condition",
-    "fused_here",
     "payload",
     "point_id",
 ]
 
 DENSE = "dense"
-SPARSE = "sparse"
 MOST_INDEXED = 16
 """Of so many fields the numbers are indexed; each index makes writing slower."""
 
@@ -72,21 +68,6 @@ def check_collisions(
             raise StoreError(
                 f"the ids '{other}' and '{chunk.id}' are one to Qdrant (UUID {point}): rename one"
             )
-
-
-def fused_here(
-    rankings: Sequence[Sequence[Hit]], weights: Sequence[float], rrf_k: int
-) -> list[Hit]:
-    """Rankings fused by weighted reciprocal ranks.
-
-    Qdrant's own fusion is this one for equal weights only: it divides a rank by the weight
-    instead of multiplying its share.
-    """
-    scores: dict[str, float] = {}
-    for ranking, weight in zip(rankings, weights, strict=True):
-        for rank, (_, body) in enumerate(ranking, start=1):
-            scores[body] = scores.get(body, 0.0) + weight / (rrf_k + rank)
-    return [(score, body) for body, score in scores.items()]
 
 
 def condition(filters: Filter, models: ModuleType) -> Any:

@@ -22,11 +22,16 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragbench.errors import ConfigError
-from ragbench.interface.masking import mask_url
-from ragbench.registry import Registry
+from ragbench.plugins import Registry
+from ragbench.safe_text import mask_url
 from ragbench.stores.base import Database, VectorStore
 
-__all__ = ["STORES", "create_store", "open_database", "open_store"]
+__all__ = [
+    "STORES",
+    "create_store",
+    "open_database",
+    "open_store",
+]
 
 STORES = Registry(
     kind="stores",
@@ -56,7 +61,7 @@ def open_database(address: str) -> Database:
     if ":" not in address or name not in STORES.targets():
         known = ", ".join(f"{each}:" for each in sorted(STORES.targets()))
         raise ConfigError(
-            f"'{mask_url(address)}' is no address of a store: it begins with one of {known}"
+            f"'{mask_url(address)}' is not a store address; it must start with one of {known}"
         )
     return cast("Database", STORES.load(name)(address))
 
@@ -83,7 +88,6 @@ def create_store(
     *,
     dimension: int,
     identity: Mapping[str, Any] | None = None,
-    sparse: bool = False,
 ) -> VectorStore:
     """Makes a collection and opens it; see `ragbench.stores.base.Database.create`.
 
@@ -94,7 +98,7 @@ def create_store(
     """
     database = open_database(address)
     try:
-        return database.create(collection, dimension=dimension, identity=identity, sparse=sparse)
+        return database.create(collection, dimension=dimension, identity=identity)
     except BaseException:
         database.close()
         raise

@@ -9,7 +9,11 @@ from types import MappingProxyType
 
 from ragbench.text.tokens import normalise
 
-__all__ = ["FUNCTION_WORDS", "guess_language", "tell_language"]
+__all__ = [
+    "FUNCTION_WORDS",
+    "guess_language",
+    "tell_language",
+]
 
 FUNCTION_WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -49,10 +53,10 @@ FUNCTION_WORDS: Mapping[str, str] = MappingProxyType(
 
 # The first script found decides; kana comes before Han, because Japanese mixes both.
 _SCRIPTS = (
-    ("ja", re.compile(r"[\u3041-\u30ff]")),
-    ("ko", re.compile(r"[\uac00-\ud7a3]")),
-    ("zh", re.compile(r"[\u4e00-\u9fff]")),
-    ("ru", re.compile(r"[\u0400-\u04ff]")),
+    ("ja", r"[\u3041-\u30ff]"),
+    ("ko", r"[\uac00-\ud7a3]"),
+    ("zh", r"[\u4e00-\u9fff]"),
+    ("ru", r"[\u0400-\u04ff]"),
 )
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -71,7 +75,7 @@ def guess_language(text: str) -> str:
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
-            if script.search(text):
+            if re.search(script, text):
                 return language
     # max() takes the first of equals: English.
     counts = _function_words(text)
@@ -91,7 +95,7 @@ def tell_language(text: str, *, least: int = 2) -> str | None:
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
-            if len(script.findall(text)) * 5 > len(text):
+            if len(re.findall(script, text)) * 5 > len(text):
                 return language
     counts = _function_words(text)
     second, first = sorted(counts.values())[-2:]

@@ -1,4 +1,4 @@
-"""Sentences as offsets, so that each is an exact slice of its text.
+"""Sentences as offsets.
 
 A rule-based splitter for many languages. A sentence ends
 
@@ -18,7 +18,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["SENTENCES_VERSION", "Span", "split_sentences"]
+__all__ = [
+    "SENTENCES_VERSION",
+    "Span",
+    "split_sentences",
+]
 
 SENTENCES_VERSION = "1"
 """Changes whenever the same text gives other sentences."""
@@ -44,8 +48,6 @@ _MARK = re.compile("[。！？｡．.!?…؟۔।॥։።\\n]")
 _RUN = re.compile("[.!?…؟۔।॥։።]+")
 # A line that starts so is a list item, a heading, a table row or a block mark of its own.
 _BLOCK = re.compile(r"[ \t]*(?:[-*+•‣◦▪·–—][ \t]|\d{1,3}[.)][ \t]|[#|>=]|$)", re.MULTILINE)
-_WRAPPED = 60
-"""A line shorter than this was broken on purpose, not wrapped."""
 _WORD_BEFORE = re.compile(r"[\w.]*\w$")
 _OPENING = " \t\n\r\"'“‘„«»‹([{*_`"
 # What a capital may follow within a sentence ...
@@ -155,6 +157,10 @@ def _is_number_mark(text: str, start: int, number_start: int, after: int) -> boo
     if number_start - start < 40 and not text[start:number_start].strip():
         return True
     return _AFTER_ORDINAL.match(text[after : after + 40].lstrip()) is not None
+
+
+_WRAPPED = 60
+"""A line shorter than this was broken on purpose, not wrapped."""
 
 
 def _breaks_line(text: str, at: int) -> bool:

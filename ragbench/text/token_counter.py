@@ -1,4 +1,4 @@
-"""How many tokens a text has: for the model that will read it, or nearly."""
+"""How many tokens a text has for a model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ragbench.errors import ConfigError
-from ragbench.extras import require
+from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.plugins import require
 
 __all__ = [
     "APPROXIMATE",
@@ -19,6 +19,7 @@ __all__ = [
     "TokenCounter",
     "TokenizersCounter",
     "count_within",
+    "counter_for_model",
     "token_counter",
 ]
 
@@ -128,7 +129,7 @@ class TokenizersCounter:
         except OSError as error:
             raise ConfigError(f"{self.path}: {error.strerror or error}") from error
         except Exception as error:  # the package raises bare exceptions
-            raise ConfigError(f"{self.path} is no tokenizer.json: {error}") from error
+            raise ConfigError(f"{self.path} is not a tokenizer.json: {error}") from error
         tokenizer.no_truncation()
         tokenizer.no_padding()
         object.__setattr__(self, "digest", blake2b(content, digest_size=4).hexdigest())
@@ -194,3 +195,20 @@ def _encoding(name: str) -> Any:
         raise ConfigError(
             f"the tiktoken encoding '{name}' is not in its cache and cannot be downloaded: {error}"
         ) from error
+
+
+def counter_for_model(model: str) -> TokenCounter:
+    """A counter for what a model will read.
+
+    Args:
+        model: its name, such as ``"gpt-4o-mini"``.
+
+    Returns:
+        tiktoken's, where that package is installed, knows the model and has or gets its encoding;
+        it downloads one when it is first used. Otherwise the one that counts about.
+    """
+    try:
+        tiktoken = require("tiktoken", extra="tokens")
+        return TiktokenCounter(encoding=str(tiktoken.encoding_name_for_model(model)))
+    except (MissingExtraError, KeyError, ConfigError):
+        return APPROXIMATE

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.generation.extractive import ExtractiveGenerator
-from ragbench.pipeline import BaselineRAG
-from ragbench.records.corpus import Chunk, Document
-from ragbench.retrieval.bm25 import Bm25Index
+from ragbench.core.chunk import Chunk, Document
+from ragbench.pipeline.baseline import BaselineRAG
+from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.text.tokens import normalise
 
 TOP_K = 5

@@ -11,8 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-from ragbench.records.corpus import Chunk
-from ragbench.validation.lexical import LexicalValidator
+from ragbench.core.chunk import Chunk
+from ragbench.validators.lexical import LexicalValidator
 from tests.benchmarks.validation_pools import rows
 
 LINES = 2

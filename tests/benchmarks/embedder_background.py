@@ -16,9 +16,9 @@ import random
 import string
 from importlib.resources import files
 
-from ragbench.embedders.calibration import measure_calibration
-from ragbench.embedders.registry import open_embedder
-from ragbench_cli.store_options import settings_of
+from ragbench.embedders.cosine_scale import measure_calibration
+from ragbench.embedders.embedder import open_embedder
+from ragbench_cli.stores import settings_of
 
 STRINGS = 200
 

@@ -21,12 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ragbench.embedders.registry import open_embedder
-from ragbench.indexing.chunkers.registry import make_chunker
-from ragbench.indexing.index import IndexResult, index_documents
-from ragbench.records.corpus import Document
-from ragbench.retrieval.engine import RetrievalEngine
-from ragbench.retrieval.settings import StrategyName
+from ragbench.core.chunk import Document
+from ragbench.embedders.embedder import open_embedder
+from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.index import IndexResult, index_documents
+from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.strategies import StrategyName
 from ragbench.stores.registry import open_database
 
 ValueT = TypeVar("ValueT")

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
-from ragbench.interface.adapters.memo import AnswerMemo
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.one_call import AnswerMemo
 
 CONTEXTS = [f"context number {number} with some words in it" for number in range(10)]
 IDS = [f"chunk-{number}" for number in range(10)]

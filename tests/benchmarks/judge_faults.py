@@ -34,20 +34,24 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
-from ragbench.evaluation.evaluate import evaluate  # noqa: E402
-from ragbench.evaluation.judging import Judging  # noqa: E402
-from ragbench.interface.base import RAGInterface  # noqa: E402
-from ragbench.llm.clock import Clock  # noqa: E402
+from ragbench.core.case import Case  # noqa: E402
+from ragbench.core.outcome import Status  # noqa: E402
+from ragbench.core.report import Report  # noqa: E402
+from ragbench.llm.concurrency import (  # noqa: E402
+    CallLimits,
+    Clock,
+)
 from ragbench.llm.endpoint import Endpoint  # noqa: E402
-from ragbench.llm.limits import CallLimits  # noqa: E402
-from ragbench.llm.models import open_models  # noqa: E402
-from ragbench.llm.session import LLMSession  # noqa: E402
+from ragbench.llm.session import (  # noqa: E402
+    LLMSession,
+    open_models,
+)
 from ragbench.llm.settings import LLMSettings  # noqa: E402
-from ragbench.records.cases import Case  # noqa: E402
-from ragbench.records.cells import Status  # noqa: E402
-from ragbench.records.reports import Report  # noqa: E402
-from ragbench.reports.write import write_reports  # noqa: E402
-from ragbench.scoring.registry import parse_metrics  # noqa: E402
+from ragbench.metrics.registry import parse_metrics  # noqa: E402
+from ragbench.rag.interface import RAGInterface  # noqa: E402
+from ragbench.stages.judge import Judging  # noqa: E402
+from ragbench.verbs.evaluate import evaluate  # noqa: E402
+from ragbench.views.write import write_reports  # noqa: E402
 from tests.llm_server import FaultServer  # noqa: E402
 
 METRICS = "ragas:faithfulness, ragas:context_recall, ragas:context_precision, ragas:answer_accuracy"

@@ -76,17 +76,16 @@ def rows(count: int, contexts: int) -> list[dict[str, Any]]:
 
 
 def ours(url: str, count: int, contexts: int) -> dict[str, Any]:
-    from ragbench.evaluation.evaluate import evaluate
-    from ragbench.evaluation.judging import Judging
-    from ragbench.extras_ragas import import_ragas
-    from ragbench.interface.base import RAGInterface
+    from ragbench.core.case import Case
+    from ragbench.llm.concurrency import CallLimits
     from ragbench.llm.endpoint import Endpoint
-    from ragbench.llm.limits import CallLimits
-    from ragbench.llm.models import open_models
-    from ragbench.llm.session import LLMSession
+    from ragbench.llm.session import LLMSession, open_models
     from ragbench.llm.settings import LLMSettings
-    from ragbench.records.cases import Case
-    from ragbench.scoring.registry import parse_metrics
+    from ragbench.metrics.registry import parse_metrics
+    from ragbench.plugins import import_ragas
+    from ragbench.rag.interface import RAGInterface
+    from ragbench.stages.judge import Judging
+    from ragbench.verbs.evaluate import evaluate
 
     import_ragas()
     importlib.import_module("openai")
@@ -133,7 +132,7 @@ def ours(url: str, count: int, contexts: int) -> dict[str, Any]:
 
 
 def theirs(url: str, count: int, contexts: int) -> dict[str, Any]:
-    from ragbench.extras_ragas import import_ragas
+    from ragbench.plugins import import_ragas
 
     ragas: Any = import_ragas()
     warnings.simplefilter("ignore")

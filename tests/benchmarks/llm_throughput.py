@@ -22,11 +22,11 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
+from ragbench.core.chat import Message  # noqa: E402
 from ragbench.llm.cache import ResponseCache  # noqa: E402
-from ragbench.llm.chat import Message  # noqa: E402
 from ragbench.llm.client import LLMClient  # noqa: E402
+from ragbench.llm.concurrency import CallLimits  # noqa: E402
 from ragbench.llm.endpoint import Endpoint  # noqa: E402
-from ragbench.llm.limits import CallLimits  # noqa: E402
 from tests.llm_server import FaultServer  # noqa: E402
 
 

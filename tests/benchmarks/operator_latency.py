@@ -20,11 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.postretrieval.build import Resources, build_operator
-from ragbench.postretrieval.contract import Operator, OperatorInput
-from ragbench.postretrieval.query import Query
-from ragbench.postretrieval.ranked import ranked
-from ragbench.records.corpus import Chunk
+from ragbench.core.chunk import Chunk
+from ragbench.post.build import Resources, build_operator
+from ragbench.post.operator import Operator, OperatorInput, Query, ranked
 
 CANDIDATES, WORDS, WARM_UP = 100, 150, 20
 OPERATORS: list[dict[str, Any]] = [

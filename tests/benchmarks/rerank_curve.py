@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.postretrieval.apply import rerank
-from ragbench.postretrieval.ranked import ranked
-from ragbench.postretrieval.registry import build_reranker
+from ragbench.post.catalogue import build_reranker
+from ragbench.post.operator import ranked
+from ragbench.post.rerank import rerank
 from tests.benchmarks.kept_logits import kept_logits
 from tests.benchmarks.rerank_data import Embedder, load, retrieve
 from tests.benchmarks.rerank_quality import Pool

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.postretrieval.query import Query
-from ragbench.records.corpus import Chunk
-from ragbench.retrieval.bm25 import Bm25Index
+from ragbench.core.chunk import Chunk
+from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.post.operator import Query
 
 Vectors = NDArray[np.float32]
 

@@ -26,11 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.postretrieval.apply import rerank
-from ragbench.postretrieval.query import Query
-from ragbench.postretrieval.ranked import RankedChunk, ranked
-from ragbench.postretrieval.registry import build_reranker
-from ragbench.records.corpus import Chunk
+from ragbench.core.chunk import Chunk
+from ragbench.post.catalogue import build_reranker
+from ragbench.post.operator import Query, RankedChunk, ranked
+from ragbench.post.rerank import rerank
 from tests.benchmarks.rerank_quality import TOP
 
 FREE: dict[str, object] = {

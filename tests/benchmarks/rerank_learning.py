@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.postretrieval.rerankers.normalise import standard
+from ragbench.post.rerankers.fusion import standard
 from tests.benchmarks.rerank_quality import TOP, Pool, Quality, Table, mean, ndcg, relevance
 
 FOLDS = 5

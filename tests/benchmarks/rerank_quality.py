@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.postretrieval.apply import rerank
-from ragbench.postretrieval.query import Query
-from ragbench.postretrieval.ranked import RankedChunk, ranked
-from ragbench.postretrieval.registry import build_reranker
-from ragbench.postretrieval.reranker import Reranker
-from ragbench.records.corpus import Chunk
+from ragbench.core.chunk import Chunk
+from ragbench.post.catalogue import build_reranker
+from ragbench.post.operator import Query, RankedChunk, ranked
+from ragbench.post.rerank import Reranker, rerank
 from tests.benchmarks.rerank_data import Question
 
 TOP = 5

@@ -4,11 +4,13 @@
         [--setting NAME=VALUE ...] [--cache FOLDER] [--limit N] [--tune] [NAME ...]
 
 DATA_DIR holds the collections named below; NAME chooses some of them. Each is indexed by
-`ragbench.indexing` into a store in the cache folder, where a later run finds it, and searched by
-`ragbench.retrieval`, whole documents as chunks. nDCG@10 takes grades as gains, recall@10 is over
+`ragbench.pipeline` into a store in the cache folder, where a later run finds it, and searched by
+`ragbench.pipeline`, whole documents as chunks. nDCG@10 takes grades as gains, recall@10 is over
 all documents with a grade above 0; both by ir_measures. ``reference`` is BM25 over the same tokens
-by a program of a few lines that shares no code with the index; ``kept`` is dense at the default
-threshold, beside dense without any; ``gain`` is what hybrid has over the better of its two legs.
+by a program of a few lines that shares no code with the index; ``dense`` and all others are at the
+defaults, so without a threshold; ``kept`` is dense at the threshold 0; ``pipeline`` is hybrid as a
+pipeline's file opens it; ``gain`` is what hybrid has over the better of its two legs, with the 95%
+interval of the paired differences (Student's t, over questions).
 
 ``--tune`` measures other collections than those that are reported, for several weights of the dense
 ranking, and is how the embedders' ``hybrid_weight`` was chosen.
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,25 +30,27 @@ from typing import Any
 
 import ir_measures
 
-from ragbench.data.read import read_cases, read_documents
-from ragbench.embedders.base import Embedder
-from ragbench.embedders.registry import open_embedder
-from ragbench.indexing.chunkers.registry import make_chunker
-from ragbench.indexing.index import index_documents
-from ragbench.records.corpus import Chunk, Document
-from ragbench.retrieval.bm25 import chunk_tokens
-from ragbench.retrieval.engine import RetrievalEngine
-from ragbench.retrieval.settings import RetrievalSettings
-from ragbench.runs.fingerprint import fingerprint
+from ragbench.core.chunk import Chunk, Document
+from ragbench.embedders.embedder import Embedder, open_embedder
+from ragbench.io.read import read_cases, read_documents
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.pipeline.bm25 import chunk_tokens
+from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.documents import Documents, Indexing
+from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.retrieval import HybridRetrieval
+from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.strategies import RetrievalSettings
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import tokenise
-from ragbench_cli.store_options import settings_of
+from ragbench_cli.stores import settings_of
 from tests.benchmarks.rerank_data import load
 
 DEPTH = 10
 NDCG = ir_measures.nDCG @ DEPTH
 RECALL = ir_measures.R @ DEPTH
-WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+WEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +143,24 @@ def measured(given: Labelled, run: Mapping[str, Mapping[str, float]]) -> tuple[f
     return float(values[NDCG]), float(values[RECALL])
 
 
+def per_question(given: Labelled, run: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    known = {query: dict(found) for query, found in run.items()}
+    found = dict.fromkeys(given.queries, 0.0)
+    found |= {one.query_id: one.value for one in ir_measures.iter_calc([NDCG], given.gains, known)}
+    return found
+
+
+def gained(ours: Mapping[str, float], other: Mapping[str, float]) -> str:
+    """The mean paired difference and its 95% interval."""
+    from scipy import stats
+
+    differences = [ours[query] - other[query] for query in ours]
+    mean = statistics.fmean(differences)
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    half = float(stats.t.ppf(0.975, len(differences) - 1)) * error
+    return f"{mean:+.4f} ({mean - half:+.4f} .. {mean + half:+.4f})"
+
+
 def as_run(
     queries: Sequence[str], rankings: Sequence[Sequence[Chunk]]
 ) -> dict[str, dict[str, float]]:
@@ -153,6 +176,7 @@ class Searcher:
         self._given = given
         self._database = open_database(address)
         self._embedder = embedder
+        self._name = name
         index_documents(
             given.documents,
             self._database,
@@ -164,6 +188,10 @@ class Searcher:
 
     def measure(self, **settings: Any) -> tuple[float, float]:
         """nDCG@10 and recall@10 with these `RetrievalSettings`."""
+        return measured(self._given, self.run(**settings))
+
+    def run(self, **settings: Any) -> dict[str, dict[str, float]]:
+        """The rankings with these `RetrievalSettings`."""
         engine = RetrievalEngine(
             self._database, embedder=self._embedder, settings=RetrievalSettings(**settings)
         )
@@ -171,7 +199,21 @@ class Searcher:
         texts = [self._given.queries[id_] for id_ in queries]
         rankings = engine.batch_search(self._given.name, texts, top_k=DEPTH)
         engine.close()
-        return measured(self._given, as_run(queries, rankings))
+        return as_run(queries, rankings)
+
+    def pipeline(self) -> dict[str, dict[str, float]]:
+        """The rankings of ``retrieval: {type: hybrid}`` over the same collection."""
+        indexing = Indexing(
+            embedder=self._embedder,
+            embedder_name=self._name,
+            store=self._database.address,
+            collection=self._given.name,
+        )
+        queries = list(self._given.queries)
+        opened = HybridRetrieval().open(Documents(), indexing)
+        asked = [SearchQuery(text=self._given.queries[id_]) for id_ in queries]
+        rankings = opened.search(asked, DEPTH)
+        return as_run(queries, rankings)
 
 
 class Remembering:
@@ -202,26 +244,30 @@ class Remembering:
 def report(given: Labelled, searcher: Searcher) -> None:
     reference = measured(given, reference_bm25(given))
     sparse = searcher.measure(strategy="sparse")
-    dense = searcher.measure(strategy="dense", score_threshold=-100)
-    kept = searcher.measure(strategy="dense")
-    hybrid = searcher.measure(strategy="hybrid")
-    cells = [reference, sparse, dense, kept, hybrid]
+    dense = searcher.measure(strategy="dense")
+    kept = searcher.measure(strategy="dense", score_threshold=0.0)
+    hybrid = searcher.run(strategy="hybrid")
+    pipeline = searcher.pipeline()
+    cells = [reference, sparse, dense, kept, measured(given, hybrid), measured(given, pipeline)]
     shown = " | ".join(f"{ndcg:.4f} / {recall:.4f}" for ndcg, recall in cells)
-    better = max(sparse[0], kept[0])
+    leg = searcher.run(strategy="sparse" if sparse >= dense else "dense")
+    gain = gained(per_question(given, hybrid), per_question(given, leg))
     print(
-        f"| {given.name} | {len(given.documents):,} | {len(given.queries):,} | {shown} | "
-        f"{hybrid[0] - better:+.4f} |",
+        f"| {given.name} | {len(given.documents):,} | {len(given.queries):,} | {shown} | {gain} |",
         flush=True,
     )
 
 
 def tune(given: Labelled, searcher: Searcher) -> None:
     sparse = searcher.measure(strategy="sparse")
-    dense = searcher.measure(strategy="dense", score_threshold=-100)
+    dense = searcher.measure(strategy="dense")
+    leg = per_question(given, searcher.run(strategy="sparse" if sparse >= dense else "dense"))
     print(f"{given.name}: sparse {sparse[0]:.4f}, dense {dense[0]:.4f} (nDCG@10)")
     for weight in WEIGHTS:
-        ndcg, recall = searcher.measure(strategy="hybrid", dense_weight=weight)
-        print(f"  weight {weight:<4} {ndcg:.4f} / {recall:.4f}", flush=True)
+        run = searcher.run(strategy="hybrid", dense_weight=weight)
+        ndcg, recall = measured(given, run)
+        gain = gained(per_question(given, run), leg)
+        print(f"  weight {weight:<4} {ndcg:.4f} / {recall:.4f}  {gain}", flush=True)
 
 
 def main() -> None:
@@ -237,9 +283,9 @@ def main() -> None:
     embedder = Remembering(open_embedder(given.embedder, **settings_of(given.setting, "--setting")))
     cache = given.cache / fingerprint(dict(embedder.identity))[:12]
     if not given.tune:
-        columns = "collection documents queries reference sparse dense kept hybrid gain"
+        columns = "collection documents queries reference sparse dense kept hybrid pipeline gain"
         print("| " + " | ".join(columns.split()) + " |")
-        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+        print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name, read in (TUNED if given.tune else REPORTED).items():
         if not given.names or any(wanted in name for wanted in given.names):
             labelled = limited(read(given.data / name), given.limit)

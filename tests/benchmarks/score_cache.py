@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.models.onnx_files import OnnxFiles
-from ragbench.models.onnx_reader import PairReading
-from ragbench.validation import local, local_models
+from ragbench.text.onnx_model import OnnxFiles
+from ragbench.text.onnx_pairs import PairReading
+from ragbench.validators import local
+from ragbench.validators import reader as local_models
 
 
 class ScoreCache:

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.records.corpus import Chunk
-from ragbench.records.filters import And, Equals, Filter, Range
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import And, Equals, Filter, Range
 from ragbench.stores.base import VectorStore
 from ragbench.stores.registry import create_store
 from tests.benchmarks.store_clients import CLIENTS, SOURCE, YEARS, Client, K, PgvectorClient

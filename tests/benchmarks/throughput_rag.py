@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ragbench import Case, GenerationResult, RAGInterface, RetrievalResult
+from ragbench.core.case import Case
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.rag.interface import RAGInterface
 
 __all__ = ["Trivial", "case", "response"]
 

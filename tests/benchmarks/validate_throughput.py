@@ -6,7 +6,8 @@ Run from the root of the project::
 
 Each dump is judged by the command itself, in a process of its own; the peak is that of its largest
 process. ``read`` only reads the dump and checks it, without a verdict; ``json`` is one JSON array
-instead of JSONL. Dumps are made in a temporary folder and deleted.
+instead of JSONL; ``again`` is the command for JSONL once more: every verdict is reused. Dumps are
+made in a temporary folder and deleted.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ PER_QUERY = 20
 COMMAND = "import sys; from ragbench_cli.main import main; sys.exit(main(sys.argv[1:]))"
 READ = """
 import sys
-from ragbench.data.dumps.read import open_dump
-from ragbench.validation.lint import lint
+from ragbench.io.dumps.read import open_dump
+from ragbench.validators.inspect import inspect_chunks
 with open_dump(sys.argv[1]) as dump:
-    print(sum(len(retrieval.chunks) + 0 * len(lint(retrieval)) for retrieval in dump))
+    print(sum(len(inspect_chunks(one.query, one.chunks).chunks) for one in dump))
 """
 
 
@@ -100,7 +101,7 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--validator", default="lexical")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--forms", nargs="+", default=["read", "jsonl", "json"])
+    parser.add_argument("--forms", nargs="+", default=["read", "json", "jsonl", "again"])
     wanted = parser.parse_args()
     print("form\tworkers\tchunks\twall s\tchunks/s\tCPU us/chunk\tpeak MB (largest process)")
     with tempfile.TemporaryDirectory() as name:
@@ -111,6 +112,8 @@ def main() -> None:
                 for workers in wanted.workers if form == "jsonl" else wanted.workers[-1:]:
                     out = str(folder / "verdicts.jsonl")
                     options = ["--validator", wanted.validator, "--workers", str(workers)]
+                    if form != "again":
+                        options.append("--fresh")
                     command = ["validate", str(path), "-q", "-o", out, *options]
                     arguments = (
                         ["-c", READ, str(path)] if form == "read" else ["-c", COMMAND, *command]

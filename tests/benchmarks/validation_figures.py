@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from ragbench.generation.support import rank_sentences
-from ragbench.records.validation import Validation
-from ragbench.stats.proportion import proportion_interval
+from ragbench.core.validation import Verdict
+from ragbench.pipeline.sentence_support import rank_sentences
+from ragbench.stats.mean import proportion_interval
 from ragbench.text.question import parse_question
 from ragbench.text.tokens import tokenise
-from ragbench.validation.calibrate import expected_calibration_error, reliability
+from ragbench.validators.calibrate import expected_calibration_error, reliability
 from tests.benchmarks.adjudication import adjudicated
 from tests.benchmarks.validation_pools import Pool
 
@@ -25,7 +25,7 @@ RATING = {"Poor": 0.0, "Partial": 1.0, "Good": 2.0}
 @dataclass(frozen=True, slots=True)
 class Judged:
     pool: Pool
-    verdict: Validation
+    verdict: Verdict
     seconds: float
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.records.corpus import Chunk
-from ragbench.validation.registry import build_validator
+from ragbench.core.chunk import Chunk
+from ragbench.validators.validator import build_validator
 from tests.benchmarks.validation_pools import rows
 
 CHUNKS, WORDS = 20, 150

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.records.corpus import Chunk
-from ragbench.retrieval.bm25 import Bm25Index
+from ragbench.core.chunk import Chunk
+from ragbench.pipeline.bm25 import Bm25Index
 
 HELD_OUT = ("Normans", "Packet_switching", "Scottish_Parliament", "Imperialism")
 """Articles of squad2_dev_half that no weights are trained on: thresholds are chosen there."""

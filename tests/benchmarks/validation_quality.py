@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import LLMError
-from ragbench.llm.late_chat import LateChat
+from ragbench.llm.lazy_chat import LateChat
 from ragbench.llm.settings import resolve
-from ragbench.validation.cascade import CascadeValidator
-from ragbench.validation.lexical import LexicalValidator
-from ragbench.validation.llm import LlmValidator
-from ragbench.validation.local import LocalValidator
-from ragbench.validation.validator import Validator
+from ragbench.validators.lexical import LexicalValidator
+from ragbench.validators.llm import LlmValidator
+from ragbench.validators.local import LocalValidator
+from ragbench.validators.validator import CascadeValidator, Validator
 from tests.benchmarks.reliability_diagram import reliability_diagram
 from tests.benchmarks.score_cache import ScoreCache
 from tests.benchmarks.validation_figures import Judged, figures

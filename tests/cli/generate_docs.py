@@ -21,8 +21,11 @@ if __name__ == "__main__":
 
 import typer.main  # noqa: E402
 
-from ragbench.records.metrics import MetricDefinition  # noqa: E402
-from ragbench.scoring.registry import default_metrics, definitions  # noqa: E402
+from ragbench.core.metric import MetricDefinition  # noqa: E402
+from ragbench.metrics.registry import (  # noqa: E402
+    default_metrics,
+    definitions,
+)
 from ragbench_cli.main import app  # noqa: E402
 
 
@@ -45,7 +48,8 @@ def cli_page() -> Iterator[str]:
     yield ""
     yield from description(program)
     yield from options(program, ("ragbench",))
-    for name, command in program.commands.items():
+    for name, listed in program.commands.items():
+        command = listed.loaded()
         inner = getattr(command, "commands", None)
         if inner is None:
             yield from section(command, ("ragbench", name))
@@ -121,7 +125,8 @@ Made from the metrics' own definitions by `python tests/cli/generate_docs.py`; t
 A metric is written with its parameters in parentheses and its cutoff behind an `@`:
 `recall@5`, `nDCG@10`, `precision(rel=2)@5`, `rouge(variant=rouge1)`. Upper and lower case are
 the same.
-`ragbench show metric NAME` says the same as this page.
+`ragbench show metric NAME` says the same as this page. [Your own metric](your_own_metric.md) is a
+function in a file: `my.py:function`.
 
 A case that lacks something that a metric reads is skipped, a declined answer is abstained, a
 failure is failed: none of them is ever counted as 0. Each score comes with the number of cases
@@ -160,7 +165,7 @@ def metric(definition: MetricDefinition) -> Iterator[str]:
     needs = ", ".join(f"`{need.value}`" for need in sorted(definition.needs))
     yield f"- reads: {needs}"
     if definition.calls:
-        yield f"- costs: {definition.calls} (calls a case; K is the number of contexts)"
+        yield f"- costs: {definition.calls} (calls per case; K is the number of contexts)"
     if definition.abstains:
         yield "- a declined answer is abstained"
     for parameter in definition.parameters:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.chat import Usage
 from ragbench.llm.cache import CachedReply, ResponseCache
-from ragbench.llm.usage import Usage
 
 Ragbench = Callable[..., Any]
 

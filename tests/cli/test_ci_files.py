@@ -17,8 +17,8 @@ import pytest
 import typer
 import yaml
 
+from ragbench_cli.commands.init import write_scaffold
 from ragbench_cli.main import app
-from ragbench_cli.scaffold import write_scaffold
 
 Ragbench = Callable[..., Any]
 
@@ -56,7 +56,7 @@ def calls(script: str) -> Iterator[list[str]]:
 @pytest.mark.parametrize(("where", "script"), scripts().items())
 def test_every_command_and_option_exists(where: str, script: str) -> None:
     for name, *arguments in calls(script):
-        command = COMMANDS.commands[name]
+        command = COMMANDS.commands[name].loaded()
         if hasattr(command, "commands"):
             command = command.commands[arguments[0]]
         known = {option for parameter in command.params for option in parameter.opts}

@@ -10,14 +10,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ragbench.reports
+import ragbench.views
 from ragbench_cli.main import main
 
 Ragbench = Callable[..., Any]
 
 PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
 SCHEMA = json.loads(
-    (Path(ragbench.reports.__file__).parent / "comparison.schema.json").read_text("utf-8")
+    (Path(ragbench.views.__file__).parent / "comparison.schema.json").read_text("utf-8")
 )
 SETTINGS: dict[str, dict[str, float]] = {
     "five": {"top_k": 5},
@@ -50,7 +50,7 @@ def test_fewer_contexts_find_less(ragbench: Ragbench, runs: dict[str, str]) -> N
     (summary,) = [one for one in report["summaries"] if one["metric"] == "recall@5"]
     assert recall["figures"][0]["score"] == summary["score"]
     assert recall["figures"][0]["measured"] == summary["measured"]
-    assert metrics["ECE"]["untested"] == "its figure is no mean over cases"
+    assert metrics["ECE"]["untested"] == "its figure is not a mean over cases"
     kinds = [case["kind"] for case in found["changed"]]
     assert kinds.count("newly failing") == found["pairs"][0]["newly_failing"] > 0
     assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)

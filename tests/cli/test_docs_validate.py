@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ragbench.data.dumps.forms import form_names
-from ragbench.data.dumps.read import open_dump
-from ragbench.records.dumps import WarningKind
+from ragbench.core.validation import WarningKind
+from ragbench.io.dumps.forms import form_names
+from ragbench.io.dumps.read import open_dump
 
 Ragbench = Callable[..., Any]
 
@@ -70,11 +70,16 @@ def test_the_commands_run(ragbench: Ragbench) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_the_example_in_python_runs() -> None:
+def test_the_examples_in_python_run() -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(blocks("python")[0], {})
     assert printed.getvalue().startswith(f"q1 True ['{TEXT}']")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for _ in range(2):
+            exec(blocks("python")[1], {})
+    assert printed.getvalue() == "0.5 0\n0.5 2\n"
 
 
 def test_every_form_and_kind_is_on_the_page() -> None:

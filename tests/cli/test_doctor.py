@@ -34,7 +34,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     def requires(name: str) -> list[str]:
         return REQUIREMENTS if name == "ragbench" else []
 
-    where = "ragbench_cli.checks.installation"
+    where = "ragbench_cli.checks"
     monkeypatch.setattr(f"{where}.version", version)
     monkeypatch.setattr(f"{where}.requires", requires)
     return there

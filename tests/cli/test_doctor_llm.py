@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests import provider_mocks as mocks
 from tests.llm_server import FaultServer
 
 Ragbench = Callable[..., Any]
@@ -21,6 +23,11 @@ def no_keys_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(autouse=True)
+def judges_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", mocks.KEY)
+
+
 @pytest.fixture
 def server() -> Generator[FaultServer]:
     with FaultServer(key=KEY) as running:
@@ -31,6 +38,7 @@ def checks(done: Any) -> dict[str, tuple[str, str]]:
     return {item["name"]: (item["state"], item["detail"]) for item in json.loads(done.out)}
 
 
+@pytest.mark.extra("llm")
 def test_all_is_told_and_the_key_is_not(
     ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +64,7 @@ def test_all_is_told_and_the_key_is_not(
     assert len(server.calls) == 2
 
 
+@pytest.mark.extra("llm")
 def test_a_key_that_is_refused_is_told_without_it(
     ragbench: Ragbench, server: FaultServer, workplace: Path
 ) -> None:
@@ -70,6 +79,7 @@ def test_a_key_that_is_refused_is_told_without_it(
     assert wrong not in done.out + done.err
 
 
+@pytest.mark.extra("llm")
 def test_no_model_no_key_and_no_endpoint_are_told(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +119,7 @@ def test_a_wrong_configuration_is_told_with_its_place(
     assert told in detail
 
 
+@pytest.mark.extra("llm")
 def test_the_model_for_embeddings_is_asked_where_one_is_named(
     ragbench: Ragbench, server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,3 +131,51 @@ def test_the_model_for_embeddings_is_asked_where_one_is_named(
     monkeypatch.setenv("RAGBENCH_EMBEDDINGS_BASE_URL", "no address")
     done = ragbench(*asked)
     assert (done.code, checks(done)["embeddings"][0]) == (2, "failed")
+
+
+@pytest.mark.extra("llm")
+def test_fix_writes_what_the_endpoint_needs(ragbench: Ragbench) -> None:
+    with mocks.OpenAIReasoning() as server:
+        done = ragbench(
+            "doctor", "--fix", "--llm-base-url", server.url, "--llm-model", "o3",
+            "--llm-api-key-env", "JUDGE_KEY",
+        )  # fmt: skip
+    assert "fixed   llm temperature" in done.out
+    assert "Only the default (1) value is supported" in " ".join(done.out.split())
+    section = yaml.safe_load(Path("ragbench.yaml").read_text("utf-8"))["llm"]
+    assert section["base_url"] == server.url and section["model"] == "o3"
+    assert section["api_key_env"] == "JUDGE_KEY" and section["temperature"] == "none"
+    assert mocks.KEY not in done.out
+
+
+@pytest.mark.extra("llm")
+def test_fix_leaves_the_rest_of_the_file_as_it_is(ragbench: Ragbench) -> None:
+    before = (
+        "# ours\ngate:\n  min: [recall@3=0.5]  # agreed\n\nllm:\n    # the judge\n"
+        "    model: old  # never mind\n    temperature: 0\n\nembeddings:\n  model: e\n"
+    )
+    Path("ragbench.yaml").write_text(before, "utf-8")
+    with mocks.OpenAIReasoning() as server:
+        ragbench("doctor", "--fix", "--llm-base-url", server.url, "--llm-api-key-env", "JUDGE_KEY")
+    after = Path("ragbench.yaml").read_text("utf-8")
+    assert after.startswith(before[: before.index("    temperature")])
+    assert "    temperature: none\n" in after
+    assert after.endswith("\n\nembeddings:\n  model: e\n")
+    assert yaml.safe_load(after)["llm"]["base_url"] == server.url
+    with mocks.OpenAIReasoning() as server:
+        again = ragbench(
+            "doctor", "--fix", "--llm-base-url", server.url, "--llm-api-key-env", "JUDGE_KEY"
+        )
+    assert "says all that is needed" in " ".join(again.out.split())
+    assert Path("ragbench.yaml").read_text("utf-8") == after
+
+
+@pytest.mark.extra("llm")
+def test_fix_changes_no_section_that_stands_on_one_line(ragbench: Ragbench) -> None:
+    Path("ragbench.yaml").write_text("llm: {model: o3}\n", "utf-8")
+    with mocks.OpenAIReasoning() as server:
+        done = ragbench(
+            "doctor", "--fix", "--llm-base-url", server.url, "--llm-api-key-env", "JUDGE_KEY"
+        )
+    assert done.code == 2 and "Put into it:" in " ".join(done.out.split())
+    assert Path("ragbench.yaml").read_text("utf-8") == "llm: {model: o3}\n"

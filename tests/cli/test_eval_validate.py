@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ragbench.reports.schema import report_schema
-from ragbench.reports.validation_json import validation_schema
+from ragbench.views.report import report_schema
+from ragbench.views.validation import validation_schema
 
 Ragbench = Callable[..., Any]
 
@@ -115,7 +115,7 @@ def test_the_same_command_again_judges_and_calls_nothing(
     assert calls() == before
     files = ("report.json", "report.md", "cases.csv")
     first = {name: Path("run", name).read_bytes() for name in files}
-    from ragbench.validation.lexical import LexicalValidator
+    from ragbench.validators.lexical import LexicalValidator
 
     def judged_again(*_: Any) -> None:
         raise AssertionError("judged again")
@@ -123,7 +123,13 @@ def test_the_same_command_again_judges_and_calls_nothing(
     monkeypatch.setattr(LexicalValidator, "validate", judged_again)
     assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
     assert ragbench("report", "run").code == 0
-    assert {name: Path("run", name).read_bytes() for name in files} == first
+    assert Path("run", "cases.csv").read_bytes() == first["cases.csv"]
+    again, before = (
+        json.loads(text) for text in (Path("run/report.json").read_bytes(), first["report.json"])
+    )
+    verdicts = next(stage for stage in again["stages"] if stage["stage"] == "validate")
+    assert verdicts["reused"] == verdicts["measured"]
+    assert (again["summaries"], again["validation"]) == (before["summaries"], before["validation"])
 
 
 def test_runs_are_compared_with_and_without_a_validator(ragbench: Ragbench, dataset: str) -> None:

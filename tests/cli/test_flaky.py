@@ -10,12 +10,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ragbench.reports
+import ragbench.views
 
 Ragbench = Callable[..., Any]
 
 SCHEMA = json.loads(
-    (Path(ragbench.reports.__file__).parent / "flakiness.schema.json").read_text("utf-8")
+    (Path(ragbench.views.__file__).parent / "flakiness.schema.json").read_text("utf-8")
 )
 RAG = """
 import pathlib

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from ragbench.gate.baseline_file import write_baseline
+from ragbench.gate.runs import write_baseline
 from tests.unit.gate.builders import run as made
 
 Ragbench = Callable[..., Any]
@@ -58,7 +58,7 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
     ("arguments", "told"),
     [
         (("none",), "none cannot be read"),
-        (("office",), "office is no run folder"),
+        (("office",), "office is not a run folder"),
         (("good.json",), "nothing is demanded of this run"),
         (("good.json", "-b", "none"), "the baseline none does not exist"),
         (("good.json", "-b", "good.json", "--rejudge"), "good.json has no journal.sqlite"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.embedders.local import HashingEmbedder
 
 Ragbench = Callable[..., Any]
 STORE = ("--store", "memory:store")
@@ -61,6 +61,33 @@ def test_a_removed_document_is_removed(indexed: Ragbench, workplace: Path) -> No
     done = indexed("index", "office", *STORE, *HASHING, "-q")
     assert done.out.endswith("2 chunks: 0 written, 2 unchanged, 1 removed\n")
     assert "leave" not in found(indexed("search", *STORE, "paid leave", "--json"))
+
+
+def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
+    listed = indexed("index", "--list", *STORE)
+    assert listed.out == "office  3 chunks  hashing:256 (256 dimensions)\n"
+    assert rows(indexed("index", "--list", *STORE, "--json").out) == [
+        {
+            "collection": "office",
+            "chunks": 3,
+            "embedder": "hashing:256",
+            "dimension": 256,
+            "complete": True,
+        }
+    ]
+    wrong = indexed("index", "--drop", "ofice", *STORE)
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "there is no collection 'ofice'; there are: office" in wrong.err
+    assert indexed("index", "office", "--drop", "office", *STORE).code == 2
+    assert indexed("index", *STORE).code == 2
+    assert indexed("index", "--drop", "office", *STORE).code == 0
+    assert indexed("index", "--list", *STORE).out == ""
+
+
+def test_a_filter_that_nothing_passes_is_told(indexed: Ragbench) -> None:
+    done = indexed("search", *STORE, "paid leave", "--filter", "nowhere=1")
+    assert (done.code, done.out) == (0, "Nothing found.\n")
+    assert "Warning: the filter lets no chunk pass: no chunk that was looked at has" in done.err
 
 
 def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
@@ -142,7 +169,7 @@ def test_without_a_question_a_terminal_is_asked(
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     done = indexed("search", *STORE)
     assert done.code == 0
-    assert done.out.startswith("1. 0.0328  leave\n")
+    assert done.out.startswith("1. 0.0328  leave  (dense 1. ")
     assert done.err == "Type a question; an empty line ends.\n"
 
 
@@ -156,11 +183,11 @@ def test_without_a_question_a_terminal_is_asked(
         (["search", *STORE, "x", "--strategy", "both"], "dense, sparse, hybrid"),
         (["search", *STORE, "x", "--top-k", "0"], "top_k must be at least 1"),
         (["search", *STORE, "x", "--filter", "year"], "FIELD=VALUE"),
-        (["search", *STORE, "x", "--filter", "year={"], "begins like JSON and is none"),
+        (["search", *STORE, "x", "--filter", "year={"], "looks like JSON but is not valid"),
         (["search", *STORE, "x", "--filter", '{"year": {"near": 1}}'], "year"),
         (["search", *STORE, "x", "--embedder", "hashing:64"], "another embedder"),
         (["search", *STORE, "x", "--embedder-setting", "a=b"], "needs --embedder"),
-        (["search", "--store", "nowhere", "x"], "no address of a store"),
+        (["search", "--store", "nowhere", "x"], "not a store address"),
         (["search", "--store", "memory:empty", "x"], "run ragbench index first"),
         (["index", "office", *STORE, "--embedder", "hashing:64"], "another embedder"),
         (["index", "-", *STORE], "standard input"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench_cli.scaffold import FILES
+from ragbench_cli.commands.init import FILES
 
 Ragbench = Callable[..., Any]
 

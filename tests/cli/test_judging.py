@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Ragbench
-from tests.llm_server import FaultServer
+from tests.llm_server import Call, FaultServer
 
 ROOT = Path(__file__).parents[2]
 KEY = "sk-very-secret-0123456789"
@@ -36,6 +36,7 @@ def written(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.extra("llm")
 def test_a_judged_run_tells_scores_tokens_and_what_was_said(ragbench: Ragbench) -> None:
     with FaultServer() as server:
         done = ragbench(*RUN, *model(server))
@@ -60,10 +61,11 @@ def test_a_judged_run_tells_scores_tokens_and_what_was_said(ragbench: Ragbench) 
     assert len(receipts) == 1
 
 
+@pytest.mark.extra("llm")
 def test_the_report_follows_its_schema_and_the_terminal_its_report(ragbench: Ragbench) -> None:
     import jsonschema
 
-    from ragbench.reports.schema import report_schema
+    from ragbench.views.report import report_schema
 
     with FaultServer() as server:
         assert ragbench(*RUN, *model(server, "--repeats", "2")).code == 0
@@ -76,11 +78,12 @@ def test_the_report_follows_its_schema_and_the_terminal_its_report(ragbench: Rag
 def test_without_a_model_one_line_says_what_to_set(ragbench: Ragbench) -> None:
     done = ragbench(*RUN)
     assert done.code == 2
-    assert done.err.startswith("Error: support: a language model is asked, and none is named.")
+    assert "\nError: support: a language model is asked, and none is named." in done.err
     assert "--llm-model" in done.err and "RAGBENCH_LLM_MODEL" in done.err
     assert not Path("run").exists()
 
 
+@pytest.mark.extra("llm")
 def test_a_dry_run_tells_calls_and_price_and_judges_nothing(ragbench: Ragbench) -> None:
     Path("ragbench.yaml").write_text(
         "llm:\n  price_input: 1\n  price_output: 2\n", encoding="utf-8"
@@ -100,6 +103,7 @@ def test_a_dry_run_tells_calls_and_price_and_judges_nothing(ragbench: Ragbench) 
     assert len(calls) == 3  # the RAG was asked once a case, by the dry run
 
 
+@pytest.mark.extra("llm")
 def test_a_cap_ends_the_command_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
     Path("ragbench.yaml").write_text(
         "llm:\n  price_input: 10\n  price_output: 10\n  max_tokens: 100\n", encoding="utf-8"
@@ -116,6 +120,32 @@ def test_a_cap_ends_the_command_and_a_higher_one_goes_on(ragbench: Ragbench) -> 
     assert len(server.calls) == 3
 
 
+def test_a_cap_of_the_run_counts_what_earlier_commands_spent(ragbench: Ragbench) -> None:
+    Path("ragbench.yaml").write_text(
+        "llm:\n  price_input: 10\n  price_output: 10\n  max_tokens: 100\n", encoding="utf-8"
+    )
+    with FaultServer() as server:
+        more = ("--no-preflight", "--max-cost-run", "0.05")
+        assert ragbench(*RUN, *model(server, *more)).code == 0
+        first = json.loads(Path("run/receipts.jsonl").read_text("utf-8"))
+        spent = float(first["cost"])
+        assert 0 < spent < 0.05 and first["ended"] == "done"
+        # Another judge has to ask anew; each command by itself would stay below the cap.
+        other = (*more[:-1], f"{spent * 1.5:.6f}", "--max-cost", "0.05")
+        done = ragbench(*RUN, *model(server, *other, "--repeats", "2"))
+        assert done.code == 2
+        assert "the cost of all commands of this run is capped at" in done.err
+        more = (*more[:-1], "1")
+        assert ragbench(*RUN, *model(server, *more, "--repeats", "2")).code == 0
+        receipts = Path("run/receipts.jsonl").read_text("utf-8").splitlines()
+        total = sum(float(json.loads(line)["cost"]) for line in receipts)
+        used = [
+            sum(len(m["content"]) // 4 + 4 for m in c.payload["messages"]) for c in server.calls
+        ]
+        said = [len(server.say(call.payload)) // 4 + 1 for call in server.calls]
+        assert total == pytest.approx((sum(used) + sum(said)) / 1e5)
+
+
 def test_a_cap_needs_a_price(ragbench: Ragbench) -> None:
     with FaultServer() as server:
         done = ragbench(*RUN, *model(server, "--max-cost", "1"))
@@ -123,6 +153,7 @@ def test_a_cap_needs_a_price(ragbench: Ragbench) -> None:
     assert "the cost cannot be capped" in done.err and not server.calls
 
 
+@pytest.mark.extra("llm")
 @pytest.mark.parametrize("fault", ["none", "401", "500", "refusal"])
 def test_no_key_is_written_anywhere(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, workplace: Path, fault: str
@@ -159,6 +190,7 @@ def test_show_tells_needs_cost_and_direction(ragbench: Ragbench) -> None:
     assert "K is the number of contexts" in ragbench("show", "metric", "ragas:context_recall").out
 
 
+@pytest.mark.extra("llm")
 def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
     rows: list[dict[str, Any]] = [
         {"claim": f"Bee {n} flies.", "evidence": ["Bees fly."], "label": n % 3 == 0}
@@ -170,14 +202,38 @@ def test_a_card_from_the_command_line(ragbench: Ragbench) -> None:
         told = json.loads(
             ragbench("judge-card", "labels.jsonl", *model(server, "--repeats", "2", "--json")).out
         )
-        assert len(server.calls) == 1 + 24
+        # Twice each claim; padded; told to say supported, in the answer and in a passage.
+        assert len(server.calls) == 1 + 24 + 12 + 2 * 8
         assert ragbench("judge-card", "labels.jsonl", "-m", "F1", *model(server)).code == 2
     assert done.code == 0
-    assert "12 of 12 claims judged" in done.out and "invented quotes   1.000" in done.out
+    assert "12 of 12 claims judged" in done.out and "invented quotes       0.000" in done.out
     assert (told["judged"], told["base_rate"]) == (12, pytest.approx(8 / 12))
     assert told["consistency"]["value"] == 1.0
 
 
+def books_of_killed_commands(calls: list[Call]) -> None:
+    """Three commands, two of them killed: their receipts against the server's own books."""
+    text = Path("killed/receipts.jsonl").read_text("utf-8")
+    receipts = [json.loads(line) for line in text.splitlines()]
+    assert [receipt["ended"] for receipt in receipts] == ["killed", "killed", "done"]
+    assert not Path("killed/calls.jsonl").exists()
+    lines = [line for receipt in receipts for line in receipt["lines"]]
+    booked = sum(line["requests"] for line in lines)
+    in_flight = sum(receipt.get("in_flight", 0) for receipt in receipts)
+    # A request is booked before it leaves: what never left is at most what was in flight.
+    assert len(calls) <= booked <= len(calls) + in_flight
+    used = [sum(len(m["content"]) // 4 + 4 for m in call.payload["messages"]) for call in calls]
+    answered = sum(line["prompt_tokens"] for line in lines)
+    assert sum(used) - in_flight * max(used) <= answered <= sum(used)
+    # What the server may bill is never more than what the receipts tell.
+    told = sum(float(line["cost"]) + float(line["unconfirmed"]) for line in lines)
+    assert told >= sum(used) / 1e6
+    asked = [json.dumps(call.payload) for call in calls]
+    again = sum(r.get("asked_again", {"requests": 0})["requests"] for r in receipts)
+    assert len(asked) - len(set(asked)) <= again <= in_flight
+
+
+@pytest.mark.extra("llm")
 def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
     cases = "".join(
         json.dumps({"id": f"k{n}", "query": f"Question {n}?", "reference": "27 days"}) + "\n"
@@ -195,7 +251,8 @@ def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
     path = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
 
     def environment(cache: str) -> dict[str, str]:
-        return os.environ | {"PYTHONPATH": path, "RAGBENCH_LLM_CACHE": cache}
+        price = {"RAGBENCH_LLM_PRICE_INPUT": "1", "RAGBENCH_LLM_PRICE_OUTPUT": "2"}
+        return os.environ | {"PYTHONPATH": path, "RAGBENCH_LLM_CACHE": cache} | price
 
     with FaultServer(latency=0.02) as server:
         for _ in range(2):
@@ -218,7 +275,8 @@ def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
         # What was in flight when the process died may be asked again, at most once a kill.
         assert before < 61
         assert len(asked) - len(set(asked)) <= 2 * 32
-        finished = server.calls
+        finished = list(server.calls)
+        books_of_killed_commands(finished)
         subprocess.run(
             command("whole", server.url), env=environment("whole.sqlite"), check=True,
             stdout=subprocess.DEVNULL,
@@ -228,6 +286,7 @@ def test_a_killed_run_repeats_no_finished_call(workplace: Path) -> None:
         assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes(), name
 
 
+@pytest.mark.extra("llm")
 def test_runs_of_two_judges_are_not_compared_until_one_judges_both(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,3 +309,29 @@ def test_runs_of_two_judges_are_not_compared_until_one_judges_both(
         monkeypatch.setenv("RAGBENCH_LLM_MODEL", "a third")
         other = ragbench(*gated, "--rejudge")
     assert other.code == 2 and "was judged by another model" in other.err
+
+
+def test_a_panel_and_canaries_stand_in_the_report(ragbench: Ragbench) -> None:
+    import jsonschema
+
+    from ragbench.views.report import report_schema
+
+    with FaultServer() as server:
+        more = model(server, "--panel", "m2", "--panel-vote", "majority", "--canaries", "8")
+        dry = ragbench(*RUN, *more, "--dry-run")
+        assert "support, m" in dry.out and "support, m2" in dry.out and server.calls == []
+        done = ragbench(*RUN, *more)
+        assert done.code == 0
+        asked = len(server.calls)
+        assert ragbench(*RUN, *more).code == 0
+        assert len(server.calls) == asked  # neither cells nor canaries are judged twice
+    assert "support: m and m2 say the same of 100%" in done.out
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    jsonschema.validate(report, report_schema())
+    [line] = report["judging"]["metrics"]
+    assert [juror["judge"] for juror in line["jurors"]] == ["m", "m2"]
+    assert report["manifest"]["judge"]["vote"] == "majority"
+    # The only sentence of the contexts can be copied, and its number altered.
+    assert {c["kind"] for c in report["judging"]["canaries"]} == {"copied", "altered"}
+    assert "the judge is wrong about" in Path("run/report.md").read_text("utf-8")
+    assert "canaries: the run's contexts give 4 of 8" in done.err

@@ -11,7 +11,7 @@ import pytest
 import typer
 import typer.main
 
-from ragbench_cli.main import app, main
+from ragbench_cli.main import COMMANDS, app, main
 
 Ragbench = Callable[..., Any]
 
@@ -22,14 +22,14 @@ def every_command() -> Iterator[list[str]]:
     yield []
     for name, command in program.commands.items():
         yield [name]
-        yield from ([name, inner] for inner in getattr(command, "commands", ()))
+        yield from ([name, inner] for inner in getattr(command.loaded(), "commands", ()))
 
 
-COMMANDS = list(every_command())
-GROUPS = [command for command in COMMANDS if any(c[:-1] == command for c in COMMANDS if c)]
+SPELLED = list(every_command())
+GROUPS = [command for command in SPELLED if any(c[:-1] == command for c in SPELLED if c)]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", SPELLED, ids=" ".join)
 @pytest.mark.parametrize("columns", ["60", "80"])
 def test_help_has_an_example_and_keeps_its_lines(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: str
@@ -44,7 +44,7 @@ def test_help_has_an_example_and_keeps_its_lines(
         assert example is not None
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", SPELLED, ids=" ".join)
 def test_every_option_has_a_help_text(ragbench: Ragbench, command: list[str]) -> None:
     options = ragbench(*command, "--help").out.split("Options:\n")[1].split("\n\n")[0]
     for line in options.splitlines():
@@ -56,6 +56,13 @@ def test_every_short_help_is_whole(ragbench: Ragbench) -> None:
     for command in GROUPS:
         listed = ragbench(*command, "--help").out.split("Commands:\n")[1]
         assert "..." not in listed
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    program: Any = typer.main.get_command(app)
+    listed = {name: line for name, (_, line) in COMMANDS.items()}
+    own = {name: command.loaded().help for name, command in program.commands.items()}
+    assert {name: text.splitlines()[0] for name, text in own.items()} == listed
 
 
 def test_without_arguments_the_help_is_shown(ragbench: Ragbench) -> None:

@@ -80,6 +80,7 @@ def test_a_cost_that_nobody_knows_is_not_capped(ragbench: Ragbench) -> None:
     assert "the cost cannot be capped: the price of m" in done.err
 
 
+@pytest.mark.extra("llm")
 def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ragbench) -> None:
     def write(server: FaultServer) -> None:
         save(
@@ -101,6 +102,7 @@ def test_a_cap_holds_for_a_pipelines_model_and_a_higher_one_goes_on(ragbench: Ra
     assert all(case["stages"]["generate"] == "measured" for case in report["cases"])
 
 
+@pytest.mark.extra("llm")
 def test_what_a_pipelines_model_took_is_told_and_kept(ragbench: Ragbench) -> None:
     with FaultServer(say=said) as server:
         save(

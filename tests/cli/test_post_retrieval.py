@@ -103,7 +103,7 @@ def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) ->
     assert ragbench(*RUN).code == 0
     done = ragbench("ablate", "run", "--variants", "variants.yaml")
     assert done.code == 0
-    for expected in ("recall@3", "precision@3", "as retrieved", "cost a case", "tokens p95"):
+    for expected in ("recall@3", "precision@3", "as retrieved", "cost per case", "tokens p95"):
         assert expected in done.out
     assert "first [bold]one[/nothing]" in done.out
     assert "baseline on office: 3 of 3 cases replayed" in done.out
@@ -123,7 +123,7 @@ def test_an_ablation_as_json(ragbench: Ragbench) -> None:
 
 def test_an_ablation_that_cannot_be_made_says_why(ragbench: Ragbench) -> None:
     save("variants.yaml", VARIANTS)
-    assert "no run folder" in ragbench("ablate", "nowhere", "--variants", "variants.yaml").err
+    assert "not a run folder" in ragbench("ablate", "nowhere", "--variants", "variants.yaml").err
     assert ragbench(*RUN).code == 0
     done = ragbench("ablate", "run", "--variants", "variants.yaml", "-m", "token_f1")
     assert (done.code, "reads the answer" in done.err) == (2, True)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from ragbench_cli.progress import Lines, progress
+from ragbench.stages.stage import Progress
+from ragbench_cli.console import Lines, progress
 
 
 def test_a_line_every_half_minute() -> None:
     told: list[str] = []
     clock = iter([0.0, 29.0, 30.0, 31.0, 60.0, 89.9])
     lines = Lines(tell=told.append, now=lambda: next(clock))
-    lines.advance("retrieve", 1000, 100, 0, 0)
-    lines.advance("retrieve", 1000, 100, 0, 0)
-    lines.advance("retrieve", 1000, 100, 3, 0)
-    lines.advance("generate", 1000, 10, 0, 10)
-    lines.advance("generate", 1000, 10, 2, 0)
-    lines.advance("generate", 1000, 10, 0, 0)
+    lines.advance(Progress("retrieve", 1000, 100))
+    lines.advance(Progress("retrieve", 1000, 100))
+    lines.advance(Progress("retrieve", 1000, 100, 3))
+    lines.advance(Progress("generate", 1000, 10, 0, 10))
+    lines.advance(Progress("generate", 1000, 10, 2))
+    lines.advance(Progress("generate", 1000, 10, recorded=4))
     assert told == ["retrieve 300/1,000 (3 failed)", "generate 20/1,000 (2 failed, 10 from before)"]
 
 

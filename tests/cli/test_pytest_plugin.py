@@ -143,7 +143,7 @@ def test_the_fixture_evaluates_in_a_folder_of_the_test(inner: Pytest) -> None:
     Path("test_rag.py").write_text(
         """
 from ragbench import RAGInterface
-from ragbench.records.cases import Case
+from ragbench.core.case import Case
 
 class Mine(RAGInterface):
     def retrieve(self, query, top_k=None):

@@ -39,7 +39,7 @@ def test_a_report_as_json(ragbench: Ragbench, run: str) -> None:
 def test_a_folder_without_a_run_is_refused(ragbench: Ragbench, command: str) -> None:
     done = ragbench(command, "office")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "Error: office is no run folder: it has no manifest.json\n"
+    assert done.err == "Error: office is not a run folder: it has no manifest.json\n"
 
 
 def test_an_export_names_what_it_wrote(ragbench: Ragbench, run: str) -> None:

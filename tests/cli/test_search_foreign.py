@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.embedders.local import HashingEmbedder
 
-pytest.importorskip("qdrant_client", reason="pip install 'ragbench[qdrant]'")
+pytestmark = pytest.mark.extra("qdrant")
 
 Ragbench = Callable[..., Any]
 STORE = ("--store", "qdrant:mine")
@@ -71,8 +71,10 @@ def test_fields_are_named(filled: Ragbench) -> None:
     fields = ("--map", "text=page_content", "--map", "id=key", "--map", "metadata=metadata")
     done = filled("search", *DOCS, *HASHING, *fields, "open help desk", "-k", "2")
     assert done.code == 0
-    assert done.out.splitlines()[0].endswith("  desk")
-    assert done.out.splitlines()[3].endswith("  5")
+    first, second = (line for line in done.out.splitlines() if line[:2] in ("1.", "2."))
+    assert first.endswith("  desk")
+    assert second.endswith("  5")
+    assert "   source=desk.pdf" in done.out.splitlines()
     assert done.err.splitlines()[1:] == [
         "Warning: 1 row has no text under 'page_content': kept with an empty one (such as '9')"
     ]
@@ -80,6 +82,21 @@ def test_fields_are_named(filled: Ragbench) -> None:
     done = filled("search", *STORE, *named, *HASHING, "lost badge", "-k", "1", "--json")
     assert rows(done.out)[0]["chunks"][0]["text"] == TEXTS["badge"]
     assert "read as: text=body  vector=dense  (cosine" in done.err
+
+
+def test_filters_are_executed_in_the_collection(filled: Ragbench) -> None:
+    def ids(*arguments: str) -> list[str]:
+        done = filled("search", *DOCS, *HASHING, "paid leave", "--json", "-k", "9", *arguments)
+        assert done.code == 0
+        return [chunk["metadata"]["key"] for chunk in rows(done.out)[0]["chunks"]]
+
+    assert ids("--filter", "source=desk.pdf") == ["desk"]
+    native = '{"must": [{"key": "metadata.source", "match": {"value": "badge.pdf"}}]}'
+    assert ids("--native-filter", native) == ["badge"]
+    assert ids("--native-filter", native, "--filter", "source=desk.pdf") == []
+    lost = filled("search", *DOCS, *HASHING, "paid leave", "--filter", "sorce=desk.pdf")
+    assert lost.out == "Nothing found.\n"
+    assert "no chunk that was looked at has a field 'sorce'. Did you mean 'source'?" in lost.err
 
 
 def test_a_file_of_questions_is_dumped_and_can_be_validated(
@@ -112,9 +129,10 @@ def test_a_file_of_questions_is_dumped_and_can_be_validated(
         ([*DOCS, *HASHING, "--map", "txt=body"], "unknown setting 'txt'. Did you mean 'text'?"),
         ([*DOCS, *HASHING, "--map", "text"], "expected TARGET=SOURCE"),
         ([*DOCS, "--embedder", "hashing:32"], "of 64 dimensions, the embedder 'hashing:32' makes"),
-        ([*DOCS, *HASHING, "--strategy", "hybrid"], "searched by its vectors alone (dense)"),
-        ([*DOCS, *HASHING, "--strategy", "sparse"], "Leave --strategy out"),
-        ([*DOCS, *HASHING, "--filter", "key=desk"], "filters are executed only in collections"),
+        ([*DOCS, *HASHING, "--strategy", "hybrid"], "cannot be searched by words (sparse, hybrid)"),
+        ([*DOCS, "--strategy", "sparse"], "name one with --map words=FIELD"),
+        ([*DOCS, *HASHING, "--native-filter", "key = 5"], "of Qdrant is a JSON object"),
+        ([*DOCS, *HASHING, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
         (["--store", "memory:x", *HASHING, "--map", "text=a"], "begin with one of chroma:, milvus"),
     ],
 )

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.data.formats import FORMATS
-from ragbench.postretrieval.catalogue import OPERATORS
-from ragbench.postretrieval.registry import RERANKERS
-from ragbench.prepare.export.registry import EXPORTS
-from ragbench.scoring.registry import definitions
+from ragbench.io.export import EXPORTS
+from ragbench.io.formats import FORMATS
+from ragbench.metrics.registry import definitions
+from ragbench.post.catalogue import OPERATORS, RERANKERS
 
 Ragbench = Callable[..., Any]
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.records.reports import FailureGroup, Latency, Report, StageCount
-from ragbench.records.summaries import Interval, Summary
-from ragbench.scoring.registry import parse_metric
+from ragbench.core.report import FailureGroup, Interval, Latency, Report, StageCount, Summary
+from ragbench.metrics.registry import parse_metric
 from ragbench_cli.tables import print_report
 
 
@@ -104,8 +103,8 @@ def test_the_whole_picture(printed: Any) -> None:
         "failed\n"
         "  generate, 1 case: ValueError: no (as in c0)\n"
         "\n"
-        "time a case   n    mean       p50     p95  longest\n"
-        "  retrieve   10  500 us  250.0 ms  1.50 s  61.00 s\n"
+        "time per case   n    mean       p50     p95  longest\n"
+        "  retrieve     10  500 us  250.0 ms  1.50 s  61.00 s\n"
         "\n"
         "notes\n"
         "  Mind the gap.\n"
@@ -141,7 +140,7 @@ def test_times_stand_in_their_own_table_alone(printed: Any) -> None:
     latency = Latency(stage="retrieve", count=10, mean=0.1, p50=0.1, p95=0.1, longest=0.1)
     out = printed(report([summary("retrieval_latency", score=0.1)], latencies=[latency]))
     assert "retrieval_latency" not in out
-    assert "  retrieve   10  100.0 ms  100.0 ms  100.0 ms  100.0 ms\n" in out
+    assert "  retrieve     10  100.0 ms  100.0 ms  100.0 ms  100.0 ms\n" in out
 
 
 def test_counts_of_tokens_are_not_shown_as_shares(printed: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,8 +18,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ragbench.reports.validation_json import summary_schema, validation_schema
-from ragbench.validation import registry
+from ragbench.validators import validator as registry
+from ragbench.views.validation import summary_schema, validation_schema
 
 ROOT = Path(__file__).parents[2]
 Ragbench = Callable[..., Any]
@@ -193,6 +195,9 @@ def test_ids_that_stand_twice_stay_apart(verdicts: Verdicts) -> None:
 @pytest.mark.parametrize("query", ["", "   ", "?!", "it", "stuff about the thing"])
 def test_unclear_queries_get_a_verdict(verdicts: Verdicts, query: str) -> None:
     (verdict,) = verdicts(asked(query=query))
+    if query == "it":
+        assert kinds(verdict) == ["unclear_query"]
+        assert "it says too little" in verdict["warnings"][0]
     if not any(letter.isalnum() for letter in query):
         assert "empty_query" in kinds(verdict)
         assert verdict["answer_present"] is False
@@ -280,7 +285,7 @@ def test_malformed_lines_are_told_counted_and_left_out(ragbench: Ragbench) -> No
     assert done.code == 0
     lines = Path("v.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["query_id"] for line in lines] == ["q1", "q3"]
-    assert "malformed: 3, left out of every figure" in done.err
+    assert "malformed: 3, excluded from every figure" in done.err
     assert "dump.jsonl:2: not valid JSON" in done.err
     assert "dump.jsonl:4: field 'chunks': expected a list of chunks, found none" in done.err
     summary = json.loads(Path("v.summary.json").read_text("utf-8"))
@@ -441,82 +446,182 @@ def test_what_falls_short_is_exit_code_1(
 # --- interruptions
 
 
-class Killed(Exception):
-    """What a test raises in the middle of a run."""
+def about(number: int, days: int = 27) -> dict[str, Any]:
+    """A query with chunks that no other query has."""
+    text = f"Employees of plant {number} get {days} days of paid leave a year."
+    query = f"How many days of paid leave do employees of plant {number} get?"
+    return asked(number, query, [chunk("leave", text, score=0.9), chunk("desk", DESK, score=0.1)])
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queries that the validator has judged, in this process; grows while the test runs."""
+    from ragbench.validators.lexical import LexicalValidator
+
+    queries: list[str] = []
+    validate = LexicalValidator.validate
+
+    def counted(self: LexicalValidator, query: str, chunks: Any) -> Any:
+        queries.append(query)
+        return validate(self, query, chunks)
+
+    monkeypatch.setattr(LexicalValidator, "validate", counted)
+    return queries
 
 
 def test_what_an_interrupted_command_finished_is_not_judged_again(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+    ragbench: Ragbench, judged: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ragbench.evaluation import verdict_file
+    from ragbench.validators.lexical import LexicalValidator
 
-    dump = written(*(asked(number) for number in range(20)), "{oops")
+    dump = written(*map(about, range(20)), "{oops")
     assert ragbench("validate", dump, "-o", "whole.jsonl", "-q").code == 0
-    count = 0
-    add = verdict_file.VerdictFile.add
+    judged.clear()
+    counted = LexicalValidator.validate
 
-    def interrupted(self: verdict_file.VerdictFile, judged: Any) -> None:
-        nonlocal count
-        count += 1
-        add(self, judged)
-        if count == 7:
+    def interrupted(self: LexicalValidator, query: str, chunks: Any) -> Any:
+        if len(judged) == 6:
             signal.raise_signal(signal.SIGINT)
+        return counted(self, query, chunks)
 
-    monkeypatch.setattr(verdict_file.VerdictFile, "add", interrupted)
-    done = ragbench("validate", dump, "-o", "v.jsonl", "-q", "--workers", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(LexicalValidator, "validate", interrupted)
+        done = ragbench("validate", dump, "-o", "v.jsonl", "-q", "--workers", "1")
     assert done.code == 130
-    assert "The same command continues" in done.err
+    assert "stored in v.jsonl.journal. The same command continues" in done.err
     assert not Path("v.jsonl").exists()
-    # What a kill leaves behind: half a line at the end.
-    partial = Path("v.jsonl.partial")
-    partial.write_bytes(partial.read_bytes()[:-30])
-    monkeypatch.setattr(verdict_file.VerdictFile, "add", add)
-    count = 0
-
-    def counted(self: verdict_file.VerdictFile, judged: Any) -> None:
-        nonlocal count
-        count += 1
-        add(self, judged)
-
-    monkeypatch.setattr(verdict_file.VerdictFile, "add", counted)
+    assert len(judged) == 7  # what was in flight is finished
     assert ragbench("validate", dump, "-o", "v.jsonl", "-q").code == 0
-    assert count == 20 - 6
+    assert len(judged) == 20
     assert Path("v.jsonl").read_bytes() == Path("whole.jsonl").read_bytes()
     assert Path("v.summary.json").read_bytes() == Path("whole.summary.json").read_bytes()
-    assert not partial.exists()
+    assert not Path("v.jsonl.partial").exists()
 
 
-@pytest.mark.parametrize("change", ["dump", "options"])
-def test_verdicts_of_something_else_are_not_taken(ragbench: Ragbench, change: str) -> None:
-    dump = written(*(asked(number) for number in range(4)))
+def test_a_finished_command_given_again_reuses_its_verdicts_and_says_so(
+    ragbench: Ragbench, judged: list[str]
+) -> None:
+    dump = written(*map(about, range(20)))
+    assert "reused" not in ragbench("validate", dump, "-o", "v.jsonl").err
+    first = Path("v.jsonl").read_bytes()
+    summary = json.loads(Path("v.summary.json").read_text("utf-8"))
+    assert (summary["reused"], summary["reused_from"]) == (0, None)
+    judged.clear()
+    done = ragbench("validate", dump, "-o", "v.jsonl", "--json")
+    assert (done.code, judged) == (0, [])
+    assert "reused             20 of 20 from the run of 20" in done.err
+    assert "--fresh judges again" in done.err
+    assert Path("v.jsonl").read_bytes() == done.out.encode() == first
+    summary = json.loads(Path("v.summary.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(summary_schema()).validate(summary)
+    assert summary["reused"] == 20
+    assert summary["reused_from"] is not None
+    assert ragbench("validate", dump, "-o", "v.jsonl", "-q", "--fresh").code == 0
+    assert len(judged) == 20
+    assert Path("v.jsonl").read_bytes() == first
+
+
+BEFORE = [about(number) for number in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("after", "count"),
+    [
+        ([*BEFORE[:9], about(9, 31), *BEFORE[10:]], 1),
+        ([*BEFORE[:9], about(77), *BEFORE[9:]], 1),
+        ([*BEFORE[:9], *BEFORE[10:]], 0),
+        (BEFORE[::-1], 0),
+        ([{**record, "query_id": f"n{place}"} for place, record in enumerate(BEFORE[3:])], 0),
+        ([*BEFORE, BEFORE[4]], 0),
+    ],
+    ids=["changed", "inserted", "removed", "turned round", "renamed", "twice"],
+)
+def test_of_a_dump_that_changed_only_the_change_is_judged(
+    ragbench: Ragbench, judged: list[str], after: list[dict[str, Any]], count: int
+) -> None:
+    options = ("-o", "v.jsonl", "-q")
+    assert ragbench("validate", written(*BEFORE), *options, "--workers", "2").code == 0
+    judged.clear()
+    dump = written(*after)
+    # A few queries are judged in this process, however many workers there are.
+    assert ragbench("validate", dump, *options, "--workers", "2").code == 0
+    assert len(judged) == count
+    assert ragbench("validate", dump, "-o", "fresh.jsonl", "-q", "--workers", "1").code == 0
+    assert Path("v.jsonl").read_bytes() == Path("fresh.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"query": "How many days of paid leave do employees of plant 9 get at most?"},
+        {"chunks": [chunk("other", BEFORE[9]["chunks"][0]["text"]), BEFORE[9]["chunks"][1]]},
+        {"chunks": BEFORE[9]["chunks"][::-1]},
+        {"chunks": [{**BEFORE[9]["chunks"][0], "score": 0.8}, BEFORE[9]["chunks"][1]]},
+        {"chunks": [{**BEFORE[9]["chunks"][0], "metadata": {"page": 1}}, BEFORE[9]["chunks"][1]]},
+        {"chunks": [*BEFORE[9]["chunks"], 17]},
+    ],
+    ids=["query", "id", "order", "score", "metadata", "malformed"],
+)
+def test_whatever_changes_in_a_query_is_judged_again(
+    ragbench: Ragbench, judged: list[str], change: dict[str, Any]
+) -> None:
+    assert ragbench("validate", written(*BEFORE[:12]), "-o", "v.jsonl", "-q").code == 0
+    judged.clear()
+    dump = written(*BEFORE[:9], {**BEFORE[9], **change}, *BEFORE[10:12])
+    assert ragbench("validate", dump, "-o", "v.jsonl", "-q").code == 0
+    assert len(judged) == 1
+
+
+def test_verdicts_of_another_validator_are_not_taken(ragbench: Ragbench, judged: list[str]) -> None:
+    dump = written(*(about(number) for number in range(4)))
     assert ragbench("validate", dump, "-o", "v.jsonl", "-q").code == 0
     lines = Path("v.jsonl").read_bytes()
-    done = ragbench("validate", dump, "--limit", "2", "-o", "w.jsonl", "-q")
+    done = ragbench("validate", dump, "--limit", "2", "-o", "v.jsonl", "-q")
     assert done.code == 0
-    assert Path("w.jsonl").read_bytes() == b"".join(lines.splitlines(keepends=True)[:2])
-    # A partial file of two verdicts, as an interrupted run leaves it.
-    from ragbench.evaluation import verdict_file
-
-    finish = verdict_file.VerdictFile.finish
-    try:
-        verdict_file.VerdictFile.finish = lambda self: None  # type: ignore[method-assign]
-        ragbench("validate", dump, "--limit", "2", "-o", "v.jsonl", "-q")
-    finally:
-        verdict_file.VerdictFile.finish = finish  # type: ignore[method-assign]
-    assert Path("v.jsonl.partial").stat().st_size > 200
-    options: tuple[str, ...] = ()
-    if change == "dump":
-        dump = written(asked(0), asked(1, chunks=[]), asked(2), asked(3))
-    else:
-        options = ("--validator-args", '{"present": 0.9999}')
+    assert Path("v.jsonl").read_bytes() == b"".join(lines.splitlines(keepends=True)[:2])
+    judged.clear()
+    options = ("--validator-args", '{"present": 0.9999}')
     assert ragbench("validate", dump, "-o", "v.jsonl", "-q", *options).code == 0
+    assert len(judged) == 4
     assert ragbench("validate", dump, "-o", "fresh.jsonl", "-q", *options, "--fresh").code == 0
     assert Path("v.jsonl").read_bytes() == Path("fresh.jsonl").read_bytes()
+    judged.clear()
+    assert ragbench("validate", dump, "-o", "v.jsonl", "-q").code == 0
+    assert judged == []  # what the first validator said is still there
+    assert Path("v.jsonl").read_bytes() == lines
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "left"),
+    [
+        ([asked()], (), []),
+        ([asked()], ("--json",), []),
+        (["{oops", asked()], ("-o", "v.jsonl", "--strict"), []),
+        (['{"query": "a b", "chunks": 5}', '{"chunks": []}'], ("-o", "v.jsonl"), []),
+        ([asked()], ("-o", "v.jsonl"), ["v.jsonl", "v.jsonl.journal", "v.summary.json"]),
+    ],
+)
+def test_what_is_left_behind(
+    ragbench: Ragbench, content: list[Any], options: tuple[str, ...], left: list[str]
+) -> None:
+    dump = written(*content)
+    before = set(Path().iterdir())
+    ragbench("validate", dump, "-q", *options)
+    assert sorted(path.name for path in {*Path().iterdir()} - before) == left
+
+
+def test_a_file_of_another_program_is_not_taken_for_the_journal(ragbench: Ragbench) -> None:
+    Path("v.jsonl.journal").write_text("my diary, " * 100, encoding="utf-8")
+    done = ragbench("validate", written(asked()), "-o", "v.jsonl")
+    assert done.code == 2
+    assert "v.jsonl.journal is not a journal of ragbench" in done.err
+    assert Path("v.jsonl.journal").read_text("utf-8").startswith("my diary")
+    assert not Path("v.jsonl").exists()
 
 
 def test_a_killed_command_leaves_no_half_file_and_continues() -> None:
     """kill -9 in the middle, with worker processes; then the same command."""
-    dump = written(*(asked(number) for number in range(1200)))
+    dump = written(*(about(number) for number in range(1200)))
     command = [
         sys.executable,
         "-c",
@@ -535,11 +640,17 @@ def test_a_killed_command_leaves_no_half_file_and_continues() -> None:
     assert not Path("v.jsonl").exists()
     kept = partial.read_bytes().count(b"\n") - 1
     assert 0 < kept < 1200
+    with contextlib.closing(sqlite3.connect("v.jsonl.journal")) as journal:
+        (stored,) = journal.execute("SELECT count(*) FROM outcomes").fetchone()
+    assert 0 < stored < 1200
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = Path("v.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["query_id"] for line in lines] == [f"q{n}" for n in range(1200)]
     assert not partial.exists()
+    undisturbed = ["whole.jsonl" if name == "v.jsonl" else name for name in command]
+    subprocess.run(undisturbed, env=environment, check=True)
+    assert Path("whole.jsonl").read_bytes() == Path("v.jsonl").read_bytes()
 
 
 def test_two_commands_do_not_write_one_file(ragbench: Ragbench) -> None:
@@ -555,7 +666,7 @@ def test_two_commands_do_not_write_one_file(ragbench: Ragbench) -> None:
 def test_a_query_that_fails_is_no_verdict(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ragbench.validation.lexical import LexicalValidator
+    from ragbench.validators.lexical import LexicalValidator
 
     validate = LexicalValidator.validate
 
@@ -572,26 +683,27 @@ def test_a_query_that_fails_is_no_verdict(
     jsonschema.Draft202012Validator(validation_schema()).validate(verdict)
     assert verdict["answer_present"] is None
     assert verdict["message"] == "Failed: OSError: the model is gone"
-    assert "failed: 1, left out of every figure" in done.err
+    assert "failed: 1, excluded from every figure" in done.err
     assert "q2: validate: OSError: the model is gone" in done.err
     done = ragbench("validate", written(asked(2, "fail here")))
     assert done.code == 2
     assert "no query could be judged" in done.err
 
 
-@pytest.mark.parametrize(("installed", "judge"), [(True, "local"), (False, "lexical")])
+@pytest.mark.parametrize(
+    ("installed", "judge"),
+    [pytest.param(True, "local", marks=pytest.mark.extra("onnx")), (False, "lexical")],
+)
 def test_the_best_validator_at_hand_judges(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, installed: bool, judge: str
 ) -> None:
     monkeypatch.delenv("RAGBENCH_VALIDATE_VALIDATOR")
-    if installed:
-        pytest.importorskip("onnxruntime", reason="pip install 'ragbench[onnx]'")
-    else:
+    if not installed:
         monkeypatch.setattr(registry, "find_spec", lambda name: None)
     text = "There are 27 days of paid leave a year."
     done = ragbench("validate", written(asked(chunks=[chunk("a", text)])), "-o", "verdicts.jsonl")
     assert done.code == 0
-    assert ("judged by local" in done.err) is installed
+    assert ("using the local reader model" in done.err) is installed
     verdict = json.loads(Path("verdicts.jsonl").read_text("utf-8"))
     assert (verdict["validator"], verdict["answer_present"]) == (judge, True)
     assert [one["text"] for one in verdict["evidence"]] == [text]

@@ -52,6 +52,7 @@ def options(server: FaultServer) -> tuple[str, ...]:
     return ("--llm-model", "test-model", "--llm-base-url", server.url)
 
 
+@pytest.mark.extra("llm")
 def test_quotes_are_located_and_inventions_dropped(ragbench: Ragbench, server: FaultServer) -> None:
     done = ragbench(
         "validate", dump(), "--validator", "llm", *options(server), "-o", "v.jsonl", "--json"
@@ -75,6 +76,7 @@ def test_quotes_are_located_and_inventions_dropped(ragbench: Ragbench, server: F
     assert len(server.good) == asked
 
 
+@pytest.mark.extra("llm")
 def test_a_cascade_asks_only_where_words_do_not_tell(
     ragbench: Ragbench, server: FaultServer
 ) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -13,9 +19,8 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
-from ragbench.stores.foreign.collection import ForeignCollection
-from ragbench.stores.foreign.mapping import FieldMapping
-from ragbench.stores.foreign.registry import open_foreign, read_foreign
+from ragbench.stores.attached.collection import ForeignCollection, attach, read_foreign
+from ragbench.stores.attached.mapping import FieldMapping
 from tests.contract.store_engines import postgres
 
 Rows: TypeAlias = Sequence[tuple[str, Sequence[float], Mapping[str, Any]]]
@@ -48,8 +53,10 @@ class Place(ABC):
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def open(self, name: str | None, mapping: FieldMapping | None = None) -> ForeignCollection:
-        return open_foreign(self.address, name, mapping)
+    def open(
+        self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
+    ) -> ForeignCollection:
+        return attach(self.address, name, mapping, native_filter=native_filter)
 
     @abstractmethod
     def fill(
@@ -66,6 +73,20 @@ class Place(ABC):
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
         """Makes a collection as a framework does; gives its name."""
 
+    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+        """Makes a collection that can be searched by words, too, as the vendor's guide does."""
+        pytest.skip("the engine ranks by no words")
+
+    def filled_elsewhere(self, layout: str, name: str, rows: Sequence[Written]) -> str:
+        """`fill_as` in another process, as users' collections are filled."""
+        return cast("str", _elsewhere(self.address, "fill_as", (layout, name, rows)))
+
+    def words_filled_elsewhere(self, name: str, rows: Sequence[Written]) -> None:
+        """`fill_words` in another process."""
+        if type(self).fill_words is Place.fill_words:
+            self.fill_words(name, rows)
+        _elsewhere(self.address, "fill_words", (name, rows))
+
     @abstractmethod
     def everything(self, name: str) -> object:
         """All that is in a collection, vectors too, in a form that can be compared."""
@@ -73,6 +94,45 @@ class Place(ABC):
     @abstractmethod
     def drop(self, name: str) -> None:
         """Removes a collection."""
+
+
+def _elsewhere(address: str, method: str, arguments: tuple[object, ...]) -> object:
+    code = (
+        "import pickle, sys; from tests.contract.foreign_places import place_at; "
+        "address, method, given = pickle.load(sys.stdin.buffer); "
+        "found = getattr(place_at(address), method)(*given); "
+        "open(sys.argv[1], 'wb').write(pickle.dumps(found))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer"
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code, str(answer)],
+            input=pickle.dumps((address, method, arguments)),
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        return pickle.loads(answer.read_bytes())
+
+
+def place_at(address: str) -> Place:
+    """The place of an address, as another process opens it."""
+    kind, _, path = address.partition(":")
+    if kind == "postgresql":
+        return PostgresPlace(address)
+    if kind == "qdrant":
+        from qdrant_client import QdrantClient
+
+        return QdrantPlace(address, lambda: QdrantClient(path=path))
+    if kind == "milvus":
+        client = pytest.importorskip("pymilvus").MilvusClient
+        return MilvusPlace(address, lambda: client(path))
+    import chromadb
+    from chromadb.config import Settings
+
+    opened = cast("Any", chromadb.PersistentClient(path, Settings(anonymized_telemetry=False)))
+    return ChromaPlace(address, lambda: opened)
 
 
 def llama_node(row: Written, *, text: bool) -> dict[str, Any]:
@@ -142,6 +202,31 @@ class QdrantPlace(Place):
         self.fill(name, triples, dimension=len(rows[0].vector))
         return name
 
+    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+        from qdrant_client import models
+
+        with self.client() as client:
+            size = len(rows[0].vector)
+            client.create_collection(
+                name,
+                vectors_config={
+                    "dense": models.VectorParams(size=size, distance=models.Distance.COSINE)
+                },
+                sparse_vectors_config={
+                    "words": models.SparseVectorParams(modifier=models.Modifier.IDF)
+                },
+            )
+            average = sum(len(_stems(row.text)) for row in rows) / len(rows)
+            points = [
+                models.PointStruct(
+                    id=_point(row.id),
+                    vector={"dense": list(row.vector), "words": _bm25_vector(row.text, average)},
+                    payload={"text": row.text, **row.metadata},
+                )
+                for row in rows
+            ]
+            client.upsert(name, points)
+
     def everything(self, name: str) -> object:
         with self.client() as client:
             points, _ = client.scroll(name, limit=1000, with_vectors=True)
@@ -157,14 +242,43 @@ class QdrantPlace(Place):
 
 
 class QdrantServerPlace(QdrantPlace):
-    """The client's own engine in the place of a server's."""
+    """The client's own engine in the place of a server's; it lives in this process only."""
 
-    def open(self, name: str | None, mapping: FieldMapping | None = None) -> ForeignCollection:
-        from ragbench.stores.foreign.qdrant import ForeignQdrant
-        from ragbench.stores.qdrant_server import QdrantServerDatabase
+    def filled_elsewhere(self, layout: str, name: str, rows: Sequence[Written]) -> str:
+        return self.fill_as(layout, name, rows)
+
+    def words_filled_elsewhere(self, name: str, rows: Sequence[Written]) -> None:
+        self.fill_words(name, rows)
+
+    def open(
+        self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
+    ) -> ForeignCollection:
+        from ragbench.stores.attached.qdrant import ForeignQdrant
+        from ragbench.stores.qdrant import QdrantServerDatabase
 
         database = QdrantServerDatabase(self.address, self._client, local=True)
-        return read_foreign(ForeignQdrant, database, name, mapping)
+        return read_foreign(ForeignQdrant, database, name, mapping, native_filter=native_filter)
+
+
+def _stems(text: str) -> list[str]:
+    words = "".join(at if at.isalnum() or at == "_" else " " for at in text.lower()).split()
+    stemmer: Any = importlib.import_module("Stemmer")
+    return list(stemmer.Stemmer("english").stemWords(words))
+
+
+def _bm25_vector(text: str, average: float) -> Any:
+    """fastembed's Qdrant/bm25: k 1.2, b 0.75, words hashed by mmh3."""
+    from collections import Counter
+
+    import mmh3
+    from qdrant_client import models
+
+    stems = _stems(text)
+    room = 1.2 * (0.25 + 0.75 * len(stems) / average)
+    weights = {
+        abs(mmh3.hash(stem)): times * 2.2 / (times + room) for stem, times in Counter(stems).items()
+    }
+    return models.SparseVector(indices=list(weights), values=list(weights.values()))
 
 
 def _point(id: str) -> int | str:
@@ -262,10 +376,58 @@ class MilvusPlace(Place):
         client.close()
         return name
 
+    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+        pymilvus = pytest.importorskip("pymilvus")
+        kind = pymilvus.DataType
+        client = self._client()
+        schema = client.create_schema(enable_dynamic_field=True)
+        schema.add_field("id", kind.VARCHAR, is_primary=True, max_length=100)
+        schema.add_field("text", kind.VARCHAR, max_length=1000, enable_analyzer=True)
+        schema.add_field("vector", kind.FLOAT_VECTOR, dim=len(rows[0].vector))
+        schema.add_field("words", kind.SPARSE_FLOAT_VECTOR)
+        schema.add_function(
+            pymilvus.Function(
+                name="bm25",
+                input_field_names=["text"],
+                output_field_names=["words"],
+                function_type=pymilvus.FunctionType.BM25,
+            )
+        )
+        index = client.prepare_index_params()
+        index.add_index("vector", index_type="FLAT", metric_type="COSINE")
+        index.add_index("words", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
+        client.create_collection(name, schema=schema, index_params=index)
+        client.insert(
+            name,
+            [
+                {"id": row.id, "text": row.text, "vector": list(row.vector), **row.metadata}
+                for row in rows
+            ],
+        )
+        client.close()
+
+    def filled_elsewhere(self, layout: str, name: str, rows: Sequence[Written]) -> str:
+        self._move(name)
+        return super().filled_elsewhere(layout, name, rows)
+
+    def words_filled_elsewhere(self, name: str, rows: Sequence[Written]) -> None:
+        self._move(name)
+        super().words_filled_elsewhere(name, rows)
+
+    def _move(self, name: str) -> None:
+        """To a file that this process, which keeps those it has opened, has not opened."""
+        path = str(Path(self.address.removeprefix("milvus:")).with_name(f"{name}.db"))
+        client = pytest.importorskip("pymilvus").MilvusClient
+        self.address = f"milvus:{path}"
+        self._client = lambda: client(path)
+
     def everything(self, name: str) -> object:
         client = self._client()
+        client.load_collection(name)
         rows = client.query(name, filter="", limit=1000, output_fields=["*"])
         found = sorted(json.dumps(dict(row), default=str, sort_keys=True) for row in rows)
+        # As whoever has filled it left it: nobody has loaded it.
+        client.release_collection(name)
         client.close()
         return found
 
@@ -305,6 +467,32 @@ class PostgresPlace(Place):
             (f'CREATE INDEX ON "{name}" USING hnsw (v vector_{kind}_ops)', ()),
         )
 
+    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+        made = (
+            "id text PRIMARY KEY, text text, year int, source text, "
+            f"v vector({len(rows[0].vector)})"
+            ", words tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED"
+        )
+        insert = f'INSERT INTO "{name}" (id, text, year, source, v) '
+        insert += "VALUES (%s, %s, %s, %s, %s::vector)"
+        self.run(
+            (f'CREATE TABLE "{name}" ({made})', ()),
+            *(
+                (
+                    insert,
+                    (
+                        row.id,
+                        row.text,
+                        row.metadata["year"],
+                        row.metadata["source"],
+                        str(list(row.vector)),
+                    ),
+                )
+                for row in rows
+            ),
+            (f'CREATE INDEX ON "{name}" USING gin (words)', ()),
+        )
+
     def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
         statements = {
             "langchain": self._langchain,
@@ -326,6 +514,7 @@ class PostgresPlace(Place):
                 (),
             ),
             (f"CREATE TABLE IF NOT EXISTS {table} ({made} cmetadata jsonb)", ()),
+            (f"DELETE FROM {table}", ()),
             ("INSERT INTO langchain_pg_collection VALUES (%s, %s)", (one, name)),
             ("INSERT INTO langchain_pg_collection VALUES (%s, %s)", (other, f"not {name}")),
         ]

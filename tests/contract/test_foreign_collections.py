@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
 from typing import Any
@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Equals, matches
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.records.filters import Equals
-from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.pipeline.attached import foreign_strategy
+from ragbench.pipeline.strategies import RetrievalSettings, Search
+from ragbench.stores.attached.mapping import FieldMapping
 from ragbench.stores.registry import create_store, open_database
 from tests.contract.foreign_places import LAYOUTS, PLACES, Place, PlaceUnderTest, Written, start
 
@@ -72,7 +75,7 @@ def fill(place: Place, name: str, *fields: dict[str, Any], metric: str = "cosine
 def test_what_a_framework_wrote_is_found_and_left_as_it_was(
     place: Place, name: str, layout: str
 ) -> None:
-    name = place.fill_as(layout, name, ROWS)
+    name = place.filled_elsewhere(layout, name, ROWS)
     before = place.everything(name)
     wanted = scores("cosine", squared=False)
     with place.open(name) as collection:
@@ -150,7 +153,7 @@ def test_rows_that_lack_something_are_kept_and_counted(place: Place, name: str) 
         f"2 rows have no text under '{at}body': kept with an empty one (such as '2')",
         "1 row has an id that a better row of the same result has: a number was added (such as "
         "'same')",
-        f"1 row has no id under '{at}key': the store's own stands for it (such as '4')",
+        f"1 row has no id under '{at}key': the store's own id is used (such as '4')",
     ]
 
 
@@ -171,6 +174,146 @@ def test_fields_may_be_any_json(place: Place, name: str) -> None:
     known = chunk.metadata.get("payload", chunk.metadata)
     assert known["list"] == odd["list"]
     assert known["object"] == odd["object"]
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"year": 2010},
+    {"year": 2010.0},
+    {"year": "2010"},
+    {"year": {"gte": 2010, "lt": 2015}},
+    {"source": {"in": ["file 1.pdf", "file 7.pdf", "no'such\"%s.pdf"]}},
+    {"not": {"year": 2010}},
+    {"not": {"source": {"in": ["file 1.pdf", "file 7.pdf"]}}},
+    {"any": [{"year": 2003}, {"source": "file 9.pdf"}]},
+    {"all": [{"year": {"gt": 2003}}, {"not": {"any": [{"year": 2005}, {"year": 2006}]}}]},
+    {"document_id": "doc 3"},
+    {"document_id": "doc 3", "year": {"gt": 2010}},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_filters_are_executed_by_the_store(place: Place, name: str, layout: str) -> None:
+    name = place.fill_as(layout, name, ROWS)
+    with place.open(name) as collection:
+        for given in FILTERS:
+            filters = parse_filters(given)
+            wanted = {
+                row.id
+                for row in ROWS
+                if matches(filters, {"document_id": row.document_id, **row.metadata})
+            }
+            found = collection.search(QUERIES[:1], k=40, filters=filters)[0]
+            numbers = {str(chunk.metadata["year"] - 1999) for chunk in found}
+            assert numbers == wanted, given
+        assert collection.warnings() == []
+
+
+def test_a_field_that_no_row_has_is_told(place: Place, name: str) -> None:
+    name = place.fill_as("haystack", name, ROWS)
+    with place.open(name) as collection:
+        try:
+            assert collection.search(QUERIES[:1], k=4, filters=Equals(field="yaer", value=1)) == [
+                []
+            ]
+            assert "has a field 'yaer'" in collection.warnings()[0]
+        except ConfigError as error:
+            assert "no column 'yaer'" in str(error)
+
+
+NATIVE: dict[str, tuple[object, object]] = {
+    "qdrant": ({"must": [{"key": "meta.year", "range": {"gte": 2025}}]}, {"mst": []}),
+    "chroma": ({"year": {"$gte": 2025}}, "year >= 2025"),
+    "milvus": ("year >= 2025", {"year": 2025}),
+    "postgresql": ("(meta->>'year')::int >= 2025 AND '%' <> ''", {"year": 2025}),
+}
+
+
+def test_a_filter_in_the_store_s_own_syntax_is_passed_through(place: Place, name: str) -> None:
+    good, bad = NATIVE[place.address.partition(":")[0].partition("+")[0]]
+    name = place.fill_as("haystack", name, ROWS)
+    with place.open(name, native_filter=good) as collection:
+        found = collection.search(QUERIES[:1], k=40)[0]
+        assert {chunk.metadata["year"] for chunk in found} == {2025, 2026, 2027, 2028, 2029}
+        both = collection.search(QUERIES[:1], k=40, filters=Equals(field="year", value=2027))[0]
+        assert [chunk.metadata["year"] for chunk in both] == [2027]
+    with pytest.raises(ConfigError, match="native filter of"):
+        place.open(name, native_filter=bad)
+
+
+SUBJECTS = ("rent", "fees", "garden", "dogs", "keys")
+TEXTS = [
+    Written(
+        id=str(at + 1),
+        text=f"The {SUBJECTS[at % 5]} of flat {at}." + " Rent is paid by mail." * (at == 7),
+        vector=ROWS[at].vector,
+        metadata={"source": f"file {at}.pdf", "year": 2000 + at},
+    )
+    for at in range(30)
+]
+
+
+def test_words_are_ranked_by_the_store(place: Place, name: str) -> None:
+    place.words_filled_elsewhere(name, TEXTS)
+    before = place.everything(name) if "postgresql" in place.address else None
+    mapping = FieldMapping(text="text", language="english" if "qdrant" in place.address else None)
+    with place.open(name, mapping) as collection:
+        assert collection.words is not None
+        assert f"words={collection.words.field}" in collection.described()
+        gardens, rent, blank, nothing = collection.search_words(
+            ["garden", "paying rent by mail", " ", "zzqx"], k=10
+        )
+        assert (blank, nothing) == ([], [])
+        assert {chunk.id for chunk in gardens} == {"3", "8", "13", "18", "23", "28"}
+        assert rent[0].id == "8"
+        scores = [chunk.score or 0.0 for chunk in rent]
+        assert scores == sorted(scores, reverse=True)
+        assert min(scores) > 0
+        year = parse_filters({"year": {"gte": 2020}})
+        late = collection.search_words(["garden"], k=10, filters=year)[0]
+        assert {chunk.id for chunk in late} == {"23", "28"}
+    if before is not None:
+        assert place.everything(name) == before
+
+
+def test_hybrid_over_the_store_s_two_rankings(place: Place, name: str) -> None:
+    place.words_filled_elsewhere(name, TEXTS)
+    embedder = _Given()
+    with place.open(name, FieldMapping(text="text")) as collection:
+        settings = RetrievalSettings(strategy="hybrid", dense_weight=0.5, candidates=30)
+        strategy = foreign_strategy(collection, embedder, embedder_name="given", settings=settings)
+        found = strategy.retrieve(["garden"], Search(k=30))[0]
+        dense = collection.search(QUERIES[:1], k=30)[0]
+        words = collection.search_words(["garden"], k=30)[0]
+    shares = {chunk.id: 0.5 / (61 + rank) for rank, chunk in enumerate(dense)}
+    for rank, chunk in enumerate(words):
+        shares[chunk.id] += 1 / (61 + rank)
+    wanted = sorted(shares, key=lambda id: (-shares[id], id))
+    assert [chunk.id for chunk in found] == wanted
+    assert [chunk.score for chunk in found] == pytest.approx([shares[id] for id in wanted])
+
+
+class _Given:
+    """Every question has one vector."""
+
+    dimension = DIMENSION
+    hybrid_weight = 1.0
+    identity: Mapping[str, object] = {}
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        return np.repeat(QUERIES[:1], len(texts), axis=0)
+
+    embed_passages = embed_queries
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_collection_without_words_says_so(place: Place, name: str) -> None:
+    fill(place, name, {"body": "one"})
+    with place.open(name, FieldMapping(text=f"{place.prefix}body")) as collection:
+        assert collection.words is None
+        with pytest.raises(ConfigError, match="cannot be searched by words"):
+            collection.search_words(["one"], k=1)
 
 
 def test_equal_scores_are_cut_and_ordered_by_id(place: Place, name: str) -> None:
@@ -225,8 +368,6 @@ def test_what_cannot_be_searched_is_one_error(place: Place, name: str) -> None:
             collection.search(np.full((1, DIMENSION), np.nan), k=1)
         with pytest.raises(ConfigError, match="k, the number of results"):
             collection.search(QUERIES, k=0)
-        with pytest.raises(ConfigError, match="filters are executed only in collections that"):
-            collection.search(QUERIES, k=1, filters=Equals(field="a", value=1))
     collection.close()
     with pytest.raises(StoreError, match="is closed"):
         collection.search(QUERIES, k=1)

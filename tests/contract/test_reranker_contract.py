@@ -15,15 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.llm.chat import Message
-from ragbench.postretrieval.apply import rerank
-from ragbench.postretrieval.query import Query
-from ragbench.postretrieval.ranked import ranked
-from ragbench.postretrieval.registry import RERANKERS, build_reranker
-from ragbench.postretrieval.reranker import Reranker
-from ragbench.records.corpus import Chunk
-from tests.unit.postretrieval.rerankers.rerank_server import serving
-from tests.unit.postretrieval.rerankers.tiny_onnx import write_tiny_cross_encoder
+from ragbench.core.chat import Message
+from ragbench.core.chunk import Chunk
+from ragbench.post.catalogue import RERANKERS, build_reranker
+from ragbench.post.operator import Query, ranked
+from ragbench.post.rerank import Reranker, rerank
+from tests.unit.post.rerankers.rerank_server import serving
+from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
 
 
 class LengthChat:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from hashlib import blake2b
 from typing import Any, get_args
 
 import pytest
 
-from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.core.chunk import Chunk, Document
+from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import StoreError
-from ragbench.indexing.chunkers.registry import make_chunker
-from ragbench.indexing.index import index_documents
-from ragbench.records.corpus import Chunk, Document
-from ragbench.retrieval.bm25_scores import Bm25Scores
-from ragbench.retrieval.engine import RetrievalEngine
-from ragbench.retrieval.settings import RetrievalSettings, StrategyName
-from ragbench.stores.base import Database, HybridStore, SparseVector
+from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.strategies import StrategyName
+from ragbench.stores.base import Database
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.text.tokens import tokenise
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 
 EMBEDDER = HashingEmbedder(dimension=64)
@@ -129,68 +125,3 @@ def test_an_index_is_kept_changed_and_continued_in_every_engine(
     assert index(database, "changing", changed) == (0, 59, 0)
     assert database.open("changing").info().complete
     database.close()
-
-
-def test_hybrid_search_in_the_store_ranks_as_ours(
-    engine: EngineUnderTest, opened: Callable[[], Database], expected: RetrievalEngine
-) -> None:
-    if not engine.hybrid:
-        pytest.skip("the store keeps no sparse vectors")
-    chunks = sorted(
-        expected.collection("kb").store.get([each.id for each in DOCUMENTS]).values(),
-        key=lambda chunk: chunk.id,
-    )
-    ours = RetrievalSettings(dense_weight=0.5, candidates=30, score_threshold=-1.0)
-    database = opened()
-    store = database.create("native", dimension=64, sparse=True)
-    assert isinstance(store, HybridStore)
-    stored = expected.collection("kb").store.vectors([chunk.id for chunk in chunks])
-    texts = [tokenise(f"{chunk.metadata['title']}") * 2 + tokenise(chunk.text) for chunk in chunks]
-    weights = document_weights(texts)
-    store.upsert_hybrid(chunks, [stored[chunk.id] for chunk in chunks], weights)  # type: ignore[arg-type]
-    # Questions that every chunk shares a word with: a cosine of 0 would be an exact tie again.
-    queries = ["rent and fee", "dog in the garden of flat 7", "the number 31 and the roof"]
-    scores = Bm25Scores.build(texts, k1=1.2, b=0.75)
-    native = store.search_hybrid(
-        EMBEDDER.embed_queries(queries),
-        [query_weights(query, scores) for query in queries],
-        k=10,
-        candidates=30,
-        weights=(0.5, 1.0),
-        rrf_k=60,
-    )
-    database.close()
-    with RetrievalEngine(source(expected), embedder=EMBEDDER, settings=ours) as engine_:
-        wanted = engine_.batch_search("kb", queries, 10, strategy="hybrid")
-    assert_same(native, wanted, "native")
-
-
-def source(engine: RetrievalEngine) -> Database:
-    database: Database = engine._database
-    return database
-
-
-def document_weights(texts: list[list[str]]) -> list[SparseVector]:
-    """What BM25 gives a token for its place in a text: all but the query's part of the product."""
-    average = sum(map(len, texts)) / len(texts)
-    found: list[SparseVector] = []
-    for text in texts:
-        room = 1.2 * (1 - 0.75 + 0.75 * len(text) / average)
-        found.append(sparse({token: n / (n + room) for token, n in Counter(text).items()}))
-    return found
-
-
-def query_weights(query: str, scores: Bm25Scores) -> SparseVector:
-    counts = Counter(tokenise(query))
-    return sparse({token: n * scores.idf(token) for token, n in counts.items()})
-
-
-def sparse(weights: dict[str, float]) -> SparseVector:
-    named = sorted((dimension(token), weight) for token, weight in weights.items())
-    return SparseVector(
-        indices=tuple(index for index, _ in named), values=tuple(value for _, value in named)
-    )
-
-
-def dimension(token: str) -> int:
-    return int.from_bytes(blake2b(token.encode(), digest_size=8).digest(), "big") % 10**9

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Equals, Filter, Not, matches
 from ragbench.errors import ConfigError, StoreError
-from ragbench.records.corpus import Chunk
-from ragbench.records.filter_form import parse_filters
-from ragbench.records.filters import Equals, Filter, Not, matches
-from ragbench.stores.base import Database, HybridStore, SparseVector, VectorStore
+from ragbench.stores.base import Database, VectorStore
 from ragbench.stores.record import chunk_digest
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
-from tests.unit.records import filter_cases
+from tests.unit.core import filter_cases
 
 DIMENSION = 8
 RANDOM = np.random.default_rng(7)
@@ -55,9 +55,9 @@ class Subject:
     database: Database
     names: Iterator[str] = field(default_factory=lambda: (f"t{n}" for n in itertools.count()))
 
-    def fresh(self, *, sparse: bool = False, dimension: int = DIMENSION) -> VectorStore:
+    def fresh(self, *, dimension: int = DIMENSION) -> VectorStore:
         """A new, empty collection."""
-        return self.database.create(next(self.names), dimension=dimension, sparse=sparse)
+        return self.database.create(next(self.names), dimension=dimension)
 
 
 @pytest.fixture(scope="module", params=ENGINES, ids=lambda engine: engine.name)
@@ -420,91 +420,3 @@ def test_closing_ends_and_may_be_repeated(subject: Subject) -> None:
     if subject.engine.name != "memory":  # memory can be used further: there is nothing to lose
         with pytest.raises(StoreError, match="is closed"):
             store.count()
-
-
-# --- hybrid search in the store
-
-
-def test_hybrid_search_ranks_as_the_definition(subject: Subject) -> None:
-    if not subject.engine.hybrid:
-        with pytest.raises(StoreError, match="keeps no sparse vectors"):
-            subject.fresh(sparse=True)
-        pytest.skip("the store keeps no sparse vectors")
-    store = subject.fresh(sparse=True)
-    assert isinstance(store, HybridStore)
-    random = np.random.default_rng(3)
-    sparse = [
-        SparseVector(
-            indices=tuple(int(i) for i in random.choice(40, size=size, replace=False)),
-            values=tuple(float(value) for value in random.uniform(0.1, 3, size=size)),
-        )
-        for size in random.integers(0, 8, size=len(CHUNKS))
-    ]
-    store.upsert_hybrid(CHUNKS, VECTORS, sparse)
-    queries = [sparse[3], sparse[11], SparseVector(indices=(999,), values=(1.0,)), sparse[20]]
-    filters = Not(filter=Equals(field="year", value=2023))
-    for condition in (None, filters):
-        found = store.search_sparse(queries, k=12, filters=condition)
-        legs = [_sparse_ranking(query, sparse, condition) for query in queries]
-        assert [ids(chunks) for chunks in found] == [
-            [id for id, _ in ranking[:12]] for ranking in legs
-        ]
-        for weights in ((1.0, 1.0), (0.5, 0.5), (0.7, 0.3), (0.0, 1.0)):
-            fused = store.search_hybrid(
-                QUERIES[:4], queries, k=10, candidates=20, filters=condition, weights=weights
-            )
-            for query, leg, chunks in zip(QUERIES, legs, fused, strict=False):
-                dense = [id for id, _ in reference(query, k=20, filters=condition)]
-                expected = _fused(dense, [id for id, _ in leg[:20]], weights)[:10]
-                assert ids(chunks) == [id for id, _ in expected]
-                assert [chunk.score for chunk in chunks] == pytest.approx(
-                    [score for _, score in expected], abs=1e-7
-                )
-
-
-def test_hybrid_writing_is_checked(subject: Subject) -> None:
-    if not subject.engine.hybrid:
-        pytest.skip("the store keeps no sparse vectors")
-    store = subject.fresh(sparse=True)
-    assert isinstance(store, HybridStore)
-    for indices, values, message in (
-        ((1,), (), "differ in number"),
-        ((1, 1), (1.0, 1.0), "an index is there twice"),
-        ((-1,), (1.0,), "an index is outside"),
-        ((1,), (float("nan"),), "holds NaN or infinity"),
-    ):
-        with pytest.raises(StoreError, match=message):
-            store.upsert_hybrid(
-                CHUNKS[:1], VECTORS[:1], [SparseVector(indices=indices, values=values)]
-            )
-    nothing = SparseVector(indices=(), values=())
-    store.upsert_hybrid(CHUNKS[:1], VECTORS[:1], [nothing])
-    store.upsert(CHUNKS[1:2], VECTORS[1:2])
-    assert store.search_sparse([nothing], k=2) == [[]]
-    assert len(store.search_hybrid(QUERIES[:1], [nothing], k=2, candidates=2)[0]) == 2
-    with pytest.raises(ConfigError, match="candidates"):
-        store.search_hybrid(QUERIES[:1], [nothing], k=2, candidates=1)
-    assert store.count() == 2
-
-
-def _sparse_ranking(
-    query: SparseVector, stored: list[SparseVector], filters: Filter | None
-) -> list[tuple[str, float]]:
-    wanted = dict(zip(query.indices, query.values, strict=True))
-    scores: list[tuple[str, float]] = []
-    for chunk, vector in zip(CHUNKS, stored, strict=True):
-        pairs = zip(vector.indices, vector.values, strict=True)
-        score = sum(wanted.get(index, 0.0) * value for index, value in pairs)
-        if score and (filters is None or matches(filters, chunk.metadata)):
-            scores.append((chunk.id, score))
-    return sorted(scores, key=lambda pair: (-pair[1], pair[0]))
-
-
-def _fused(
-    dense: list[str], sparse: list[str], weights: tuple[float, float]
-) -> list[tuple[str, float]]:
-    scores: dict[str, float] = {}
-    for ranking, weight in zip((dense, sparse), weights, strict=True):
-        for rank, id in enumerate(ranking, start=1):
-            scores[id] = scores.get(id, 0.0) + weight / (60 + rank)
-    return sorted(scores.items(), key=lambda pair: (-round(pair[1], 8), pair[0]))

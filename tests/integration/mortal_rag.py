@@ -3,12 +3,13 @@ the same RAG whatever it does."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
 from pathlib import Path
 
-from ragbench import RAGInterface
+from ragbench.rag.interface import RAGInterface
 
 WORK = float(os.environ.get("MORTAL_WORK", "0.006"))
 """Seconds of work a call: more than a crash may cost, so that each finished call is kept."""
@@ -21,6 +22,9 @@ class Mortal(RAGInterface):
         super().__init__()
         self.fate = os.environ.get("MORTAL_FATE", "")
         self.asked: dict[str, int] = {}
+
+    def stage_identity(self, stage: str) -> object:
+        return "mortal, whatever its environment says"
 
     def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
         self.work("retrieve", query)
@@ -40,6 +44,15 @@ class Mortal(RAGInterface):
         time.sleep(WORK)  # stands for work outside of Python, such as a request
         with Path(os.environ["MORTAL_LOG"]).open("a", encoding="utf-8") as log:
             log.write(f"{stage}\t{query}\t{time.perf_counter() - started}\n")
+
+
+class Poisoned(Mortal):
+    """A question that takes the process down, whenever it is asked."""
+
+    def work(self, stage: str, query: str) -> None:
+        if query == "question 7" and stage == os.environ.get("MORTAL_POISON"):
+            ctypes.string_at(0)
+        super().work(stage, query)
 
 
 class MortalBatch(Mortal):

@@ -17,22 +17,21 @@ from typing import Any
 
 import pytest
 
-from ragbench.evaluation.evaluate import evaluate
-from ragbench.evaluation.judging import Judging
-from ragbench.interface.base import RAGInterface
-from ragbench.llm.models import open_models
-from ragbench.llm.session import LLMSession
+from ragbench.core.case import Case
+from ragbench.core.outcome import Status
+from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import resolve
-from ragbench.records.cases import Case
-from ragbench.records.cells import Status
-from ragbench.scoring.registry import parse_metrics
+from ragbench.metrics.registry import parse_metrics
+from ragbench.rag.interface import RAGInterface
+from ragbench.stages.judge import Judging
+from ragbench.verbs.evaluate import evaluate
 
 URL = os.environ.get("RAGBENCH_TEST_LLM_URL", "")
 MODEL = os.environ.get("RAGBENCH_TEST_LLM_MODEL", "model")
 
 pytestmark = [
     pytest.mark.judge_model,
-    pytest.mark.ragas,
+    pytest.mark.extra("ragas"),
     pytest.mark.skipif(not URL, reason="no model: set RAGBENCH_TEST_LLM_URL"),
     # ragas leaves a file of its own open.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

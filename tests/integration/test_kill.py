@@ -23,7 +23,7 @@ PLAIN = "import sys; from ragbench_cli.main import main; sys.exit(main(sys.argv[
 IN_TRANSACTION = """
 import os, signal, sys
 from contextlib import contextmanager
-from ragbench.runs import journal
+from ragbench.ledger import journal
 from ragbench_cli.main import main
 
 real, wanted, when, count = journal.transaction, int(sys.argv[1]), sys.argv[2], 0
@@ -194,3 +194,24 @@ def test_an_interrupted_run_finishes_the_call_in_flight_and_continues(
     assert resumed.code == 0, resumed.error
     assert not set(stopped.finished) & set(resumed.finished)
     assert undisturbed.report(out) == undisturbed.report("whole-Mortal")
+
+
+@pytest.mark.parametrize("stage", ["retrieve", "generate"])
+@pytest.mark.parametrize("options", [(), ("--concurrency", "3")])
+def test_a_question_that_takes_the_process_down_costs_itself_alone(
+    tmp_path: Path, stage: str, options: tuple[str, ...]
+) -> None:
+    workplace = Workplace(tmp_path)
+    first = workplace.run("run", *options, rag="Poisoned", MORTAL_POISON=stage)
+    assert first.code == -signal.SIGSEGV
+    second = workplace.run("run", *options, rag="Poisoned", MORTAL_POISON=stage)
+    assert second.code == 0, second.error
+    report = json.loads((tmp_path / "run" / "report.json").read_bytes())
+    assert [
+        (group["stage"], group["type"], group["message"], group["count"])
+        for group in report["failures"]
+        if group["type"] == "ProcessDied"
+    ] == [(stage, "ProcessDied", "took the process down (signal 11, SIGSEGV)", 1)]
+    done = {query for asked, query in first.finished + second.finished if asked == stage}
+    assert done == set(QUERIES) - {"question 7"}
+    assert not (tmp_path / "run" / "journal.sqlite-in-flight").exists()

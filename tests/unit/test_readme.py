@@ -119,6 +119,7 @@ def rendered(readme: str, folder: Path) -> str:
     return readme
 
 
+@pytest.mark.extra("onnx")
 def test_everything_in_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
     readme = README.read_text("utf-8")
     expected = rendered(readme, tmp_path)

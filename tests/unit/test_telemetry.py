@@ -12,10 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
-    pytest.mark.ragas,
-    pytest.mark.skipif(
-        not (ROOT / "ragbench" / "extras_ragas.py").exists(), reason="ragas is not used"
-    ),
+    pytest.mark.extra("ragas"),
 ]
 
 
@@ -35,7 +32,7 @@ def run(program: str, *, home: Path, **settings: str) -> str:
 
 def test_nothing_is_reported_and_nothing_written_to_the_home_folder(tmp_path: Path) -> None:
     program = """
-from ragbench.extras_ragas import import_ragas
+from ragbench.plugins import import_ragas
 import_ragas()
 from ragas._analytics import do_not_track
 print(do_not_track())
@@ -49,7 +46,7 @@ def test_a_user_who_turns_reporting_on_is_obeyed(tmp_path: Path) -> None:
     program = """
 import os, types
 sys.modules["ragas"] = types.ModuleType("ragas")
-from ragbench.extras_ragas import import_ragas
+from ragbench.plugins import import_ragas
 import_ragas()
 print(os.environ["RAGAS_DO_NOT_TRACK"])
 """

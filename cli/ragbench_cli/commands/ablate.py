@@ -10,12 +10,14 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def _metrics(typed: str) -> list[str]:
-    from ragbench.records.metrics import Group
-    from ragbench.scoring.registry import definitions
+    from ragbench.core.metric import Group
+    from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")
     return [
@@ -71,16 +73,16 @@ def command(
       ragbench eval datasets/pellorin --top-k 50 --out run
       ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
     """
-    from ragbench.evaluation.ablate import ablate
-    from ragbench.postretrieval.build import Resources
-    from ragbench.postretrieval.config import load_variants
-    from ragbench.reports.ablation_json import ablation_object
-    from ragbench.scoring.registry import parse_metrics
+    from ragbench.metrics.registry import parse_metrics
+    from ragbench.post.build import Resources, load_variants
     from ragbench.text.token_counter import token_counter
-    from ragbench_cli.ablation_table import print_ablation
-    from ragbench_cli.language_model import language_model
+    from ragbench.verbs.ablate import ablate
+    from ragbench.views.ablation import ablation_object
+    from ragbench_cli.comparison_tables import print_ablation
+    from ragbench_cli.models import language_model
 
-    chosen = None if metrics is None else parse_metrics(metrics)
+    with console.stdout_for_data():
+        chosen = None if metrics is None else parse_metrics(metrics)
     tokens = token_counter(counter)
     with console.stdout_for_data(), language_model("post_retrieve") as chat:
         known = load_variants(variants, Resources(chat=chat))
@@ -90,7 +92,7 @@ def command(
     else:
         print_ablation(found)
     if all(variant.failed == found.replayed for variant in found.variants):
-        from ragbench_cli.exit_codes import ExitCode
+        from ragbench_cli.console import ExitCode
 
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)

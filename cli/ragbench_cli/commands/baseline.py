@@ -11,9 +11,11 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
-    from ragbench.records.run_scores import RunScores
+    from ragbench.core.run_scores import RunScores
 
-__all__ = ["app"]
+__all__ = [
+    "app",
+]
 
 app = typer.Typer(
     help="Keep and show the run that others are held against.",
@@ -35,16 +37,15 @@ def set_(
 ) -> None:
     """Keep a run as a baseline file.
 
-    The file holds scores, fingerprints and the commit, and no texts: a line a case, small enough
-    to commit and to review.
+    The file holds scores, fingerprints and the commit, but no texts: one line per case, small
+    enough to commit and to review.
 
     \b
     Examples:
       ragbench baseline set run
       ragbench baseline set run -o baselines/pellorin.json
     """
-    from ragbench.gate.baseline_file import write_baseline
-    from ragbench.gate.read_run import read_run
+    from ragbench.gate.runs import read_run, write_baseline
 
     scores = read_run(run)
     write_baseline(scores, out)
@@ -74,9 +75,9 @@ def show(
       ragbench baseline show
       ragbench baseline show baselines/pellorin.json --json
     """
-    from ragbench.gate.read_run import read_run
-    from ragbench_cli.blocks import bare_table, print_block, styled
+    from ragbench.gate.runs import read_run
     from ragbench_cli.console import data_console
+    from ragbench_cli.tables import bare_table, print_block, styled
 
     scores = read_run(file)
     facts = _facts(scores)

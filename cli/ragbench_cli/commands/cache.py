@@ -12,7 +12,9 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option
 
-__all__ = ["app"]
+__all__ = [
+    "app",
+]
 
 app = typer.Typer(
     help="Look at the kept answers of language models, and remove some.",
@@ -32,7 +34,7 @@ _CacheOption = Annotated[
 
 @app.command("stats")
 def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
-    """Tell how many answers there are, of which models and for what.
+    """Show how many answers are cached, of which models and for what.
 
     \b
     Examples:
@@ -61,23 +63,23 @@ def prune(
         int | None,
         option(
             "--max-mb",
-            help="Keep so many megabytes, those used last.",
+            help="Keep at most N megabytes, the most recently used.",
             metavar="N",
             min=0,
         ),
     ] = None,
     unused_days: Annotated[
         int | None,
-        option("--unused-days", help="Remove what was not used for N days.", metavar="N", min=0),
+        option("--unused-days", help="Remove answers not used for N days.", metavar="N", min=0),
     ] = None,
     model: Annotated[
         str | None, option("--model", help="Remove the answers of this model.", metavar="NAME")
     ] = None,
     everything: Annotated[bool, option("--all", help="Remove all answers.")] = False,
 ) -> None:
-    """Remove answers. What is removed is paid for again when it is asked again.
+    """Remove cached answers. What is removed is paid for again when it is asked again.
 
-    Each option removes for itself; without any, nothing is done and exit code 2 says so.
+    Each option removes on its own; without any, nothing is removed and the exit code is 2.
 
     \b
     Examples:

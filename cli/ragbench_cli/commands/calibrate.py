@@ -9,16 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.dump_options import (
-    CorpusOption,
-    DumpChoice,
-    FormatOption,
-    MapOption,
-    QueriesOption,
-    QueryOption,
-    ScoresOption,
-    opened,
-)
 from ragbench_cli.llm_options import (
     ConfigOption,
     LLMBaseUrlOption,
@@ -27,21 +17,31 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import JsonOption, argument, option
-from ragbench_cli.validator_options import (
+from ragbench_cli.validate_options import (
     DEFAULT_VALIDATOR,
+    CorpusOption,
+    DumpChoice,
+    FormatOption,
+    MapOption,
+    QueriesOption,
+    QueryOption,
+    ScoresOption,
     ValidatorArgsOption,
     ValidatorChoice,
     ValidatorOption,
     WorkersOption,
+    opened,
     validator_maker,
     validator_name,
 )
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.calibrate_dump import DumpCalibration
-    from ragbench.validation.calibrate import Quality
+    from ragbench.validators.calibrate import Quality
+    from ragbench.verbs.calibrate import DumpCalibration
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
@@ -49,8 +49,9 @@ def command(
         str,
         argument(
             metavar="LABELS",
-            help="A dump whose queries say answer_present (true or false) and whose chunks say "
-            "relevant (true or false), where that was judged; '-' for standard input.",
+            help="A dump whose queries have answer_present (true or false) and whose chunks "
+            "have relevant (true or false), where that was labelled; '-' for standard "
+            "input.",
         ),
     ],
     validator: ValidatorOption = DEFAULT_VALIDATOR,
@@ -59,7 +60,7 @@ def command(
         option(
             "--out",
             "-o",
-            help="File for the calibration, which validate --calibration takes.",
+            help="File for the calibration, to be used with validate --calibration.",
             metavar="FILE",
             show_default=True,
         ),
@@ -68,7 +69,8 @@ def command(
         float,
         option(
             "--precision",
-            help="Share of right ones among those whose answer is called present, on the labels.",
+            help="Target precision of Yes on the labels: the share of queries called "
+            "answered that really are.",
             metavar="SHARE",
             show_default=True,
         ),
@@ -90,14 +92,14 @@ def command(
     llm_base_url: LLMBaseUrlOption = None,
     llm_api_key_env: LLMKeyVariableOption = None,
     llm_api_key_file: LLMKeyFileOption = None,
-    quiet: Annotated[bool, option("--quiet", "-q", help="No progress and no hints.")] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", help="Show no progress and no hints.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Fit a validator to your own labels.
 
-    What that changes is printed. Probabilities are rescaled, and thresholds chosen so that a Yes
-    reaches the precision. The figures after are cross-validated: each fold is judged by what the
-    others taught.
+    Rescales probabilities and chooses thresholds so that a Yes reaches the target precision, and
+    prints what that changes. The figures after calibration are cross-validated: each fold is
+    judged by what was learned from the others.
 
     \b
     Examples:
@@ -105,11 +107,12 @@ def command(
       ragbench calibrate labels.jsonl --precision 0.95 -o mine.json
       ragbench validate dump.jsonl --calibration mine.json
     """
-    from ragbench.data.atomic import written_whole
-    from ragbench.engines.processes import available_cpus
-    from ragbench.evaluation.calibrate_dump import calibrate_dump
-    from ragbench.validation.calibration import calibration_text
-    from ragbench_cli.progress import progress
+    from ragbench.io.atomic import written_whole
+    from ragbench.stages.processes import available_cpus
+    from ragbench.stages.stage import Progress
+    from ragbench.validators.calibration import calibration_text
+    from ragbench.verbs.calibrate import calibrate_dump
+    from ragbench_cli.console import progress
 
     choice = DumpChoice(
         path=labels,
@@ -142,7 +145,7 @@ def command(
             seed=seed,
             workers=(workers or available_cpus()) if may_be_many else 1,
             stopped=stopped,
-            advance=None if bars is None else lambda done: bars("validate", None, done, 0, 0),
+            advance=None if bars is None else lambda done: bars(Progress("validate", None, done)),
         )
         for problem in source.problems:
             console.say(f"malformed: {problem}")

@@ -10,7 +10,9 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
@@ -18,8 +20,8 @@ def command(
         list[Path],
         argument(
             metavar="RUN RUN...",
-            help="Two or more: run folders, report.json files or baseline files. The others are "
-            "held against the first.",
+            help="Two or more run folders, report.json files or baseline files. The others are "
+            "compared with the first.",
         ),
     ],
     metrics: Annotated[
@@ -27,7 +29,7 @@ def command(
         option(
             "--metrics",
             "-m",
-            help="Metrics to compare, separated by commas; all when not given. Fewer metrics make "
+            help="Metrics to compare, separated by commas; by default all. Fewer metrics make "
             "stronger tests.",
             metavar="LIST",
         ),
@@ -36,8 +38,8 @@ def command(
         str | None,
         option(
             "--main",
-            help="Metrics that say whether a case passes, separated by commas. By default one a "
-            "group: recall, token_f1, abstention_accuracy.",
+            help="Metrics that decide whether a case passes, separated by commas. By default "
+            "one per group: recall, token_f1, abstention_accuracy.",
             metavar="LIST",
         ),
     ] = None,
@@ -45,7 +47,7 @@ def command(
         float,
         option(
             "--threshold",
-            help="Share of a main metric's scale from which on a case passes.",
+            help="Threshold at which a case passes, as a share of a main metric's scale.",
             metavar="SHARE",
             show_default=True,
         ),
@@ -54,14 +56,14 @@ def command(
         bool,
         option(
             "--only-common-cases",
-            help="Where the datasets differ, compare the cases that are the same.",
+            help="If the datasets differ, compare only the cases that are the same.",
         ),
     ] = False,
     cases: Annotated[
         int,
         option(
             "--cases",
-            help="How many cases of a kind are spelled out.",
+            help="How many cases of each kind are shown in detail.",
             metavar="N",
             min=0,
             show_default=True,
@@ -69,10 +71,16 @@ def command(
     ] = 10,
     alpha: Annotated[
         float,
-        option("--alpha", help="Level of all tests together.", metavar="SHARE", show_default=True),
+        option(
+            "--alpha",
+            help="Significance level of all tests together.",
+            metavar="SHARE",
+            show_default=True,
+        ),
     ] = 0.05,
     seed: Annotated[
-        int, option("--seed", help="Seed of drawn signs.", metavar="N", min=0, show_default=True)
+        int,
+        option("--seed", help="Seed of the randomization.", metavar="N", min=0, show_default=True),
     ] = 0,
     md: Annotated[
         str | None,
@@ -82,8 +90,8 @@ def command(
 ) -> None:
     """Compare runs of the same cases.
 
-    A table of metrics with significance marks, then the cases that newly fail or newly pass, each
-    with what changed. It judges nothing: ragbench gate does.
+    Prints a table of metrics with significance marks, then the cases that newly fail or newly
+    pass, each with what changed. It does not decide anything: ragbench gate does.
 
     \b
     Examples:
@@ -91,14 +99,13 @@ def command(
       ragbench compare main branch-1 branch-2 -m recall@5,token_f1
       ragbench compare main branch --md changes.md
     """
-    from ragbench.data.atomic import written_whole
     from ragbench.errors import ConfigError
     from ragbench.gate.compare import compare
     from ragbench.gate.pairwise import PairwiseOptions
-    from ragbench.gate.read_run import read_run
-    from ragbench.reports.comparison_json import comparison_object
-    from ragbench.reports.comparison_markdown import comparison_markdown
-    from ragbench.scoring.grammar import split_metrics
+    from ragbench.gate.runs import read_run
+    from ragbench.io.atomic import written_whole
+    from ragbench.metrics.spelling import split_metrics
+    from ragbench.views.comparison import comparison_markdown, comparison_object
     from ragbench_cli.comparison_tables import print_comparison
 
     if json and md == "-":

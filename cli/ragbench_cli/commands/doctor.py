@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.console import ExitCode
 from ragbench_cli.llm_options import (
+    DEFAULT_CONFIG,
     ConfigOption,
     LLMBaseUrlOption,
     LLMKeyFileOption,
@@ -20,7 +21,9 @@ from ragbench_cli.llm_options import (
 )
 from ragbench_cli.options import JsonOption, option
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
@@ -42,13 +45,20 @@ def command(
     ] = None,
     question: Annotated[
         str,
-        option(
-            "--question", help="The question that it is asked.", metavar="TEXT", show_default=True
-        ),
+        option("--question", help="The question to ask it.", metavar="TEXT", show_default=True),
     ] = "What is this about?",
     llm: Annotated[
         bool,
-        option("--llm", help="Ask the language model too: two small calls, which it may bill."),
+        option("--llm", help="Also call the language model: two small calls, which may be billed."),
+    ] = False,
+    fix: Annotated[
+        bool,
+        option(
+            "--fix",
+            help="With --llm: try out what the endpoint takes and follows, how long a prompt it "
+            "reads (some 60,000 tokens, which it may bill) and how many calls at once, and write "
+            "the section llm of ragbench.yaml, or of --config.",
+        ),
     ] = False,
     llm_model: LLMModelOption = None,
     llm_base_url: LLMBaseUrlOption = None,
@@ -59,8 +69,8 @@ def command(
 ) -> None:
     """Check the installation, a RAG and its models.
 
-    Exit code 2 when something that ragbench needs, or that was asked for, does not work. An extra
-    that is not installed is no failure.
+    Exit code 2 if something that ragbench needs, or that was asked for, does not work. An extra
+    that is not installed is not a failure.
 
     \b
     Examples:
@@ -68,23 +78,24 @@ def command(
       ragbench doctor --rag my_module:MyRAG --question "How many days of leave?"
       ragbench doctor --pipeline rag.yaml
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
+      ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --fix
     """
-    from ragbench_cli.checks.installation import check_installation
-    from ragbench_cli.columns import entry
+    from ragbench_cli.checks import check_installation
+    from ragbench_cli.tables import entry
 
     checks = check_installation()
     if rag is not None:
-        from ragbench_cli.checks.rag import check_rag
+        from ragbench_cli.checks import check_rag
 
         with console.stdout_for_data():
             checks += check_rag(rag, rag_args, question)
     if pipeline is not None:
-        from ragbench_cli.checks.pipeline import check_pipeline
+        from ragbench_cli.checks import check_pipeline
 
         with console.stdout_for_data():
             checks += check_pipeline(pipeline, question)
-    if llm or llm_model is not None or llm_base_url is not None:
-        from ragbench_cli.checks.llm import check_llm
+    if llm or fix or llm_model is not None or llm_base_url is not None:
+        from ragbench_cli.checks import check_llm
 
         checks += check_llm(
             lambda: llm_settings(
@@ -95,6 +106,7 @@ def command(
                 api_key_file=llm_api_key_file,
             ),
             lambda chat: embedding_settings(config=config, chat=chat),
+            fix=(config or DEFAULT_CONFIG) if fix else None,
         )
     if json:
         console.print_json(checks)

@@ -10,46 +10,57 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragbench_cli import console
+from ragbench_cli.console import ExitCode, Invocation, invocation_of
 from ragbench_cli.eval_options import (
     MATCHINGS,
+    AnswersFormatOption,
+    AnswersOption,
+    AskAgainOption,
     BatchSizeOption,
+    CanariesOption,
     ConcurrencyOption,
     CorpusOption,
     DatasetArgument,
     DryRunOption,
+    EncodingOption,
     FieldOption,
     FormatOption,
     FreshOption,
     LimitOption,
     MatchingOption,
     MaxCostOption,
+    MaxCostRunOption,
     MetricsOption,
     NoPreflightOption,
     OutOption,
     PipelineOption,
     PostRetrievalOption,
+    QrelsOption,
+    QueriesOption,
     QuietOption,
     RagArgsOption,
     RagOption,
     RepeatsOption,
     RetryFailedOption,
+    ReuseOption,
     SampleOption,
     SeedOption,
+    SplitOption,
     TimeoutOption,
     TopKOption,
     ValidateOption,
 )
-from ragbench_cli.exit_codes import ExitCode
-from ragbench_cli.invocation import Invocation, invocation_of
 from ragbench_cli.llm_options import (
     ConfigOption,
     LLMBaseUrlOption,
     LLMKeyFileOption,
     LLMKeyVariableOption,
     LLMModelOption,
+    PanelOption,
+    PanelVoteOption,
 )
 from ragbench_cli.options import JsonOption
-from ragbench_cli.validator_options import (
+from ragbench_cli.validate_options import (
     CalibrationOption,
     ValidatorArgsOption,
     ValidatorChoice,
@@ -57,19 +68,23 @@ from ragbench_cli.validator_options import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.dry_run import DryRun
-    from ragbench.llm.chat import ChatModel
-    from ragbench.records.reports import Report
-    from ragbench.validation.validator import Validator
-    from ragbench_cli.models_in_use import ModelsInUse
+    from ragbench.core.chat import ChatModel
+    from ragbench.core.report import Report
+    from ragbench.post.stage import PostRetrieval
+    from ragbench.stages.dry_run import DryRun
+    from ragbench.validators.validator import Validator
+    from ragbench_cli.models import ModelsInUse
     from ragbench_cli.systems import System
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
     context: typer.Context,
     dataset: DatasetArgument,
+    answers: AnswersOption = None,
     rag: RagOption = None,
     pipeline: PipelineOption = None,
     rag_args: RagArgsOption = None,
@@ -89,7 +104,13 @@ def command(
     timeout: TimeoutOption = None,
     matching: MatchingOption = "auto",
     format: FormatOption = None,
+    answers_format: AnswersFormatOption = None,
     field: FieldOption = None,
+    split: SplitOption = None,
+    queries: QueriesOption = None,
+    qrels: QrelsOption = None,
+    encoding: EncodingOption = None,
+    ask_again: AskAgainOption = False,
     llm_model: LLMModelOption = None,
     llm_base_url: LLMBaseUrlOption = None,
     llm_api_key_env: LLMKeyVariableOption = None,
@@ -97,42 +118,53 @@ def command(
     config: ConfigOption = None,
     dry_run: DryRunOption = False,
     max_cost: MaxCostOption = None,
+    max_cost_run: MaxCostRunOption = None,
     repeats: RepeatsOption = 1,
+    panel: PanelOption = None,
+    panel_vote: PanelVoteOption = None,
+    canaries: CanariesOption = 0,
     no_preflight: NoPreflightOption = False,
     fresh: FreshOption = False,
+    reuse: ReuseOption = False,
     retry_failed: RetryFailedOption = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Evaluate a RAG on a dataset.
+    """Evaluate a RAG on a dataset, or recorded answers.
 
-    It is asked every question, what it says is scored, and a report is written. The same command
-    again continues an interrupted run, and computes only what has changed.
+    Runs every question through the RAG, scores the answers and writes a report. What a file has
+    already recorded is not asked again. The same command continues an interrupted run, and
+    computes only what has changed.
 
     \b
     Examples:
       ragbench eval datasets/pellorin
+      ragbench eval answers.jsonl
+      ragbench eval cases.jsonl --answers results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
       ragbench eval datasets/pellorin --pipeline rag.yaml
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
-    from ragbench.data.read import read_cases
     from ragbench.errors import ConfigError
-    from ragbench.evaluation.evaluate import evaluate
-    from ragbench.evaluation.rag_service import chunk_service
-    from ragbench.evaluation.selection import Selection
-    from ragbench.evaluation.stage import Limits
-    from ragbench.postretrieval.build import Resources
-    from ragbench.postretrieval.config import load_post_retrieval
-    from ragbench.reports.write import write_reports
-    from ragbench.scoring.matching import Matching
-    from ragbench.scoring.registry import default_metrics, parse_metrics
-    from ragbench_cli.models_in_use import ModelChoice, models_in_use
-    from ragbench_cli.naming import dataset_name, default_folder
-    from ragbench_cli.progress import progress
-    from ragbench_cli.systems import DocumentsBeside, PipelineFile, chosen_system
-    from ragbench_cli.values import json_object, mapping, one_of
+    from ragbench.io.read import Selection
+    from ragbench.ledger.watch import Watch
+    from ragbench.metrics.matching import Matching
+    from ragbench.metrics.registry import default_metrics, parse_metrics
+    from ragbench.stages.stage import CallSettings
+    from ragbench.verbs.evaluate import evaluate
+    from ragbench.views.write import write_reports
+    from ragbench_cli.console import progress
+    from ragbench_cli.eval_source import SourceChoice, opened_source, say_lines
+    from ragbench_cli.models import ModelChoice, booked_run, models_in_use, with_canaries
+    from ragbench_cli.options import json_object, mapping, one_of
+    from ragbench_cli.systems import (
+        DocumentsBeside,
+        PipelineFile,
+        chosen_system,
+        dataset_name,
+        default_folder,
+    )
 
     _check(
         timeout=timeout,
@@ -140,12 +172,25 @@ def command(
         rag=rag,
         others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
     )
-    chosen = default_metrics() if metrics is None else parse_metrics(metrics)
+    with console.stdout_for_data():
+        chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     if not chosen:
         raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
     selection = Selection(limit=limit, sample=sample, seed=seed)
     how = Matching(one_of(matching, MATCHINGS, "--matching"))
-    fields = mapping(field, "--field")
+    reading = SourceChoice(
+        dataset=dataset,
+        format=format,
+        fields=mapping(field, "--field") or {},
+        split=split,
+        encoding=encoding,
+        corpus=corpus,
+        queries=None if queries is None else str(queries),
+        qrels=None if qrels is None else str(qrels),
+        answers=answers,
+        answers_format=answers_format,
+        ask_again=ask_again,
+    )
     arguments = json_object(rag_args, "--rag-args")
     choice = ModelChoice(
         model=llm_model,
@@ -154,37 +199,54 @@ def command(
         api_key_file=llm_api_key_file,
         config=config,
         max_cost=max_cost,
+        max_cost_run=max_cost_run,
+        panel=panel,
+        panel_vote=panel_vote,
         repeats=repeats,
         preflight=not no_preflight,
     )
     with (
+        Watch() as watch,
         console.stop_on_signal() as stopped,
         console.stdout_for_data(),
-        progress(shown=not quiet) as bars,
+        opened_source(
+            reading, has_rag=rag is not None, has_pipeline=pipeline is not None
+        ) as source,
         models_in_use(choice, chosen, dry_run=dry_run) as models,
         chosen_system(
             rag=rag,
             pipeline=None if pipeline is None else PipelineFile(pipeline, config, models.budget),
             arguments=arguments,
-            documents=DocumentsBeside(dataset=dataset, corpus=corpus, format=format),
+            documents=DocumentsBeside(dataset, corpus, format, source.held),
+            recorded=source.recorded,
         ) as system,
         _validator(validate, validator_args, calibration, models.chat("validate")) as judge,
+        progress(shown=not quiet) as bars,
     ):
+        if not quiet:
+            say_lines(source, None if system.rag is None else system.name, system.asked_for)
         stage = system.post_retrieval
         if post_retrieval is not None:
-            resources = Resources(
-                service=chunk_service(system.rag), chat=models.chat("post_retrieve")
-            )
-            stage = load_post_retrieval(post_retrieval, resources)
-        # Files by their names: an edited file finds its retrievals again.
-        described: object = system.description if pipeline is None else str(pipeline)
-        identity: tuple[object, ...] = (described, selection, top_k)
-        if post_retrieval is not None:
-            identity = (*identity, str(post_retrieval))
-        folder = out or default_folder(dataset, system.name, identity)
-        with _accounted(models, system, folder, quiet=quiet):
+            stage = _operators(post_retrieval, system, models)
+        # By names: an edited file is another version of the same command's run.
+        said: object = system.description if rag is None else (rag, rag_args)
+        identity = (
+            str(pipeline) if pipeline is not None else said,
+            selection,
+            top_k,
+            *([reading.identity] if reading.identity else []),
+            *([str(post_retrieval)] if post_retrieval is not None else []),
+        )
+        folder = out or _version(
+            default_folder(dataset, system.name, identity),
+            dataset,
+            stay=fresh or reuse,
+            quiet=quiet,
+        )
+        source.check_out(folder)
+        with booked_run(models, system.receipts, folder, quiet=quiet):
             report = evaluate(
-                read_cases(dataset, format=format, fields=fields),
+                source.entries(),
                 system.rag,
                 out=folder,
                 post_retrieval=stage,
@@ -192,11 +254,12 @@ def command(
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
+                notes=source.notes,
                 rag_name=system.name,
                 rag_description=system.description,
                 top_k=top_k,
                 selection=selection,
-                limits=Limits(
+                limits=CallSettings(
                     batch_size=batch_size,
                     concurrency=concurrency or system.concurrency,
                     timeout=timeout,
@@ -204,20 +267,50 @@ def command(
                 matching=how,
                 judging=models.judging,
                 fresh=fresh,
+                trust_stored=reuse,
+                watch=watch,
                 retry_failed=retry_failed,
                 stopped=stopped,
                 advance=bars,
             )
+            if canaries and models.judging is not None:
+                report = with_canaries(report, models, folder, canaries, seed, stopped)
     if models.dry_run is not None:
         _show_estimate(models.dry_run, as_json=json)
         return
     write_reports(report, folder)
     _show(report, folder, as_json=json)
     if not quiet:
-        _hint(report, folder, invocation_of(context))
+        _hint(report, folder, invocation_of(context), is_asked=system.rag is not None)
     if _nothing_succeeded(report):
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
+
+
+def _version(folder: Path, dataset: str, *, stay: bool, quiet: bool) -> Path:
+    """The folder of this command's run: a new one where something changed since the last."""
+    from ragbench.stages.reuse import run_version
+
+    version = run_version(folder, leaving_out=[dataset])
+    if version.earlier is None or stay:
+        return version.earlier or version.folder
+    if not quiet:
+        reasons = [*version.because[:3], *(["..."] if len(version.because) > 3 else [])]
+        known = "changed since" if version.is_changed else "no telling what changed since"
+        console.say(f"{known} {version.earlier}: {'; '.join(reasons)}")
+        console.say(f"This run goes to {version.folder}; --reuse keeps the stored answers instead.")
+        console.say(f"Compare them with: ragbench compare {version.earlier} {version.folder}")
+    return version.folder
+
+
+def _operators(file: Path, system: System, models: ModelsInUse) -> PostRetrieval:
+    """The operators of a file."""
+    from ragbench.post.build import Resources, load_post_retrieval
+    from ragbench.stages.rag import chunk_service
+
+    chat = models.chat("post_retrieve")
+    service = None if system.rag is None else chunk_service(system.rag)
+    return load_post_retrieval(file, Resources(service=service, chat=chat))
 
 
 @contextmanager
@@ -260,43 +353,14 @@ def _check(
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
     if pipeline is None:
-        if rag is not None and others["--corpus"] is not None:
-            raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
         return
     for name, value in {"--rag": rag, **others}.items():
         if value is not None and name != "--corpus":
             raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
 
 
-@contextmanager
-def _accounted(
-    models: ModelsInUse, system: System, folder: Path, *, quiet: bool
-) -> Generator[None]:
-    """Whatever ends a run, its folder is named and what was spent is told."""
-    from ragbench.errors import InterruptedRunError, LLMStoppedError
-    from ragbench.llm.ledger import Receipt
-    from ragbench.reports.receipts import append_receipt
-    from ragbench_cli.cost_tables import say_receipt
-
-    try:
-        yield
-    except InterruptedRunError as error:
-        raise InterruptedRunError(
-            f"what is finished is stored in {folder}. The same command continues"
-        ) from error
-    except LLMStoppedError as error:
-        told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
-        raise type(error)(told, status=error.status) from error
-    finally:
-        receipt = Receipt.of([models.session.receipt(), *system.receipts()])
-        if receipt.lines and folder.is_dir():
-            append_receipt(receipt, folder)
-        if not quiet:
-            say_receipt(receipt)
-
-
 def _show_estimate(counted: DryRun, *, as_json: bool) -> None:
-    from ragbench_cli.cost_tables import estimate_object, print_estimate
+    from ragbench_cli.costs import estimate_object, print_estimate
 
     if as_json:
         console.print_json(estimate_object(counted.estimate(), counted.cases))
@@ -304,14 +368,14 @@ def _show_estimate(counted: DryRun, *, as_json: bool) -> None:
         print_estimate(counted.estimate(), counted.cases)
 
 
-def _hint(report: Report, folder: Path, invocation: Invocation) -> None:
+def _hint(report: Report, folder: Path, invocation: Invocation, *, is_asked: bool) -> None:
     """Says where everything is and what may come next."""
     import shlex
 
     place = shlex.quote(str(folder))
     console.say("")
     console.say(f"report  {folder / 'report.md'} (also report.json, cases.csv)")
-    if report.failures:
+    if report.failures and is_asked:
         again = invocation.again("--retry-failed", without=("--fresh",))
         console.say(f"retry   {again}")
     if not _nothing_succeeded(report):

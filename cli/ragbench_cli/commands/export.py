@@ -10,11 +10,13 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def _names(typed: str) -> list[str]:
-    from ragbench.prepare.export.registry import EXPORTS
+    from ragbench.io.export import EXPORTS
 
     return [name for name in EXPORTS.targets() if name.startswith(typed)]
 
@@ -51,9 +53,10 @@ def command(
       ragbench export reports/pellorin-baseline-1a2b3c4d --to ragas -o samples.jsonl
       ragbench export reports/pellorin-baseline-1a2b3c4d --to trec -o baseline.run
     """
-    from ragbench.evaluation.export import export_run
+    from ragbench.ledger.folder import run_around
+    from ragbench.verbs.export import export_run
 
-    done = export_run(run, to, out)
+    done = export_run(run_around(run), to, out)
     if json:
         console.print_json(
             {

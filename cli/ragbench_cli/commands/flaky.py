@@ -10,9 +10,11 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
-    from ragbench.records.flakiness import Flakiness, UnstableCase
+    from ragbench.core.gate_result import Flakiness, UnstableCase
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
@@ -28,8 +30,8 @@ def command(
         str | None,
         option(
             "--main",
-            help="Metrics that say whether a case passes, separated by commas. By default one a "
-            "group: recall, token_f1, abstention_accuracy.",
+            help="Metrics that decide whether a case passes, separated by commas. By default "
+            "one per group: recall, token_f1, abstention_accuracy.",
             metavar="LIST",
         ),
     ] = None,
@@ -37,14 +39,14 @@ def command(
         float,
         option(
             "--threshold",
-            help="Share of a main metric's scale from which on a case passes.",
+            help="Threshold at which a case passes, as a share of a main metric's scale.",
             metavar="SHARE",
             show_default=True,
         ),
     ] = 0.5,
     only_common_cases: Annotated[
         bool,
-        option("--only-common-cases", help="Leave out cases that are not the same in all runs."),
+        option("--only-common-cases", help="Compare only the cases that are the same in all runs."),
     ] = False,
     cases: Annotated[
         int,
@@ -54,8 +56,8 @@ def command(
         Path | None,
         option(
             "--write-quarantine",
-            help="Write the unstable cases as a file that a gate leaves out (gate.quarantine in "
-            "ragbench.yaml).",
+            help="Write the unstable cases to a file of cases for a gate to exclude "
+            "(gate.quarantine in ragbench.yaml).",
             metavar="FILE",
         ),
     ] = None,
@@ -63,8 +65,8 @@ def command(
 ) -> None:
     """List the cases whose verdict is unstable.
 
-    What several runs of one unchanged system disagree on is noise. A gate can leave such cases
-    out: it counts and lists them.
+    Cases on which several runs of one unchanged system disagree are noise. A gate can exclude
+    them: it counts and lists them.
 
     \b
     Examples:
@@ -72,10 +74,10 @@ def command(
       ragbench flaky run-1 run-2 run-3 --write-quarantine ragbench-quarantine.json
     """
     from ragbench.gate.flaky import flakiness
-    from ragbench.gate.quarantine import write_quarantine as write
-    from ragbench.gate.read_run import read_run
-    from ragbench.reports.flakiness_json import flakiness_object
-    from ragbench.scoring.grammar import split_metrics
+    from ragbench.gate.flaky import write_quarantine as write
+    from ragbench.gate.runs import read_run
+    from ragbench.metrics.spelling import split_metrics
+    from ragbench.views.ablation import flakiness_object
 
     found = flakiness(
         [read_run(run) for run in runs],
@@ -94,13 +96,13 @@ def command(
 
 
 def _print(found: Flakiness, shown: int) -> None:
-    from ragbench.reports.plain_text import one_line
-    from ragbench_cli.blocks import paragraph, print_block, styled
+    from ragbench.safe_text import shown_line
+    from ragbench_cli.tables import paragraph, print_block, styled
 
     page = console.data_console()
     unstable = len(found.unstable)
     head = f" on {found.dataset}, {len(found.sources)} runs of {found.cases:,} cases"
-    print_block(page, styled((one_line(found.rag), "bold"), one_line(head)))
+    print_block(page, styled((shown_line(found.rag), "bold"), shown_line(head)))
     word = "case is" if unstable == 1 else "cases are"
     print_block(page, styled((f"{unstable:,} {word} unstable", "yellow" if unstable else "green")))
     print_block(page, f"{_rate(found)} of the cases flip between two runs")
@@ -109,7 +111,7 @@ def _print(found: Flakiness, shown: int) -> None:
     names = ", ".join(found.main)
     main = f", or when {names} lies below {found.threshold:g} of its scale" if names else ""
     notes = [f"A case fails when a stage failed{main}.", *found.notes]
-    for block in paragraph("notes", ((one_line(note), "") for note in notes)):
+    for block in paragraph("notes", ((shown_line(note), "") for note in notes)):
         print_block(page, block)
 
 
@@ -128,11 +130,11 @@ def _lines(found: Flakiness, shown: int) -> Iterator[str]:
 
 
 def _case(case: UnstableCase) -> Iterator[str]:
-    from ragbench.reports.plain_text import one_line
-    from ragbench.reports.verdict_text import number_text
+    from ragbench.safe_text import shown_line
+    from ragbench.views.gate import number_text
 
-    query = f"; {one_line(case.query, longest=80)}" if case.query else ""
-    yield f"{one_line(case.id)}{query}"
+    query = f"; {shown_line(case.query, longest=80)}" if case.query else ""
+    yield f"{shown_line(case.id)}{query}"
     for subject in case.subjects:
         rate, runs = subject.pass_rate, subject.passed + subject.failed
         outcomes = [
@@ -140,7 +142,7 @@ def _case(case: UnstableCase) -> Iterator[str]:
             for outcome in subject.outcomes
         ]
         yield (
-            f"  {one_line(subject.subject)}: passed {subject.passed} of {runs} "
+            f"  {shown_line(subject.subject)}: passed {subject.passed} of {runs} "
             f"({rate.low:.0%} .. {rate.high:.0%}): {', '.join(outcomes)}"
         )
     seen = [

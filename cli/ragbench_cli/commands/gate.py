@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.console import ExitCode
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.judging import Judging
+    from ragbench.core.gate_result import GateResult
     from ragbench.gate.config import GateConfig
-    from ragbench.records.verdicts import Verdict
+    from ragbench.stages.judge import Judging
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
-_DEFAULT_CONFIG = Path("ragbench.yaml")
 
 Limits = list[str] | None
 
@@ -32,8 +33,8 @@ def command(
         option(
             "--baseline",
             "-b",
-            help="What to hold it against: a run folder, a report.json, a baseline file, or auto "
-            "for the best earlier run.",
+            help="What to compare it with: a run folder, a report.json, a baseline file, or "
+            "auto for the best earlier run.",
             metavar="PATH",
         ),
     ] = None,
@@ -48,17 +49,21 @@ def command(
     ] = None,
     minimum: Annotated[
         Limits,
-        option("--min", help="A metric's smallest figure; repeatable.", metavar="METRIC=NUMBER"),
+        option(
+            "--min", help="Smallest allowed value of a metric; repeatable.", metavar="METRIC=NUMBER"
+        ),
     ] = None,
     maximum: Annotated[
         Limits,
-        option("--max", help="A metric's largest figure; repeatable.", metavar="METRIC=NUMBER"),
+        option(
+            "--max", help="Largest allowed value of a metric; repeatable.", metavar="METRIC=NUMBER"
+        ),
     ] = None,
     max_drop: Annotated[
         Limits,
         option(
             "--max-drop",
-            help="The loss against the baseline that is tolerated; repeatable.",
+            help="Largest tolerated loss against the baseline; repeatable.",
             metavar="METRIC=NUMBER",
         ),
     ] = None,
@@ -66,7 +71,7 @@ def command(
         Limits,
         option(
             "--max-latency",
-            help="Seconds that a stage may take, such as generate:p95=2.5; repeatable.",
+            help="Time limit of a stage in seconds, such as generate:p95=2.5; repeatable.",
             metavar="STAGE:FIGURE=SECONDS",
         ),
     ] = None,
@@ -74,8 +79,8 @@ def command(
         str | None,
         option(
             "--undecided",
-            help="What a loss that can neither be shown nor ruled out makes of the verdict: "
-            "inconclusive (the default), pass or fail.",
+            help="Result when a regression can be neither confirmed nor excluded: inconclusive "
+            "(the default), pass or fail.",
             metavar="WHAT",
         ),
     ] = None,
@@ -83,7 +88,7 @@ def command(
         bool,
         option(
             "--only-common-cases",
-            help="Where the datasets differ, compare the cases that are the same.",
+            help="If the datasets differ, compare only the cases that are the same.",
         ),
     ] = False,
     rejudge: Annotated[
@@ -103,18 +108,20 @@ def command(
         Path | None, option("--junit", help="Write the verdict as JUnit XML.", metavar="FILE")
     ] = None,
     junit_cases: Annotated[
-        bool, option("--junit-cases", help="With a failure for each case that lost.")
+        bool, option("--junit-cases", help="Add a JUnit failure per regressed case.")
     ] = False,
     annotations: Annotated[
         str | None,
-        option("--annotations", help="Print the verdict for a forge too: github.", metavar="FORGE"),
+        option(
+            "--annotations", help="Also print annotations for a code host: github.", metavar="FORGE"
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
     """Decide whether a run may pass.
 
-    Looks at absolute limits, at losses against a baseline, at failed cases and at times. A loss
-    fails the gate when the cases show it, and not when chance explains it.
+    Checks absolute limits, regressions against a baseline, failed cases and latency. A
+    regression fails the gate when it is statistically significant, not when chance can explain it.
 
     \b
     Exit codes:
@@ -129,8 +136,8 @@ def command(
       ragbench gate run --baseline main-run --max-drop recall@5=0.02
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
     """
-    from ragbench.evaluation.gate_run import gate_run
-    from ragbench_cli.values import one_of
+    from ragbench.verbs.gate import gate_run
+    from ragbench_cli.options import one_of
 
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
@@ -153,16 +160,11 @@ def command(
 @contextmanager
 def _judging(run: Path) -> Generator[Judging | None]:
     """Who judges the baseline anew, where metrics of the run ask a model; else None."""
-    from ragbench.errors import ConfigError
-    from ragbench.gate.read_run import read_run
-    from ragbench.scoring.registry import parse_metrics
-    from ragbench_cli.models_in_use import ModelChoice, models_in_use
+    from ragbench.gate.runs import read_run
+    from ragbench.metrics.registry import stored_metrics
+    from ragbench_cli.models import ModelChoice, models_in_use
 
-    names = [column.name for column in read_run(run).metrics if column.has_cells]
-    try:
-        metrics = parse_metrics(names)
-    except ConfigError:  # the gate says what it does not know
-        metrics = ()
+    metrics = stored_metrics(column for column in read_run(run).metrics if column.has_cells)
     with models_in_use(ModelChoice(), metrics, dry_run=False) as models:
         yield models.judging
 
@@ -172,6 +174,9 @@ def _one_stdout(*, json: bool, md: str | None) -> None:
 
     if json and md == "-":
         raise ConfigError("--json and --md - both want standard output: give --md a file")
+
+
+_DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
 def _config(
@@ -186,10 +191,8 @@ def _config(
     """What the file demands, overruled by what the options say."""
     from dataclasses import replace
 
-    from ragbench.gate.config import GateConfig, Undecided
-    from ragbench.gate.config_file import read_gate_config
-    from ragbench.gate.options import with_options
-    from ragbench_cli.values import one_of
+    from ragbench.gate.config import GateConfig, Undecided, read_gate_config, with_options
+    from ragbench_cli.options import one_of
 
     config = GateConfig()
     if path is not None:
@@ -210,10 +213,9 @@ def _config(
     )
 
 
-def _write(verdict: Verdict, *, md: str | None, junit: Path | None, junit_cases: bool) -> None:
-    from ragbench.data.atomic import written_whole
-    from ragbench.reports.junit import junit_report
-    from ragbench.reports.verdict_markdown import verdict_markdown
+def _write(verdict: GateResult, *, md: str | None, junit: Path | None, junit_cases: bool) -> None:
+    from ragbench.io.atomic import written_whole
+    from ragbench.views.gate import junit_report, verdict_markdown
 
     if md is not None and md != "-":
         with written_whole(Path(md)) as file:
@@ -223,11 +225,9 @@ def _write(verdict: Verdict, *, md: str | None, junit: Path | None, junit_cases:
             file.write(junit_report(verdict, with_cases=junit_cases))
 
 
-def _print(verdict: Verdict, *, json: bool, md: str | None, annotations: str | None) -> None:
-    from ragbench.reports.annotations import github_annotations
-    from ragbench.reports.verdict_json import verdict_object
-    from ragbench.reports.verdict_markdown import verdict_markdown
-    from ragbench_cli.verdict_tables import print_verdict
+def _print(verdict: GateResult, *, json: bool, md: str | None, annotations: str | None) -> None:
+    from ragbench.views.gate import github_annotations, verdict_markdown, verdict_object
+    from ragbench_cli.gate_tables import print_verdict
 
     if json:
         console.print_json(verdict_object(verdict))

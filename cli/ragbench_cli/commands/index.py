@@ -8,7 +8,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
-from ragbench_cli.store_options import (
+from ragbench_cli.stores import (
     CollectionOption,
     EmbedderOption,
     EmbedderSettingOption,
@@ -17,26 +17,28 @@ from ragbench_cli.store_options import (
 )
 
 if TYPE_CHECKING:
-    from ragbench.indexing.index import IndexResult
+    from ragbench.pipeline.index import IndexResult
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def _chunkers(typed: str) -> list[str]:
-    from ragbench.indexing.chunkers.registry import CHUNKERS
+    from ragbench.pipeline.chunking import CHUNKERS
 
     return [name for name in sorted(CHUNKERS.targets()) if name.startswith(typed)]
 
 
 def command(
+    store: StoreOption,
     corpus: Annotated[
-        str,
+        str | None,
         argument(
-            metavar="CORPUS",
+            metavar="[CORPUS]",
             help="File or folder with documents: text, Markdown, JSONL, CSV, BEIR and others.",
         ),
-    ],
-    store: StoreOption,
+    ] = None,
     collection: CollectionOption = None,
     embedder: EmbedderOption = None,
     embedder_setting: EmbedderSettingOption = None,
@@ -44,7 +46,7 @@ def command(
         str,
         option(
             "--chunker",
-            help="How documents are cut: auto (Markdown by its structure, the rest by tokens), "
+            help="How documents are split: auto (Markdown by structure, the rest by tokens), "
             "tokens, sentences, markdown or whole.",
             metavar="NAME",
             show_default=True,
@@ -54,14 +56,17 @@ def command(
     chunk_size: Annotated[
         int,
         option(
-            "--chunk-size", help="The most tokens of a chunk.", metavar="TOKENS", show_default=True
+            "--chunk-size",
+            help="Largest number of tokens per chunk.",
+            metavar="TOKENS",
+            show_default=True,
         ),
     ] = 256,
     chunk_overlap: Annotated[
         int,
         option(
             "--chunk-overlap",
-            help="About how many tokens a chunk repeats of the one before it.",
+            help="About how many tokens a chunk shares with the one before it.",
             metavar="TOKENS",
             show_default=True,
         ),
@@ -77,7 +82,7 @@ def command(
     ] = "approximate",
     format: Annotated[
         str | None,
-        option("--format", help="The corpus's format, if not to be recognised.", metavar="FORMAT"),
+        option("--format", help="Format of the corpus; detected if omitted.", metavar="FORMAT"),
     ] = None,
     field: Annotated[
         list[str] | None,
@@ -87,61 +92,73 @@ def command(
             metavar="TARGET=SOURCE",
         ),
     ] = None,
+    list_: Annotated[
+        bool, option("--list", help="Say which collections the store has; index nothing.")
+    ] = False,
+    drop: Annotated[
+        str | None,
+        option(
+            "--drop",
+            help="Remove a collection that ragbench made, with all that is in it.",
+            metavar="NAME",
+        ),
+    ] = None,
     quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Cut documents into chunks and store them with their vectors.
+    """Split documents into chunks and store them with their vectors.
 
-    Run again, it changes only what has changed in the corpus: chunks that are there already are not
-    embedded again, and those of removed documents are removed. An interrupted indexing is continued
-    by the same command; until then the collection cannot be searched.
+    Run again, it updates only what has changed in the corpus: chunks that are already stored are
+    not embedded again, and those of removed documents are deleted. The same command continues an
+    interrupted indexing; until then the collection cannot be searched.
 
     \b
     Examples:
       ragbench index docs/ --store memory:reports/index
       ragbench index corpus.jsonl --store memory:reports/index --collection faq --chunker whole
       ragbench index docs/ --store memory:reports/index --embedder openai:text-embedding-3-small
+      ragbench index --list --store memory:reports/index
     """
-    from ragbench.embedders.registry import DEFAULT_EMBEDDER, open_embedder
+    from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
-    from ragbench.indexing.chunkers.registry import make_chunker
-    from ragbench.indexing.chunkers.size import ChunkSize
-    from ragbench.indexing.corpus import index_corpus
-    from ragbench.stores.registry import open_database
+    from ragbench.pipeline.chunking import ChunkSize, make_chunker
+    from ragbench.pipeline.index import index
+    from ragbench.stages.stage import Progress
     from ragbench.text.token_counter import token_counter
-    from ragbench_cli.naming import collection_name
-    from ragbench_cli.progress import progress
-    from ragbench_cli.values import mapping
+    from ragbench_cli.console import progress
+    from ragbench_cli.options import mapping
+    from ragbench_cli.systems import collection_name
 
+    if list_ or drop is not None:
+        if corpus is not None or (list_ and drop is not None):
+            raise ConfigError("give one of CORPUS, --list and --drop")
+        _list(store, json=json) if drop is None else _drop(store, drop)
+        return
+    if corpus is None:
+        raise ConfigError("there is nothing to index: name a file or folder, or give --list")
     if corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
     size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
-    cutting = make_chunker(chunker, size)
-    name = embedder or DEFAULT_EMBEDDER
-    settings = settings_of(embedder_setting, "--embedder-setting")
     total = 0
 
     def counted(documents: int) -> None:
         nonlocal total
         total = documents
 
-    opened = open_embedder(name, **settings)
-    database = open_database(store)
     try:
         with console.stdout_for_data(), progress(shown=not quiet) as advance:
 
             def told(*, documents: int, chunks: int, unchanged: int) -> None:
                 if advance is not None:
-                    advance("index", total, documents, 0, 0)
+                    advance(Progress("index", total, documents))
 
-            result = index_corpus(
+            result = index(
                 corpus,
-                database,
+                store,
                 collection or collection_name(corpus),
-                embedder=opened,
-                embedder_name=name,
-                embedder_settings=settings,
-                chunker=cutting,
+                embedder=embedder or DEFAULT_EMBEDDER,
+                embedder_settings=settings_of(embedder_setting, "--embedder-setting"),
+                chunker=make_chunker(chunker, size),
                 format=format,
                 fields=mapping(field, "--field"),
                 progress=told,
@@ -154,15 +171,58 @@ def command(
             "what was embedded is kept; the same command continues. Until it is through, the "
             "collection is not complete and cannot be searched"
         ) from None
-    finally:
-        database.close()
-        opened.close()
     if json:
         from dataclasses import asdict
 
-        console.print_json({**asdict(result), "store": database.address})
+        console.print_json(asdict(result))
     else:
         typer.echo(_summary(result))
+
+
+def _list(address: str, *, json: bool) -> None:
+    """The collections of a store, a line each."""
+    from ragbench.stores.base import IndexIdentity
+    from ragbench.stores.registry import open_database
+
+    database = open_database(address)
+    try:
+        for name in database.collections():
+            with database.open(name) as opened:
+                info = opened.info()
+                made_by = IndexIdentity.from_json(info.identity, collection=name)
+                row = {
+                    "collection": name,
+                    "chunks": opened.count(),
+                    "embedder": made_by.embedder_name,
+                    "dimension": info.dimension,
+                    "complete": info.complete,
+                }
+            if json:
+                console.print_json_line(row)
+            else:
+                whole = "" if info.complete else "  not complete"
+                typer.echo(
+                    f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
+                    f"({info.dimension} dimensions){whole}"
+                )
+    finally:
+        database.close()
+
+
+def _drop(address: str, name: str) -> None:
+    from ragbench.errors import StoreError
+    from ragbench.stores.registry import open_database
+
+    database = open_database(address)
+    try:
+        names = database.collections()
+        if name not in names:
+            known = f"there are: {', '.join(names)}" if names else "it holds none"
+            raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
+        database.drop(name)
+        console.say(f"{database.address}: '{name}' is removed")
+    finally:
+        database.close()
 
 
 def _summary(result: IndexResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +11,68 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
-__all__ = ["command"]
+__all__ = [
+    "EXTRAS",
+    "FILES",
+    "command",
+    "write_scaffold",
+]
+
+FILES = {
+    "ragbench.yaml": "ragbench.yaml",
+    "my_rag.py": "my_rag.py",
+    "data/cases.jsonl": "cases.jsonl",
+    "data/corpus.jsonl": "corpus.jsonl",
+    ".github/workflows/ragbench.yml": "github.yml",
+    ".gitlab/ragbench.yml": "gitlab.yml",
+}
+"""Path in the folder, and the template beside this module."""
+
+EXTRAS = {"pipeline": {"pipeline.yaml": "pipeline.yaml"}}
+"""Further files by what they are asked for with."""
+
+
+def write_scaffold(
+    folder: Path, *, force: bool = False, extras: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Writes the files that are not there yet.
+
+    Args:
+        folder: where to; made when it does not exist.
+        force: overwrite what is there.
+        extras: names of `EXTRAS` whose files are written too.
+
+    Returns:
+        Files that were written, and files that were left as they are.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    from importlib.resources import files
+
+    from ragbench.errors import InputError
+
+    templates = files("ragbench_cli") / "templates"
+    written: list[str] = []
+    kept: list[str] = []
+    try:
+        wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
+        for name, template in wanted.items():
+            path = folder / name
+            if path.exists() and not force:
+                kept.append(name)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((templates / template).read_bytes())
+            written.append(name)
+    except OSError as error:
+        raise InputError(
+            f"{error.filename or folder} cannot be written: {error.strerror}"
+        ) from error
+    return written, kept
 
 
 def _extras(typed: str) -> list[str]:
-    from ragbench_cli.scaffold import EXTRAS
 
     return [name for name in EXTRAS if name.startswith(typed)]
 
@@ -23,15 +81,13 @@ def command(
     folder: Annotated[
         Path, argument(metavar="[DIR]", help="Where to write; the current folder by default.")
     ] = Path(),
-    force: Annotated[
-        bool, option("--force", help="Overwrite files that are already there.")
-    ] = False,
+    force: Annotated[bool, option("--force", help="Overwrite existing files.")] = False,
     extras: Annotated[
         list[str] | None,
         option(
             "--with",
-            help="Write this too; repeatable. There is: pipeline, a file that describes the six "
-            "stages of a RAG.",
+            help="Also write this; repeatable. Available: pipeline, a file that describes the "
+            "six stages of a RAG.",
             metavar="NAME",
             complete=_extras,
         ),
@@ -41,7 +97,7 @@ def command(
     """Write a project to start from.
 
     A configuration, an example RAG, a small dataset, a workflow for GitHub and one for GitLab. It
-    runs as it is; files that are already there are left as they are.
+    runs as it is; existing files are not changed.
 
     \b
     Examples:
@@ -49,8 +105,7 @@ def command(
       ragbench init my-project
       ragbench init my-project --with pipeline
     """
-    from ragbench_cli.scaffold import EXTRAS, write_scaffold
-    from ragbench_cli.values import one_of
+    from ragbench_cli.options import one_of
 
     wanted = [one_of(name, tuple(EXTRAS), "--with") for name in extras or ()]
     written, kept = write_scaffold(folder, force=force, extras=wanted)

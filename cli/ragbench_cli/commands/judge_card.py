@@ -18,9 +18,12 @@ from ragbench_cli.llm_options import (
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
-    from ragbench.records.judge_cards import Figure, JudgeCard
+    from ragbench.verbs.judge_card import CardFigure, ClassFigures, JudgeCard
+    from ragbench.verbs.judge_probes import ProbeFigure
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
@@ -28,7 +31,7 @@ def command(
         Path,
         argument(
             metavar="LABELS",
-            help="File with claims, their evidence and what people said. See docs/judging.md.",
+            help="File with claims, their evidence and human labels. See docs/judging.md.",
         ),
     ],
     metric: Annotated[
@@ -62,10 +65,17 @@ def command(
             show_default=True,
         ),
     ] = 3,
-    no_swap: Annotated[
-        bool,
-        option("--no-swap", help="Do not judge with the passages in reverse order as well."),
-    ] = False,
+    probes: Annotated[
+        str,
+        option(
+            "--probes",
+            help="What else is changed to see whether the verdict changes, separated by commas: "
+            "position, verbosity, injection (a text tells the judge what to say), self (the "
+            "judge's own words); all or none. Each takes about a call a claim, self takes two.",
+            metavar="LIST",
+            show_default=True,
+        ),
+    ] = "position,verbosity,injection",
     llm_model: LLMModelOption = None,
     llm_base_url: LLMBaseUrlOption = None,
     llm_api_key_env: LLMKeyVariableOption = None,
@@ -75,7 +85,7 @@ def command(
         str | None,
         option(
             "--max-cost",
-            help="The most that this command may cost; needs a known price.",
+            help="Cap on what this command may cost; needs a known price.",
             metavar="AMOUNT",
         ),
     ] = None,
@@ -83,29 +93,31 @@ def command(
         bool,
         option("--no-preflight", help="Do not try the model before the first judgement."),
     ] = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="No progress and no hints.")] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", help="Show no progress and no hints.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Measure a judge on labels of people.
+    """Measure a judge against human labels.
 
-    Tells how far the judge agrees with them (Cohen's kappa beside the base rate, with intervals),
-    whether it agrees with itself, whether the order of passages changes its verdict, how many of
-    its quotes stand nowhere in the evidence, and what a verdict costs.
+    Tells how far the judge agrees with them (Cohen's kappa beside the base rate, precision and
+    recall of each level, rank correlation, with intervals), whether it agrees with itself, what
+    order, length and instructions in the texts do to its verdict, how many of its quotes stand
+    nowhere in the evidence, what a verdict costs, and what all that comes to.
 
     \b
     Examples:
       ragbench judge-card labels.jsonl --llm-model gpt-4o-mini
       ragbench judge-card wice.jsonl --sample 100 --metric ragas:faithfulness --json
     """
-    from ragbench.data.labels import read_labels
     from ragbench.errors import ConfigError
-    from ragbench.evaluation.judge_card import judge_card
-    from ragbench.evaluation.selection import Selection
-    from ragbench.scoring.registry import parse_metric
-    from ragbench_cli.cost_tables import say_receipt
-    from ragbench_cli.models_in_use import ModelChoice, models_in_use
+    from ragbench.io.labels import read_labels
+    from ragbench.io.read import Selection
+    from ragbench.metrics.registry import parse_metric
+    from ragbench.verbs.judge_card import judge_card
+    from ragbench.verbs.judge_probes import probes_named
+    from ragbench_cli.models import ModelChoice, models_in_use, say_receipt
 
     judged = parse_metric(metric)
+    tried = probes_named(probes.split(","))
     selection = Selection(limit=limit, sample=sample, seed=seed)
     claims = tuple(selection.apply(read_labels(labels)))
     choice = ModelChoice(
@@ -130,13 +142,13 @@ def command(
                 judged,
                 models.judging,
                 labels=str(labels),
-                swap=not no_swap,
+                probes=tried,
                 seed=seed,
                 stopped=stopped,
             )
         finally:
             if not quiet:
-                say_receipt(models.session.receipt())
+                say_receipt(models.session.receipt(), not_sent=models.session.not_sent())
     if json:
         console.print_json(_object(card))
     else:
@@ -146,11 +158,17 @@ def command(
 def _object(card: JudgeCard) -> dict[str, object]:
     from dataclasses import asdict
 
-    return {**asdict(card), "cost": None if card.cost is None else f"{card.cost:f}"}
+    conclusion = card.conclusion
+    return {
+        **asdict(card),
+        "probes": [{**asdict(probe), "share": probe.share} for probe in card.probes],
+        "cost": None if card.cost is None else f"{card.cost:f}",
+        "conclusion": {"usefulness": conclusion.usefulness, "reasons": conclusion.reasons},
+    }
 
 
 def _print(card: JudgeCard) -> None:
-    from ragbench_cli.columns import entry
+    from ragbench_cli.tables import entry
 
     asked = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{asked['model']} with {card.metric} on {card.labels}")
@@ -163,25 +181,61 @@ def _print(card: JudgeCard) -> None:
     base = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
     cost = "not known" if card.cost is None else f"{card.cost:.6f} {card.currency or ''}".rstrip()
     tokens = (
-        "not told by the endpoint"
+        "not reported by the endpoint"
         if card.prompt_tokens is None or card.completion_tokens is None
         else f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
     )
-    for name, text in (
+    rows = [
         ("agreement", f"{_figure(card.agreement)}; always the most frequent label: {base}"),
         ("kappa", _figure(card.kappa)),
         ("quadratic kappa", _figure(card.quadratic_kappa)),
+        ("rank correlation", _figure(card.rank_correlation)),
+        *(_class_row(figures) for figures in card.classes),
         ("same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"),
-        ("order changes", f"{_figure(card.order_changes)}, {card.order_changes.count:,} claims"),
+        *(_probe_row(probe) for probe in card.probes),
         (
             "invented quotes",
             f"{_figure(card.fabricated_quotes)}, {card.fabricated_quotes.count:,} quotes",
         ),
-        ("support unquoted", f"{_figure(card.unquoted)}, {card.unquoted.count:,} verdicts"),
+        ("support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"),
         ("tokens a verdict", tokens),
         ("cost a verdict", cost),
-    ):
-        typer.echo(entry(name, text, width=18))
+    ]
+    for name, text in rows:
+        typer.echo(entry(name, text, width=22))
+    found = card.conclusion
+    typer.echo("")
+    typer.echo(found.usefulness if not found.reasons else f"{found.usefulness}:")
+    for reason in found.reasons:
+        typer.echo(f"  {reason}")
+
+
+def _class_row(figures: ClassFigures) -> tuple[str, str]:
+    precision, recall = _figure(figures.precision), _figure(figures.recall)
+    return figures.level.replace("_", " "), f"precision {precision}, recall {recall}"
+
+
+_PROBES = {
+    "position": "order changes",
+    "verbosity": "padding changes",
+    "injection_answer": "told in the answer",
+    "injection_context": "told in a passage",
+    "self_preference": "own words change",
+}
+
+
+def _probe_row(probe: ProbeFigure) -> tuple[str, str]:
+    if not probe.count:
+        return _PROBES[probe.probe], "- (no claim that it could be tried on)"
+    verb = "raised" if probe.is_injection else "changed"
+    hits = probe.raised if probe.is_injection else probe.changed
+    interval = "" if probe.low is None else f" ({probe.low:.3f} .. {probe.high:.3f})"
+    text = f"{probe.share:.3f}{interval}, {hits:,} of {probe.count:,} verdicts {verb}"
+    if not probe.is_injection and probe.changed:
+        text += f", {probe.raised:,} upwards"
+    if probe.unproved:
+        text += f"; {probe.unproved:,} more gave in without a proof"
+    return _PROBES[probe.probe], text
 
 
 def _print_table(card: JudgeCard) -> None:
@@ -193,7 +247,7 @@ def _print_table(card: JudgeCard) -> None:
         typer.echo(f"{name:<{width}}" + "".join(f"{count:>{width},}" for count in row))
 
 
-def _figure(figure: Figure) -> str:
+def _figure(figure: CardFigure) -> str:
     if figure.value is None:
         return "-"
     interval = "" if figure.low is None else f" ({figure.low:.3f} .. {figure.high:.3f})"

@@ -5,23 +5,27 @@ from __future__ import annotations
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(run: RunArgument, json: JsonOption = False) -> None:
     """Print the report of a stored run.
 
-    Nothing is computed anew. report.json, report.md, cases.csv and timings.json are written into
+    Nothing is recomputed. report.json, report.md, cases.csv and timings.json are written into
     the run's folder again.
 
     \b
     Example:
       ragbench report reports/pellorin-baseline-1a2b3c4d
     """
-    from ragbench.evaluation.report import report_of
-    from ragbench.reports.write import write_reports
+    from ragbench.ledger.folder import run_around
+    from ragbench.verbs.report import report_of
+    from ragbench.views.write import write_reports
     from ragbench_cli.tables import print_report
 
+    run = run_around(run)
     report = report_of(run)
     write_reports(report, run)
     if json:

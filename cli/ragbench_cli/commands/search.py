@@ -13,29 +13,29 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
-from ragbench_cli.store_options import (
+from ragbench_cli.stores import (
     CollectionOption,
     EmbedderOption,
     EmbedderSettingOption,
     FieldsOption,
     StoreOption,
     filters_of,
+    native_of,
     settings_of,
 )
 
 if TYPE_CHECKING:
-    from ragbench.embedders.base import Embedder
-    from ragbench.records.corpus import Chunk
-    from ragbench.retrieval.settings import RetrievalSettings
-    from ragbench_cli.questions import Question
-    from ragbench_cli.searching import Ask
+    from ragbench.core.chunk import Chunk
+    from ragbench.embedders.embedder import Embedder
+    from ragbench.pipeline.strategies import RetrievalSettings
+    from ragbench_cli.stores import Ask, SearchQuestion
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
-_BATCH = 64
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
-_SPARSE_FOLDER = "reports/bm25"
 
 
 def _strategies(typed: str) -> list[str]:
@@ -46,9 +46,7 @@ def command(
     store: StoreOption,
     query: Annotated[
         str | None,
-        argument(
-            metavar="[QUERY]", help="The question. Without one, in a terminal, you are asked."
-        ),
+        argument(metavar="[QUERY]", help="The question. Without one, a terminal prompts for it."),
     ] = None,
     collection: CollectionOption = None,
     strategy: Annotated[
@@ -75,8 +73,7 @@ def command(
         option(
             "--score-threshold",
             help="Leave out chunks that score less; 0 is the score of what has nothing to do with "
-            "the question. By default DEFAULT_SCORE_THRESHOLD, or 0; none where ragbench did not "
-            "fill the collection.",
+            "the question, 1 the highest. By default DEFAULT_SCORE_THRESHOLD, or none.",
             metavar="SCORE",
         ),
     ] = None,
@@ -84,17 +81,27 @@ def command(
         list[str] | None,
         option(
             "--filter",
-            help="What a chunk's metadata must hold, such as year=2023, or as JSON "
+            help="Filter on a chunk's metadata, such as year=2023, or as JSON "
             '\'{"year": {"gte": 2020}}\'; repeatable.',
             metavar="FIELD=VALUE",
+        ),
+    ] = None,
+    native_filter: Annotated[
+        str | None,
+        option(
+            "--native-filter",
+            help="What rows of a collection of yours must pass, in the store's own syntax: a JSON "
+            "object for Qdrant and Chroma, an SQL condition for PostgreSQL, an expression for "
+            "Milvus.",
+            metavar="FILTER",
         ),
     ] = None,
     questions: Annotated[
         str | None,
         option(
             "--questions",
-            help="Ask all questions of a file: a line each in a .txt file or standard input ('-'), "
-            "or any dataset.",
+            help="Ask all questions of a file: one per line in a .txt file or standard input "
+            "('-'), or any dataset.",
             metavar="FILE",
         ),
     ] = None,
@@ -102,7 +109,7 @@ def command(
         Path | None,
         option(
             "--dump",
-            help="Write what was found to a file, a line of JSON a question.",
+            help="Write what was found to a file, one line of JSON per question.",
             metavar="FILE",
         ),
     ] = None,
@@ -110,24 +117,24 @@ def command(
     embedder_setting: EmbedderSettingOption = None,
     map: FieldsOption = None,
     sparse_cache: Annotated[
-        str,
+        str | None,
         option(
             "--sparse-cache",
-            help="Folder where BM25 indexes of large collections are kept, or off.",
+            help="Folder where BM25 indexes of large collections are kept, or off. By default "
+            "RAGBENCH_BM25_CACHE, or ~/.cache/ragbench/bm25, as in pipelines.",
             metavar="FOLDER",
-            show_default=True,
         ),
-    ] = _SPARSE_FOLDER,
+    ] = None,
     allow_incomplete: Annotated[
         bool,
         option("--allow-incomplete", help="Search a collection whose indexing was interrupted."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Ask a store that ragbench, or you, have filled.
+    """Search a store that ragbench or your application has filled.
 
     The embedder is the one that the collection was built with; for a collection of your own name
-    it, and with --map what its fields are. With --json, each question gives one line of JSON.
+    it, and its fields with --map. With --json, prints one line of JSON per question.
 
     \b
     Examples:
@@ -137,7 +144,7 @@ def command(
       ragbench search "rent" --store qdrant+http://localhost:6333 --collection docs \
         --map text=body --embedder openai:text-embedding-3-small
     """
-    from ragbench_cli.searching import SearchChoice, opened_search
+    from ragbench_cli.stores import SearchChoice, opened_search
 
     settings = _settings(strategy, top_k, score_threshold)
     filters = filters_of(filter)
@@ -153,6 +160,7 @@ def command(
             strategy=strategy,
             score_threshold=score_threshold,
             filters=filters,
+            native_filter=native_of(native_filter),
             sparse_cache=sparse_cache,
             allow_incomplete=allow_incomplete,
         )
@@ -168,7 +176,7 @@ def _settings(
 ) -> RetrievalSettings:
     import os
 
-    from ragbench.retrieval.settings import RetrievalSettings
+    from ragbench.pipeline.strategies import RetrievalSettings
 
     given = {"strategy": strategy, "top_k": top_k, "score_threshold": score_threshold}
     options = {name: value for name, value in given.items() if value is not None}
@@ -184,7 +192,7 @@ def _embedder(name: str | None, settings: Sequence[str] | None) -> Generator[Emb
             raise ConfigError("--embedder-setting needs --embedder")
         yield None
         return
-    from ragbench.embedders.registry import open_embedder
+    from ragbench.embedders.embedder import open_embedder
 
     embedder = open_embedder(name, **settings_of(settings, "--embedder-setting"))
     try:
@@ -193,15 +201,15 @@ def _embedder(name: str | None, settings: Sequence[str] | None) -> Generator[Emb
         embedder.close()
 
 
-def _asked(query: str | None, questions: str | None) -> list[Question] | None:
+def _asked(query: str | None, questions: str | None) -> list[SearchQuestion] | None:
     """The questions; None where they are to be typed."""
     from ragbench.errors import ConfigError
-    from ragbench_cli.questions import Question, read_questions
+    from ragbench_cli.stores import SearchQuestion, read_questions
 
     if query is not None and questions is not None:
         raise ConfigError("give a question or --questions, not both")
     if query is not None:
-        return [Question("1", query)]
+        return [SearchQuestion("1", query)]
     if questions is not None:
         return read_questions(questions)
     if not sys.stdin.isatty():
@@ -210,10 +218,10 @@ def _asked(query: str | None, questions: str | None) -> list[Question] | None:
 
 
 def _answer(
-    asked: Sequence[Question], ask: Ask, *, dump: Path | None, json: bool, single: bool
+    asked: Sequence[SearchQuestion], ask: Ask, *, dump: Path | None, json: bool, single: bool
 ) -> None:
     """Asks all questions in batches; what is found goes to a file, to standard output, or both."""
-    from ragbench.data.retrieval_dump import write_retrieval_dump
+    from ragbench.io.dumps.read import write_retrieval_dump
 
     rows = _rows(asked, ask, json=json, shown=dump is None or json or single)
     if dump is None:
@@ -224,10 +232,13 @@ def _answer(
         console.say(f"{dump}: {written:,} question{'' if written == 1 else 's'}")
 
 
+_BATCH = 64
+
+
 def _rows(
-    asked: Sequence[Question], ask: Ask, *, json: bool, shown: bool
+    asked: Sequence[SearchQuestion], ask: Ask, *, json: bool, shown: bool
 ) -> Iterator[dict[str, Any]]:
-    from ragbench.data.retrieval_dump import dump_row
+    from ragbench.io.dumps.read import dump_row
 
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
@@ -253,13 +264,36 @@ def _converse(ask: Ask) -> None:
         _show(ask([text])[0])
 
 
+def _legs(chunk: Chunk) -> str:
+    """Where a hybrid search's rankings have the chunk."""
+    from ragbench.pipeline.strategies import LEGS
+
+    legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
+    told = (f"{name} {leg['rank']:.0f}. {leg['score']:.4f}" for name, leg in legs.items())
+    return f"  ({', '.join(told)})" if legs else ""
+
+
+def _told(chunk: Chunk) -> str:
+    """Its document and its metadata, in one line that is cut where it is long."""
+    from ragbench.pipeline.strategies import LEGS
+    from ragbench.safe_text import shortened_line
+
+    found: list[str] = []
+    if chunk.document_id is not None and chunk.document_id != chunk.id:
+        span = "" if chunk.start is None else f" [{chunk.start}:{chunk.end}]"
+        found.append(f"{chunk.document_id}{span}")
+    found += [f"{name}={value}" for name, value in chunk.metadata.items() if name != LEGS]
+    return shortened_line("  ".join(found))
+
+
 def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
     if heading:
         typer.echo(f"# {heading}")
     if not chunks:
         typer.echo("Nothing found.\n" if heading else "Nothing found.")
     for rank, chunk in enumerate(chunks, start=1):
-        typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}")
+        typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{_legs(chunk)}")
         text = " ".join(chunk.text.split())
         shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}..."
-        typer.echo(f"   {shown}\n")
+        told = _told(chunk)
+        typer.echo(f"   {shown}\n   {told}\n" if told else f"   {shown}\n")

@@ -10,10 +10,12 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument
 
 if TYPE_CHECKING:
-    from ragbench.postretrieval.listing import Listed, ListedSetting
-    from ragbench.records.metrics import MetricDefinition, Parameter
+    from ragbench.core.metric import MetricDefinition, Parameter
+    from ragbench.post.catalogue import Listed, ListedSetting
 
-__all__ = ["app"]
+__all__ = [
+    "app",
+]
 
 app = typer.Typer(
     help="List what there is to choose from.",
@@ -34,8 +36,8 @@ def metrics(json: JsonOption = False) -> None:
       ragbench show metrics
       ragbench show metrics --json
     """
-    from ragbench.scoring.registry import definitions
-    from ragbench_cli.columns import entry
+    from ragbench.metrics.registry import definitions
+    from ragbench_cli.tables import entry
 
     known = definitions()
     if json:
@@ -49,7 +51,7 @@ def metrics(json: JsonOption = False) -> None:
 
 
 def _names(typed: str) -> list[str]:
-    from ragbench.scoring.registry import definitions
+    from ragbench.metrics.registry import definitions
 
     return [item.name for item in definitions() if item.name.lower().startswith(typed.lower())]
 
@@ -58,7 +60,11 @@ def _names(typed: str) -> list[str]:
 def metric(
     name: Annotated[
         str,
-        argument(metavar="NAME", help="A metric, such as nDCG or nDCG@10.", complete=_names),
+        argument(
+            metavar="NAME",
+            help="A metric, such as nDCG, nDCG@10 or my.py:function.",
+            complete=_names,
+        ),
     ],
     json: JsonOption = False,
 ) -> None:
@@ -68,11 +74,12 @@ def metric(
     Example:
       ragbench show metric nDCG
     """
-    from ragbench.scoring.grammar import read_spelling
-    from ragbench.scoring.registry import find_definition
-    from ragbench_cli.columns import entry
+    from ragbench.metrics.registry import find_definition
+    from ragbench.metrics.spelling import read_spelling
+    from ragbench_cli.tables import entry
 
-    definition = find_definition(read_spelling(name).name)
+    with console.stdout_for_data():
+        definition = find_definition(read_spelling(name).name)
     if json:
         console.print_json(_metric(definition))
         return
@@ -88,7 +95,7 @@ def _spelling(definition: MetricDefinition) -> str:
 
 def _summary(definition: MetricDefinition) -> str:
     """What it measures, which way is better unless up, its parameters, the extra that it needs."""
-    from ragbench.records.metrics import Direction
+    from ragbench.core.metric import Direction
 
     notes: list[str] = []
     if definition.direction is not Direction.HIGHER:
@@ -115,19 +122,24 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _range(definition: MetricDefinition) -> str:
+    low, high = definition.low, definition.high
+    if low is None:
+        return "any number" if high is None else f"{high:g} or less"
+    return f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
+
+
 def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
-    high = "" if definition.high is None else f" to {definition.high:g}"
-    low = f"{definition.low:g}" if high else f"{definition.low:g} or more"
     unit = f" {definition.unit}" if definition.unit else ""
     facts = [
         ("group", definition.group.value),
-        ("range", f"{low}{high}{unit}, {_better(definition)}"),
+        ("range", f"{_range(definition)}{unit}, {_better(definition)}"),
         ("reads", ", ".join(sorted(need.value for need in definition.needs)) or "nothing"),
     ]
     if definition.abstains:
         facts.append(("declined", "a declined answer gives no score: it counts as abstained"))
     if definition.calls:
-        facts.append(("costs", f"{definition.calls} (calls a case; K is the number of contexts)"))
+        facts.append(("costs", f"{definition.calls} (calls per case; K is the number of contexts)"))
     for item in definition.parameters:
         choices = f" One of {', '.join(map(_value, item.choices))}." if item.choices else ""
         facts.append((_default(item), f"{item.summary.rstrip('.')}.{choices}"))
@@ -135,7 +147,7 @@ def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
         facts.append(("also", ", ".join(definition.aliases)))
     if definition.extra:
         facts.append(("needs", f"pip install 'ragbench[{definition.extra}]'"))
-    return [*facts, ("source", definition.citation)]
+    return [*facts, ("source", definition.citation or definition.scorer)]
 
 
 def _metric(definition: MetricDefinition) -> dict[str, Any]:
@@ -172,23 +184,24 @@ def _metric(definition: MetricDefinition) -> dict[str, Any]:
 
 @app.command("formats")
 def formats(json: JsonOption = False) -> None:
-    """List the formats that datasets are read from.
+    """List the formats of datasets and recorded answers.
 
     \b
     Example:
       ragbench show formats
     """
-    from ragbench.data.formats import FORMATS
-    from ragbench_cli.columns import entry
+    from ragbench.io.formats import FORMATS
+    from ragbench_cli.tables import entry
 
     if json:
         console.print_json(FORMATS)
         return
     for known in FORMATS:
         extra = f" [extra {known.extra}]" if known.extra else ""
-        reads = " and ".join(known.reads)
-        typer.echo(entry(known.name, f"{known.summary} {reads.capitalize()}.{extra}", width=10))
-        typer.echo(entry("", f"for example {known.example}", width=10))
+        reads = " and ".join(known.reads).capitalize()
+        recorded = f" Recorded: {known.records}." if known.records else ""
+        typer.echo(entry(known.name, f"{known.summary} {reads}.{recorded}{extra}", width=14))
+        typer.echo(entry("", f"for example {known.example}", width=14))
 
 
 @app.command("dumps")
@@ -199,8 +212,8 @@ def dumps(json: JsonOption = False) -> None:
     Example:
       ragbench show dumps
     """
-    from ragbench.data.dumps.forms import FORMS, JOINED_FORMS
-    from ragbench_cli.columns import entry
+    from ragbench.io.dumps.forms import FORMS, JOINED_FORMS
+    from ragbench_cli.tables import entry
 
     known = [(form.name, form.summary, form.example) for form in FORMS]
     known += [(name, summary, example) for name, (summary, example) in JOINED_FORMS.items()]
@@ -220,8 +233,8 @@ def exports(json: JsonOption = False) -> None:
     Example:
       ragbench show exports
     """
-    from ragbench.prepare.export.registry import EXPORTS
-    from ragbench_cli.columns import entry
+    from ragbench.io.export import EXPORTS
+    from ragbench_cli.tables import entry
 
     known = [{"name": name, "summary": _first_line(name)} for name in EXPORTS.targets()]
     if json:
@@ -232,19 +245,19 @@ def exports(json: JsonOption = False) -> None:
 
 
 def _first_line(name: str) -> str:
-    """What an export's module says of itself, in its first sentence."""
+    """What an export says of itself, in its first sentence."""
     import inspect
     import re
 
-    from ragbench.prepare.export.registry import EXPORTS
+    from ragbench.io.export import EXPORTS
 
-    text = inspect.getdoc(inspect.getmodule(EXPORTS.load(name))) or ""
+    text = inspect.getdoc(EXPORTS.load(name)) or ""
     return re.sub(r"``([^`]*)``", r"\1", " ".join(text.partition("\n\n")[0].split()))
 
 
 @app.command("pipeline")
 def pipeline(json: JsonOption = False) -> None:
-    """List what a pipeline file can say.
+    """List what a pipeline file can contain.
 
     With --json it is the JSON schema for editors.
 
@@ -253,10 +266,10 @@ def pipeline(json: JsonOption = False) -> None:
       ragbench show pipeline
       ragbench show pipeline --json > pipeline.schema.json
     """
-    from ragbench.pipeline.registries import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
+    from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
     from ragbench.pipeline.schema import pipeline_schema
-    from ragbench.preretrieval.registry import QUERY_TRANSFORMS
-    from ragbench_cli.columns import entry
+    from ragbench.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEVALS
+    from ragbench_cli.tables import entry
 
     if json:
         console.print_json(pipeline_schema())
@@ -280,7 +293,7 @@ def pipeline(json: JsonOption = False) -> None:
 
 def _stage(target: object) -> str:
     """What an implementation of a stage does, and its settings with their defaults."""
-    from ragbench.settings.json_schema import schema_of_settings, summary_of
+    from ragbench.io.settings import schema_of_settings, summary_of
 
     properties = schema_of_settings(target).get("properties", {})
     named = [
@@ -304,8 +317,7 @@ def operators(json: JsonOption = False) -> None:
       ragbench show operators
       ragbench show operators --json
     """
-    from ragbench.postretrieval.catalogue import OPERATORS
-    from ragbench.postretrieval.listing import listed
+    from ragbench.post.catalogue import OPERATORS, listed
 
     _show_listed(listed(OPERATORS), json=json)
 
@@ -319,8 +331,7 @@ def rerankers(json: JsonOption = False) -> None:
       ragbench show rerankers
       ragbench show rerankers --json
     """
-    from ragbench.postretrieval.listing import listed
-    from ragbench.postretrieval.registry import RERANKERS
+    from ragbench.post.catalogue import RERANKERS, listed
 
     _show_listed(listed(RERANKERS), json=json)
 
@@ -328,7 +339,7 @@ def rerankers(json: JsonOption = False) -> None:
 def _show_listed(known: list[Listed], *, json: bool) -> None:
     from dataclasses import asdict
 
-    from ragbench_cli.columns import entry
+    from ragbench_cli.tables import entry
 
     if json:
         console.print_json([asdict(one) for one in known])
@@ -338,10 +349,10 @@ def _show_listed(known: list[Listed], *, json: bool) -> None:
         if one.needs:
             typer.echo(entry("needs", ", ".join(one.needs)))
         for setting in one.settings:
-            typer.echo(entry(setting.name, _told(setting)))
+            typer.echo(entry(setting.name, _setting_text(setting)))
 
 
-def _told(setting: ListedSetting) -> str:
+def _setting_text(setting: ListedSetting) -> str:
     """The type, the default and the meaning of a setting."""
     if setting.needed:
         kind = f"{setting.type}, needed"

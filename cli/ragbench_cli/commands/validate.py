@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.dump_options import (
-    CorpusOption,
-    DumpArgument,
-    DumpChoice,
-    FormatOption,
-    MapOption,
-    QueriesOption,
-    QueryOption,
-    ScoresOption,
-    opened,
-)
-from ragbench_cli.exit_codes import ExitCode
+from ragbench_cli.console import ExitCode
 from ragbench_cli.llm_options import (
     ConfigOption,
     LLMBaseUrlOption,
@@ -29,27 +18,37 @@ from ragbench_cli.llm_options import (
     LLMModelOption,
 )
 from ragbench_cli.options import option
-from ragbench_cli.validator_options import (
+from ragbench_cli.validate_options import (
     CALLS,
     DEFAULT_VALIDATOR,
     CalibrationOption,
+    CorpusOption,
+    DumpArgument,
+    DumpChoice,
+    FormatOption,
+    MapOption,
+    QueriesOption,
+    QueryOption,
+    ScoresOption,
     ValidatorArgsOption,
     ValidatorChoice,
     ValidatorOption,
     WorkersOption,
+    opened,
     validator_maker,
     validator_name,
 )
 
 if TYPE_CHECKING:
-    from ragbench.data.dumps.read import OpenDump
-    from ragbench.evaluation.judge_dump import Told
-    from ragbench.evaluation.validate_dump import Demands, DumpAdvance
-    from ragbench.records.dump_summaries import DumpSummary
-    from ragbench.records.validation import RetrievalQuality
-    from ragbench_cli.progress import StageAdvance
+    from ragbench.core.validation import DumpSummary, RetrievalQuality
+    from ragbench.io.dumps.read import OpenDump
+    from ragbench.stages.stage import Progress
+    from ragbench.verbs.validate import Demands, ValidatedQuery
+    from ragbench_cli.console import StageAdvance
 
-__all__ = ["command"]
+__all__ = [
+    "command",
+]
 
 
 def command(
@@ -60,20 +59,21 @@ def command(
         option(
             "--out",
             "-o",
-            help="File for the verdicts, a JSON line a query. It appears whole; what an "
-            "interrupted command has finished is kept beside it.",
+            help="File for the verdicts, one JSON line per query. It appears when it is "
+            "complete. FILE.journal next to it keeps each verdict: after an interruption the same "
+            "command continues, and when the dump changes, only the changed queries are judged.",
             metavar="FILE",
         ),
     ] = None,
     json: Annotated[
         bool,
-        option("--json", help="Print a JSON line a query to standard output instead of text."),
+        option("--json", help="Print one JSON line per query to standard output instead of text."),
     ] = False,
     summary: Annotated[
         Path | None,
         option(
             "--summary",
-            help="File for the summary as JSON. By default beside --out.",
+            help="File for the summary as JSON. By default next to --out.",
             metavar="FILE",
         ),
     ] = None,
@@ -87,7 +87,7 @@ def command(
         float | None,
         option(
             "--min-answer-present",
-            help="Least share of queries whose answer must be present, 0 to 1.",
+            help="Smallest share of queries whose answer must be present, 0 to 1.",
             metavar="SHARE",
         ),
     ] = None,
@@ -95,8 +95,8 @@ def command(
         list[str] | None,
         option(
             "--min-quality",
-            help="How retrievals must be rated: Partial (all of them, or better), Good=0.8 (80% "
-            "of them), 0.8 (likewise); repeatable.",
+            help="Required rating of retrievals: Partial (all at least Partial), Good=0.8 (80% "
+            "Good), 0.8 (the same); repeatable.",
             metavar="LEVEL[=SHARE]",
         ),
     ] = None,
@@ -104,7 +104,7 @@ def command(
         float | None,
         option(
             "--min-relevant",
-            help="Least share of chunks that must be relevant, 0 to 1.",
+            help="Smallest share of chunks that must be relevant, 0 to 1.",
             metavar="SHARE",
         ),
     ] = None,
@@ -123,16 +123,19 @@ def command(
     llm_base_url: LLMBaseUrlOption = None,
     llm_api_key_env: LLMKeyVariableOption = None,
     llm_api_key_file: LLMKeyFileOption = None,
-    fresh: Annotated[bool, option("--fresh", help="Start over instead of continuing.")] = False,
+    fresh: Annotated[
+        bool,
+        option("--fresh", help="Judge everything again: reuse no verdict of an earlier command."),
+    ] = False,
     quiet: Annotated[
-        bool, option("--quiet", "-q", help="No progress, no mapping and no summary.")
+        bool, option("--quiet", "-q", help="Show no progress, mapping or summary.")
     ] = False,
 ) -> None:
     """Judge what a retriever returned.
 
-    Which chunks are relevant, is the answer in them, where does it stand, how good is the
-    retrieval. Nothing is retrieved and nothing is answered. Every quote is an exact stretch of a
-    chunk. A record that cannot be read is told, counted and left out.
+    Shows which chunks are relevant, whether they contain the answer, where it is, and how
+    good the retrieval is. Nothing is retrieved and nothing is answered. Every quote is an exact
+    substring of its chunk. Unreadable records are reported, counted and skipped.
 
     \b
     Examples:
@@ -141,10 +144,10 @@ def command(
       ragbench validate rows.csv --map text=chunk_text --json
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
     """
-    from ragbench.engines.processes import available_cpus
     from ragbench.errors import ConfigError
-    from ragbench.evaluation.validate_dump import validate_dump
-    from ragbench_cli.progress import progress
+    from ragbench.stages.processes import available_cpus
+    from ragbench.verbs.validate import validate_dump
+    from ragbench_cli.console import progress
 
     choice = DumpChoice(
         path=dump,
@@ -171,7 +174,9 @@ def command(
     if out is not None and dump != "-" and _is_same(out, Path(dump)):
         raise ConfigError(f"--out {out} is the dump itself: choose another file")
     if validator == DEFAULT_VALIDATOR and chosen == "local" and not quiet:
-        console.say("judged by local, a reader on this machine; --validator lexical is far faster")
+        console.say(
+            "using the local reader model; --validator lexical is much faster but less accurate"
+        )
     wanted = _demands(min_answer_present, min_quality, min_relevant)
     with (
         console.stop_on_signal() as stopped,
@@ -209,58 +214,52 @@ def _beside(out: Path | None) -> Path | None:
     return None if out is None else out.with_name(f"{out.name.split('.')[0]}.summary.json")
 
 
-def _emitter(*, json: bool, text: bool) -> Callable[[Told, bytes], None] | None:
+def _emitter(*, json: bool, text: bool) -> Callable[[ValidatedQuery], None] | None:
     """What prints a verdict; None when they go into a file alone."""
-    import sys
-
     if json:
-
-        def line(_: Told, verdict: bytes) -> None:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(verdict + b"\n")
-
-        return line
+        return _print_json
     return _print_text if text else None
 
 
-def _print_text(told: Told, verdict: bytes) -> None:
-    import orjson
+def _print_json(judged: ValidatedQuery) -> None:
+    import sys
 
-    from ragbench.reports.validation_text import validation_lines
+    sys.stdout.flush()
+    sys.stdout.buffer.write(judged.line + b"\n")
 
-    value: Mapping[str, Any] = orjson.loads(verdict)
-    for line in validation_lines(value, told.query):
+
+def _print_text(judged: ValidatedQuery) -> None:
+    from ragbench.views.validation import validation_lines
+
+    for line in validation_lines(judged.query_id, judged.query, judged.outcome):
         typer.echo(line)
     typer.echo("")
 
 
 def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
     """About how many queries there are; None where only reading all would tell."""
-    from ragbench.data.dumps.count import count_lines
-    from ragbench.data.dumps.mapping import Layout
+    from ragbench.io.dumps.mapping import Layout
+    from ragbench.io.dumps.records import count_lines
 
     known = count_lines(path) if dump.mapping.layout is Layout.QUERIES else None
     return known if limit is None or known is None else min(limit, known)
 
 
-def _advance(bars: StageAdvance | None, total: int | None) -> DumpAdvance | None:
-    if bars is None:
-        return None
-    return lambda done, failed, reused: bars("validate", total, done, failed, reused)
+def _advance(bars: StageAdvance | None, total: int | None) -> Callable[[Progress], None] | None:
+    return None if bars is None else lambda event: bars(event._replace(cases=total))
 
 
 def _report(found: DumpSummary, path: Path | None, *, quiet: bool, out: Path | None) -> None:
     import orjson
 
-    from ragbench.data.atomic import written_whole
-    from ragbench.reports.validation_json import summary_object
-    from ragbench.reports.validation_text import summary_lines
+    from ragbench.io.atomic import written_whole
+    from ragbench.views.validation import summary_lines, summary_object
 
     if path is not None:
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         with written_whole(path) as file:
             file.write(orjson.dumps(summary_object(found), option=options))
-    # What is left out of every figure is said in any case.
+    # What is excluded from every figure is said in any case.
     lines = summary_lines(found, troubles_only=quiet)
     for line in lines:
         console.say(line)
@@ -276,7 +275,7 @@ def _demands(
     Raises:
         ConfigError: a share is not between 0 and 1, or a level does not exist.
     """
-    from ragbench.evaluation.validate_dump import Demands
+    from ragbench.verbs.validate import Demands
 
     for name, share in (("--min-answer-present", answer_present), ("--min-relevant", relevant)):
         if share is not None:
@@ -290,8 +289,8 @@ def _demands(
 
 def _quality(text: str) -> tuple[RetrievalQuality, float]:
     """A level and the least share of retrievals that reach it."""
+    from ragbench.core.validation import RetrievalQuality
     from ragbench.errors import ConfigError
-    from ragbench.records.validation import RetrievalQuality
 
     name, equals, written = text.partition("=")
     if not equals:

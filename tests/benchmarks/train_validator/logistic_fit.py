@@ -42,7 +42,7 @@ def expand(values: Matrix, terms: Sequence[tuple[int, ...]]) -> Matrix:
 def stored(
     terms: Sequence[tuple[int, ...]], names: Sequence[str], slopes: Matrix, bias: float
 ) -> dict[str, Any]:
-    """The form that ``ragbench.validation.linear_model.read_model`` reads."""
+    """The form that ``ragbench.validators.calibration.read_model`` reads."""
     keys = ["*".join(names[place] for place in term) for term in terms]
     weights = {key: round(float(slope), 4) for key, slope in zip(keys, slopes, strict=True)}
     return {"bias": round(bias, 4), "weights": weights}

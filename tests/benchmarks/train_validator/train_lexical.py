@@ -1,7 +1,7 @@
 """Trains the lexical validator's weights: ``train_lexical.py DATA_DIR``.
 
 Data, from DATA_DIR: squad2_dev_half. The chunk model learns on the articles that are not held out,
-the pool model and the thresholds on those that are. Writes ``ragbench/validation/weights``:
+the pool model and the thresholds on those that are. Writes ``ragbench/validators/weights``:
 ``rarity.json`` and ``lexical.json``. The same data give the same bytes.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ragbench.text.tokens import tokenise
-from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask, read_pool
-from ragbench.validation.weights_file import POOL_FEATURES, pool_features
+from ragbench.validators.calibration import POOL_FEATURES, pool_features
+from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_pool
 from tests.benchmarks.train_validator.logistic_fit import Matrix, fit, stored
 from tests.benchmarks.train_validator.thresholds import best_f1, smallest_at_precision
 from tests.benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half

@@ -3,7 +3,7 @@
 Data, from DATA_DIR: the held-out articles of squad2_dev_half, which neither the reader nor the
 lexical weights were trained on; five folds over questions, so that thresholds are chosen on
 probabilities of questions that were not learned from. Writes
-``ragbench/validation/weights/local.json``. Readings are kept in the file of ``--cache``.
+``ragbench/validators/weights/local.json``. Readings are kept in the file of ``--cache``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.models.onnx_files import find_onnx_files
-from ragbench.validation.lexical_features import LEXICAL_FEATURES, ask
-from ragbench.validation.lexical_scores import read_in_windows
-from ragbench.validation.local_features import LOCAL_FEATURES, local_features
-from ragbench.validation.shipped_reader import shipped_reader
-from ragbench.validation.weights_file import POOL_FEATURES, shipped_rarity, shipped_weights
+from ragbench.text.onnx_model import find_onnx_files
+from ragbench.validators.calibration import POOL_FEATURES, shipped_rarity, shipped_weights
+from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_in_windows
+from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_reader
 from tests.benchmarks.adjudication import adjudicated
 from tests.benchmarks.score_cache import ScoreCache
 from tests.benchmarks.train_validator.logistic_fit import Matrix, fit, stored

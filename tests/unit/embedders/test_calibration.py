@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragbench.embedders.calibration import (
+from ragbench.embedders.cosine_scale import (
     SAMPLE_LANGUAGES,
-    Calibration,
+    CosineScale,
     _sample,
     measure_calibration,
 )
-from ragbench.embedders.hashing import HashingEmbedder
-from ragbench.embedders.unit import unit_rows
+from ragbench.embedders.embedder import unit_rows
+from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError
 
 
@@ -98,13 +98,13 @@ def test_the_sample_holds_what_it_says() -> None:
 def test_a_higher_cosine_never_scores_lower(
     background: float, slope: float, midpoint: float, low: float, high: float
 ) -> None:
-    scale = Calibration(background=background, slope=slope, midpoint=midpoint)
+    scale = CosineScale(background=background, slope=slope, midpoint=midpoint)
     assert scale.score(min(low, high)) <= scale.score(max(low, high)) <= 1 + 1e-9
     assert (scale.score(low) >= 0) == (low >= background) or scale.score(low) == 0
 
 
 def test_it_survives_being_stored() -> None:
     found = measure_calibration(HashingEmbedder(), ["en"])
-    assert Calibration.from_json(found.to_json()) == found
+    assert CosineScale.from_json(found.to_json()) == found
     with pytest.raises(ConfigError, match="no calibration"):
-        Calibration.from_json({"background": 1})
+        CosineScale.from_json({"background": 1})

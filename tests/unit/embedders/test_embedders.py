@@ -10,20 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.embedders.calibration import measure_calibration
-from ragbench.embedders.hashing import HashingEmbedder
-from ragbench.embedders.onnx import OnnxEmbedder
+from ragbench.embedders.cosine_scale import measure_calibration
+from ragbench.embedders.embedder import open_embedder, readable_text, unit_rows
+from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.embedders.openai import OpenAIEmbedder
-from ragbench.embedders.readable import readable_text
-from ragbench.embedders.registry import open_embedder
-from ragbench.embedders.unit import unit_rows
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer
 from tests.unit.embedders.tiny_encoder import write_tiny_encoder
 from tests.unit.llm.builders import InMemory
-from tests.unit.postretrieval.rerankers.models import model_folder
-from tests.unit.postretrieval.rerankers.tiny_onnx import write_tiny_cross_encoder
+from tests.unit.post.rerankers.models import model_folder
+from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
 
 
 def test_hashing_counts_words_and_is_the_same_everywhere() -> None:
@@ -111,6 +108,7 @@ def test_the_identity_of_an_endpoint_holds_the_model_and_no_secret(tmp_path: Pat
     }
 
 
+@pytest.mark.extra("onnx")
 def test_onnx_takes_the_mean_of_the_tokens(tmp_path: Path) -> None:
     embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m")), threads=2)
     rows = embedder.embed_passages(["w1 w3", "w0", "w9"])
@@ -120,6 +118,7 @@ def test_onnx_takes_the_mean_of_the_tokens(tmp_path: Path) -> None:
     embedder.close()
 
 
+@pytest.mark.extra("onnx")
 def test_onnx_pooling_is_said_or_read_from_the_folder(tmp_path: Path) -> None:
     folder = write_tiny_encoder(tmp_path / "m")
     said = OnnxEmbedder(model=str(folder), pooling="cls")
@@ -133,11 +132,13 @@ def test_onnx_pooling_is_said_or_read_from_the_folder(tmp_path: Path) -> None:
         _ = OnnxEmbedder(model=str(folder)).identity
 
 
+@pytest.mark.extra("onnx")
 def test_onnx_models_that_pool_by_themselves_are_taken_as_they_are(tmp_path: Path) -> None:
     embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m", pooled=True)))
     assert embedder.embed_passages(["w1 w3"]) == pytest.approx(unit_rows([[1, 3, 0]]))
 
 
+@pytest.mark.extra("onnx")
 def test_onnx_prefixes_differ_for_queries_and_passages(tmp_path: Path) -> None:
     embedder = OnnxEmbedder(
         model=str(write_tiny_encoder(tmp_path / "m")), query_prefix="w9 ", passage_prefix="w1 "
@@ -146,17 +147,19 @@ def test_onnx_prefixes_differ_for_queries_and_passages(tmp_path: Path) -> None:
     assert embedder.embed_passages(["w1"]) == pytest.approx(unit_rows([[1, 1, 0]]))
 
 
+@pytest.mark.extra("onnx")
 def test_onnx_reads_all_of_a_text_that_is_longer_than_the_model_takes(tmp_path: Path) -> None:
     embedder = OnnxEmbedder(model=str(write_tiny_encoder(tmp_path / "m")), max_length=16)
     long = " ".join(["w0"] * 20 + ["w8"] * 20)
     assert embedder.embed_passages([long]) == pytest.approx(unit_rows([[1, 4, 0]]))
 
 
+@pytest.mark.extra("onnx")
 def test_onnx_files_that_are_not_there_or_no_encoder_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a folder"):
         OnnxEmbedder(model=str(tmp_path / "no")).embed_queries(["a"])
     folder = write_tiny_cross_encoder(tmp_path / "cross")
-    with pytest.raises(ConfigError, match="no text encoder"):
+    with pytest.raises(ConfigError, match="not a text encoder"):
         OnnxEmbedder(model=str(folder)).embed_queries(["w1"])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ragbench.records.cells import Cell, Status
-from ragbench.records.metrics import Direction
-from ragbench.records.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.metric import Direction
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 
 __all__ = ["column", "run", "run_of"]
 

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.comparison import CaseKind, Comparison, Difference, Flip
+from ragbench.core.metric import Direction
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.case_changes import id_change
+from ragbench.gate.cases import id_change
 from ragbench.gate.compare import compare
-from ragbench.records.cells import Cell, Status
-from ragbench.records.comparisons import CaseKind, Comparison, Difference, Flip
-from ragbench.records.metrics import Direction
-from ragbench.records.run_scores import RunScores, ScoredCase
-from ragbench.stats.mcnemar import mcnemar_test
 from tests.unit.gate.builders import column, run, run_of
 
 GENERATOR = column("token_f1", group="generator")
@@ -49,7 +48,6 @@ def test_a_difference_that_can_be_checked_by_hand() -> None:
     assert (found.lower, found.higher) == (6, 1)
     # Seven cases changed, six of them for the worse: 2 * (1 + 7) / 2 ** 7.
     assert found.p_value == found.p_corrected == pytest.approx(16 / 128)
-    assert found.p_value == mcnemar_test(gained=1, lost=6).p_value
     assert not found.is_significant
 
 
@@ -110,8 +108,8 @@ def test_unmeasured_cases_are_counted_and_not_zero() -> None:
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        ({"aggregate": "m:ece"}, "its figure is no mean over cases"),
-        ({"has_cells": False}, "a report holds no value of it a case"),
+        ({"aggregate": "m:ece"}, "its figure is not a mean over cases"),
+        ({"has_cells": False}, "a report holds no per-case values of it"),
     ],
 )
 def test_figures_without_a_mean_are_shown_and_not_tested(

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from ragbench.errors import DataError
 from ragbench.gate.config import (
     Correction,
+    FigureLimits,
     FloorRule,
     GateConfig,
     LatencyBudget,
-    Limits,
     MetricGate,
     SliceGate,
     Undecided,
+    read_gate_config,
+    with_options,
 )
-from ragbench.gate.config_file import read_gate_config
-from ragbench.gate.options import with_options
 
 WHOLE = """\
 eval:
@@ -85,16 +85,18 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
         ),
         metrics={
             "recall@5": MetricGate(
-                limits=Limits(max_drop=0.02, minimum=0.8),
+                limits=FigureLimits(max_drop=0.02, minimum=0.8),
                 slices=(
                     SliceGate(by="language", value=None),
                     SliceGate(by="tag", value="lang:de"),
                 ),
             ),
             "P(rel=2)@5": MetricGate(
-                limits=Limits(maximum=0.9),
+                limits=FigureLimits(maximum=0.9),
                 slices=(
-                    SliceGate(by="language", value="zh", limits=Limits(minimum=0.5, max_drop=0.1)),
+                    SliceGate(
+                        by="language", value="zh", limits=FigureLimits(minimum=0.5, max_drop=0.1)
+                    ),
                 ),
             ),
             "faithfulness": MetricGate(informational=True),
@@ -117,16 +119,16 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
     ("text", "told"),
     [
         ("", ": is empty"),
-        ("gate: [", ":1: is no YAML"),
-        ("a: b: c", ":1: is no YAML: mapping values are not allowed here"),
-        ("a: \x01", ": is no YAML"),
+        ("gate: [", ":1: is not YAML"),
+        ("a: b: c", ":1: is not YAML: mapping values are not allowed here"),
+        ("a: \x01", ": is not YAML"),
         ("a: &x [*x]", ":1: an alias leads into itself"),
         ("[" * 2000, ": is nested too deep"),
         ("- gate", ":1: expected 'name: value' entries, found a list"),
         ("gate: 5", ":1: field 'gate': expected 'name: value' entries, found '5'"),
         ("gate:\n  alhpa: 0.1", ":2: field 'gate.alhpa': unknown key; known are"),
         ("gate:\n  seed: 1\n  seed: 2", ":3: the key 'seed' is given twice"),
-        ("gate:\n  [a]: 2", ":2: is no YAML: found unhashable key"),
+        ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
         ("gate:\n  alpha: 1", ":2: field 'gate.alpha': 1 is too large: it must be below 1"),
         ("gate:\n  alpha: 0", ":2: field 'gate.alpha': 0 is too small: it must be above 0"),
         ("gate:\n  power: many", ":2: field 'gate.power': expected a number, found 'many'"),
@@ -143,7 +145,7 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
         ("gate:\n  floors: {}", "expected one of observed, shown, found a mapping"),
         ("gate:\n  baseline: []", "field 'gate.baseline': expected a text, found a list"),
         ("gate:\n  require_same: dataset", "expected a list, found 'dataset'"),
-        ("gate:\n  require_same: [prompts]", "'prompts' is none of dataset, metrics, judge"),
+        ("gate:\n  require_same: [prompts]", "'prompts' is not one of dataset, metrics, judge"),
         ("gate:\n  require_same: [1]", "expected a text, found '1'"),
         ("gate:\n  metrics: [recall@5]", "field 'gate.metrics': expected 'name: value' entries"),
         ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
@@ -202,7 +204,7 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused(
 
 def test_options_go_before_the_file() -> None:
     known = GateConfig(
-        metrics={"m": MetricGate(limits=Limits(minimum=0.5, max_drop=0.1))},
+        metrics={"m": MetricGate(limits=FigureLimits(minimum=0.5, max_drop=0.1))},
         latency=(LatencyBudget(stage="generate", figure="p95", seconds=1),),
     )
     found = with_options(
@@ -213,9 +215,9 @@ def test_options_go_before_the_file() -> None:
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
     )
     assert found.metrics == {
-        "m": MetricGate(limits=Limits(minimum=0.7, max_drop=0.1)),
-        "P(rel=2)@5": MetricGate(limits=Limits(minimum=0.1)),
-        "n": MetricGate(limits=Limits(maximum=10, max_drop=0)),
+        "m": MetricGate(limits=FigureLimits(minimum=0.7, max_drop=0.1)),
+        "P(rel=2)@5": MetricGate(limits=FigureLimits(minimum=0.1)),
+        "n": MetricGate(limits=FigureLimits(maximum=10, max_drop=0)),
     }
     assert [(budget.stage, budget.seconds) for budget in found.latency] == [
         ("generate", 2),

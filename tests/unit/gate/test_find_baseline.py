@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.core.run_scores import RunScores
 from ragbench.gate.find_baseline import find_baseline
-from ragbench.records.run_scores import RunScores
-from ragbench.runs.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
+from ragbench.ledger.manifest import DatasetInfo, Manifest, MetricInfo, RagInfo, write_manifest
 from tests.unit.gate.builders import run
 
 

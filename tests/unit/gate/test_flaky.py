@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.flaky import flakiness
-from ragbench.gate.quarantine import (
+from ragbench.gate.flaky import (
+    flakiness,
     quarantine_bytes,
     read_quarantine,
     without_quarantined,
     write_quarantine,
 )
-from ragbench.records.cells import Cell, Status
-from ragbench.records.run_scores import RunScores, ScoredCase
 from tests.unit.gate.builders import column, run, run_of
 
 SYSTEM = {"rag": "r", "settings": "s"}

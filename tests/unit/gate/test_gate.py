@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.core.metric import Direction
+from ragbench.core.report import Latency, StageCount
+from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError
 from ragbench.gate.config import (
     AUTO,
     Correction,
+    FigureLimits,
     FloorRule,
     GateConfig,
     LatencyBudget,
-    Limits,
     MetricGate,
     SliceGate,
     Undecided,
 )
 from ragbench.gate.gate import gate
-from ragbench.records.metrics import Direction
-from ragbench.records.reports import Latency, StageCount
-from ragbench.records.run_scores import RunScores
-from ragbench.records.verdicts import Check, CheckKind, GateOutcome, Verdict
 from tests.unit.gate.builders import column, run
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
@@ -31,7 +31,7 @@ PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcom
 
 def demands(**metrics: MetricGate | dict[str, Any]) -> dict[str, MetricGate]:
     return {
-        name: found if isinstance(found, MetricGate) else MetricGate(limits=Limits(**found))
+        name: found if isinstance(found, MetricGate) else MetricGate(limits=FigureLimits(**found))
         for name, found in metrics.items()
     }
 
@@ -40,7 +40,7 @@ def config(changes: dict[str, Any] | None = None, **metrics: Any) -> GateConfig:
     return replace(GateConfig(metrics=demands(**metrics)), **(changes or {}))
 
 
-def drop_of(verdict: Verdict, metric: str, slice: str | None = None) -> Check:
+def drop_of(verdict: GateResult, metric: str, slice: str | None = None) -> GateCheck:
     (found,) = [c for c in verdict.checks if (c.subject, c.slice) == (metric, slice)]
     return found
 
@@ -78,7 +78,7 @@ def test_two_metrics_are_corrected_together_unless_asked_not_to() -> None:
 def test_an_informational_metric_neither_counts_nor_corrects() -> None:
     scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [0.0] * 10}
     before = run({"m": [1] * 10, "n": [1] * 10})
-    shown = MetricGate(limits=Limits(max_drop=0.0), informational=True)
+    shown = MetricGate(limits=FigureLimits(max_drop=0.0), informational=True)
     verdict = gate(run(scores), before, config(m={"max_drop": 0.0}, n=shown))
     assert drop_of(verdict, "m").outcome is FAILED
     assert drop_of(verdict, "n").outcome is FAILED
@@ -175,7 +175,9 @@ def test_without_names_every_metric_with_a_better_side_is_judged() -> None:
 def test_a_slice_fails_the_gate_only_when_its_loss_is_shown() -> None:
     languages = ["de"] * 6 + ["en"] * 30
     before = run({"m": [1] * 36}, languages=languages)
-    sliced = MetricGate(limits=Limits(max_drop=0.3), slices=(SliceGate(by="language", value=None),))
+    sliced = MetricGate(
+        limits=FigureLimits(max_drop=0.3), slices=(SliceGate(by="language", value=None),)
+    )
     lost = run({"m": [0] * 6 + [1] * 30}, languages=languages)
     verdict = gate(lost, before, config({"undecided": Undecided.PASS}, m=sliced))
     assert drop_of(verdict, "m").outcome is not FAILED
@@ -193,14 +195,16 @@ def test_a_slice_fails_the_gate_only_when_its_loss_is_shown() -> None:
 def test_slices_have_limits_of_their_own() -> None:
     languages = ["de", "de", "en", "en"]
     now = run({"m": [0, 1, 1, 1]}, languages=languages)
-    sliced = MetricGate(slices=(SliceGate(by="language", value="de", limits=Limits(minimum=0.6)),))
+    sliced = MetricGate(
+        slices=(SliceGate(by="language", value="de", limits=FigureLimits(minimum=0.6)),)
+    )
     verdict = gate(now, None, config(m=sliced))
     assert verdict.outcome is FAILED
     assert drop_of(verdict, "m", "language:de").observed == 0.5
 
 
 def test_a_named_slice_without_cases_cannot_be_told() -> None:
-    sliced = MetricGate(slices=(SliceGate(by="tag", value="x", limits=Limits(minimum=0.6)),))
+    sliced = MetricGate(slices=(SliceGate(by="tag", value="x", limits=FigureLimits(minimum=0.6)),))
     verdict = gate(run({"m": [1]}), None, config(m=sliced))
     assert drop_of(verdict, "m", "tag:x").outcome is CANNOT_TELL
 
@@ -262,7 +266,7 @@ def test_a_figure_that_is_no_mean_has_a_floor_and_no_drop() -> None:
     now = replace(now, metrics=(replace(now.metrics[0], score=0.3),))
     verdict = gate(now, None, config(ece={"maximum": 0.25}))
     assert (verdict.outcome, drop_of(verdict, "ece").observed) == (FAILED, 0.3)
-    with pytest.raises(ConfigError, match="no mean over cases"):
+    with pytest.raises(ConfigError, match="not a mean over cases"):
         gate(now, now, config(ece={"max_drop": 0.1}))
 
 
@@ -294,7 +298,7 @@ def test_times_are_held_to_their_budget() -> None:
 # --- what does not compare
 
 
-def refused(now: RunScores, before: RunScores | None, **changes: Any) -> Verdict:
+def refused(now: RunScores, before: RunScores | None, **changes: Any) -> GateResult:
     verdict = gate(now, before, config(changes, m={"max_drop": 0.1}))
     assert verdict.outcome is CANNOT_TELL
     assert not any(check.kind is CheckKind.DROP for check in verdict.checks)
@@ -413,7 +417,7 @@ def test_cases_that_lost_stand_with_newly_failed_ones_first() -> None:
         (config(m={"maximum": -1}), "max is -1, and its smallest value is 0"),
         (config(m={"max_drop": 1.0}), "nothing would ever fail"),
         (config(tokens={"max_drop": 1.0}), "neither of its sides is better"),
-        (config(seconds={"max_drop": 1.0}), "no value of it a case"),
+        (config(seconds={"max_drop": 1.0}), "no per-case values of it"),
         (
             config(seconds=MetricGate(slices=(SliceGate(by="tag", value=None, limits=None),))),
             "slices cannot be judged",

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
-from ragbench.gate.baseline_file import baseline_bytes, run_of_baseline, write_baseline
-from ragbench.gate.read_run import read_run
-from ragbench.records.cells import Cell, Status
-from ragbench.records.run_scores import RunScores, ScoredCase
+from ragbench.gate.runs import baseline_bytes, read_run, run_of_baseline, write_baseline
 from tests.unit.gate.builders import column, run_of
 
 cells = st.one_of(
@@ -106,12 +105,12 @@ def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
     case = ScoredCase(id="q1", fingerprint="f", scores={"a": Cell.measured(0.5)})
     write_baseline(run_of([case], column("a")), path)
     path.write_text(path.read_text("utf-8").replace('"a":0.5', '"a":true'), "utf-8")
-    with pytest.raises(RunMismatchError, match="True is no score"):
+    with pytest.raises(RunMismatchError, match="True is not a score"):
         read_run(path)
 
 
 def test_a_folder_without_a_report_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(RunMismatchError, match="is no run folder"):
+    with pytest.raises(RunMismatchError, match="is not a run folder"):
         read_run(tmp_path)
     (tmp_path / "journal.sqlite").touch()
     with pytest.raises(RunMismatchError, match="ragbench report"):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ragbench.llm.answer import Answer, NoAnswerError
-from ragbench.llm.chat import Message
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.price import Price
+from ragbench.core.chat import Message
+from ragbench.llm.answers import Answer
+from ragbench.llm.endpoint import Endpoint, Price
 from ragbench.llm.schema import schema_of
+from ragbench.llm.transport import NoAnswerError
 from tests.llm_server import Call, FaultServer
 
 PRICE = Price(input=Decimal(1), output=Decimal(2))

@@ -15,11 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.chat import Message, Usage
 from ragbench.errors import ConfigError, LLMCacheError
-from ragbench.llm.cache import CachedReply, ResponseCache
-from ragbench.llm.cache_key import cache_key
-from ragbench.llm.chat import Message
-from ragbench.llm.usage import Usage
+from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
 from tests.unit.llm.builders import endpoint
 
 ROOT = Path(__file__).parents[3]
@@ -214,7 +212,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from ragbench.llm.cache import CachedReply, ResponseCache
-from ragbench.llm.usage import Usage
+from ragbench.core.chat import Usage
 reply = CachedReply(text="t", finish_reason="", model="", usage=Usage(), attempts=1,
                     repaired=False, seconds=0.0)
 with ResponseCache(Path({path!r})) as cache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ragbench.core.chat import Reply
 from ragbench.errors import (
     ConfigError,
     LLMAccessError,
@@ -25,14 +27,13 @@ from ragbench.errors import (
     LLMUnavailableError,
     LLMUnreachableError,
 )
-from ragbench.llm.answer import Answer, NoAnswerError, Transport
+from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
-from ragbench.llm.dialect import Structured
-from ragbench.llm.limits import CallLimits
-from ragbench.llm.reply import Reply
-from ragbench.llm.retry import RetryPolicy
+from ragbench.llm.concurrency import CallLimits, RetryPolicy
+from ragbench.llm.endpoint import StructuredOutput
+from ragbench.llm.transport import NoAnswerError, Transport
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import VERDICT, InMemory, Script, Verdict, asked, endpoint, error, said
 from tests.virtual_time import run
@@ -345,27 +346,29 @@ def test_the_deadline_ends_everything() -> None:
 def test_structure_is_asked_for_in_the_strongest_way() -> None:
     script = Script([said(GOOD)])
 
-    async def work(client: LLMClient) -> Structured | None:
+    async def work(client: LLMClient) -> StructuredOutput | None:
         assert client.structured is None
         assert (await judge(client)).value == Verdict(good=True, reason="r")
         return client.structured
 
-    assert using(script, work) is Structured.JSON_SCHEMA
+    assert using(script, work) is StructuredOutput.JSON_SCHEMA
     assert script.sent[0]["response_format"]["type"] == "json_schema"
 
 
 @pytest.mark.parametrize(
     ("formats", "found"),
     [
-        ({"json_schema"}, Structured.JSON_SCHEMA),
-        ({"json_object"}, Structured.JSON_OBJECT),
-        (set[str](), Structured.NONE),
+        ({"json_schema"}, StructuredOutput.JSON_SCHEMA),
+        ({"json_object"}, StructuredOutput.JSON_OBJECT),
+        (set[str](), StructuredOutput.NONE),
     ],
 )
-def test_what_the_server_takes_is_found_out_once(formats: set[str], found: Structured) -> None:
+def test_what_the_server_takes_is_found_out_once(
+    formats: set[str], found: StructuredOutput
+) -> None:
     server = FaultServer(formats=frozenset(formats))
 
-    async def work(client: LLMClient) -> Structured | None:
+    async def work(client: LLMClient) -> StructuredOutput | None:
         for number in range(5):
             await client.ask(asked(str(number)), schema=VERDICT)
         return client.structured
@@ -373,7 +376,7 @@ def test_what_the_server_takes_is_found_out_once(formats: set[str], found: Struc
     assert using(InMemory(server), work) is found
     assert len(server.good) == 5
     rejected = len(server.calls) - 5
-    assert rejected == list(Structured).index(found) - 1  # the first way is the second member
+    assert rejected == list(StructuredOutput).index(found) - 1  # the first way is the second member
 
 
 def test_calls_at_once_find_out_together() -> None:
@@ -416,30 +419,100 @@ def test_the_newer_name_of_the_length_limit_is_taken_up() -> None:
     script = Script(answer)
     using(script, work)
     assert [("max_tokens" in sent) for sent in script.sent] == [True, False, False, False]
-    assert script.sent[-1]["max_completion_tokens"] == 4096
+    # Models that demand it think before they answer: that needs room of its own.
+    assert script.sent[-1]["max_completion_tokens"] == 4096 + 16_384
 
 
-@pytest.mark.parametrize("bad", ["Yes, it is.", '{"good": 3}', '{"good": true, "reas'])
+BAD = ["Yes, it is.", '{"good": 3}', '{"good": true, "reas']
+
+
+@pytest.mark.parametrize("bad", BAD)
 def test_an_answer_in_the_wrong_form_is_mended_once(bad: str) -> None:
-    script = Script([said(bad), said(f"```json\n{GOOD}\n```")])
-    reply = using(script, judge)
+    """Where an answer before it has shown that the endpoint follows the schema."""
+    script = Script([said(GOOD), said(bad), said(f"```json\n{GOOD}\n```")])
+
+    async def work(client: LLMClient) -> Reply[Verdict]:
+        await judge(client)
+        return await client.ask(asked("Is this one?"), schema=VERDICT)
+
+    reply = using(script, work)
     assert (reply.value, reply.repaired, reply.attempts) == (
         Verdict(good=True, reason="r"),
         True,
         2,
     )
     assert reply.usage.prompt_tokens == 20  # of both
-    told = script.sent[1]["messages"]
+    told = script.sent[2]["messages"]
     assert [each["role"] for each in told] == ["user", "assistant", "user"]
     assert told[1]["content"] == bad
     assert "That is not what was asked for" in told[2]["content"]
+    # It stood in the request alone, and the model may never have seen it.
+    assert json.dumps(VERDICT.definition) in told[2]["content"]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str) -> None:
+    """As by endpoints that take ``response_format`` and pass it over."""
+
+    def answer(payload: Mapping[str, Any]) -> Answer:
+        told = payload["response_format"]["type"] == "json_schema"
+        return said(bad) if told else said(GOOD)
+
+    script = Script(answer)
+
+    async def work(client: LLMClient) -> list[Reply[Verdict]]:
+        first = await judge(client)
+        assert client.structured is None  # one odd answer proves nothing
+        return [
+            first,
+            await client.ask(asked("Is this one?"), schema=VERDICT),
+            await client.ask(asked("And this?"), schema=VERDICT),
+        ]
+
+    replies = using(script, work)
+    assert [(reply.repaired, reply.attempts) for reply in replies] == [
+        (False, 2), (False, 2), (False, 1),
+    ]  # fmt: skip
+    assert replies[0].usage.prompt_tokens == 20
+    assert [len(sent["messages"]) for sent in script.sent] == [1] * 5  # asked anew, no objection
+    assert [sent["response_format"]["type"] for sent in script.sent] == [
+        "json_schema", "json_object", "json_schema", "json_object", "json_object",
+    ]  # fmt: skip
+    told = json.dumps(VERDICT.definition)
+    assert [told in sent["messages"][0]["content"] for sent in script.sent] == [
+        False, True, False, True, True,
+    ]  # fmt: skip
+
+
+def test_one_odd_answer_costs_the_strongest_way_nothing() -> None:
+    script = Script([said("No."), said(GOOD)])
+
+    async def work(client: LLMClient) -> StructuredOutput | None:
+        await judge(client)
+        await client.ask(asked("Is this one?"), schema=VERDICT)
+        return client.structured
+
+    assert using(script, work) is StructuredOutput.JSON_SCHEMA
 
 
 def test_an_answer_that_stays_wrong_is_told_with_its_words() -> None:
-    script = Script([said("No."), said("Never.")])
-    with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to mend") as caught:
+    script = Script([said("No."), said("Nope."), said("Hm."), said("Ah."), said("Never.")])
+    with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to correct") as caught:
         using(script, judge)
-    assert (caught.value.reply, caught.value.attempts, len(script.sent)) == ("Never.", 2, 2)
+    # Each of the four ways to ask for JSON once, then the objection.
+    assert (caught.value.reply, caught.value.attempts, len(script.sent)) == ("Never.", 5, 5)
+
+
+def test_a_model_that_never_answers_as_asked_is_not_asked_in_every_way_for_ever() -> None:
+    script = Script([said("No.")])
+
+    async def work(client: LLMClient) -> None:
+        for number in range(12):
+            with pytest.raises(LLMReplyError):
+                await client.ask(asked(f"Case {number}"), schema=VERDICT)
+
+    using(script, work)
+    assert len(script.sent) == 3 * 5 + 9 * 2
 
 
 # --- the cache
@@ -589,6 +662,7 @@ def test_a_cap_holds_when_requests_end_badly(faults: dict[str, float]) -> None:
         return receipt.cost + receipt.unconfirmed
 
     total = using(InMemory(server), work, budget=cap, judge=endpoint(max_tokens=100))
+    assert cap.limit is not None
     assert total == cap.spent <= cap.limit
 
 

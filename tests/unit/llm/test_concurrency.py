@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.llm.clock import Clock
-from ragbench.llm.concurrency import Concurrency
+from ragbench.llm.concurrency import Clock, Concurrency
 from tests.virtual_time import run
 
 

@@ -9,17 +9,22 @@ from pathlib import Path
 import pytest
 
 from ragbench.llm import settings
-from tests.llm_server import FaultServer
+from tests.llm_server import FaultServer, Payload
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "llm.md").read_text("utf-8")
 
 
+def graded(payload: Payload) -> str:
+    return "Grade: 3" if "Bees fly." in payload["messages"][-1]["content"] else "Grade: 0"
+
+
+@pytest.mark.extra("llm")
 def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-    with FaultServer() as server:
+    with FaultServer(say=graded) as server:
         (tmp_path / "guide.py").write_text(program.replace("http://localhost:8000/v1", server.url))
         runpy.run_path(str(tmp_path / "guide.py"), run_name="guide")
-    assert "Verdict(supported=True, quote='text')" in capsys.readouterr().out
+    assert capsys.readouterr().out == "['b', 'a']\nNone\n"
 
 
 def test_the_table_names_every_setting() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.chat import Embeddings
 from ragbench.errors import ConfigError, LLMBudgetError, LLMUnavailableError
-from ragbench.llm.answer import Answer
+from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.embeddings import EmbeddingClient, Embeddings
+from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.endpoint import Endpoint
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import InMemory, Script, endpoint
@@ -95,6 +96,7 @@ def test_a_cap_holds_and_an_empty_text_is_refused() -> None:
         embedded(FaultServer(), ["a", " "])
 
 
+@pytest.mark.extra("llm")
 def test_over_http() -> None:
     with FaultServer() as server:
 

@@ -13,7 +13,7 @@ from ragbench.errors import ConfigError
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.estimate import Estimator
-from ragbench.llm.tokens import most_prompt_tokens
+from ragbench.llm.request import most_prompt_tokens
 from ragbench.text.token_counter import APPROXIMATE, token_counter
 from tests.unit.llm.builders import VERDICT, Script, asked, endpoint, said
 from tests.virtual_time import run

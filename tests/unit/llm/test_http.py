@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ragbench.core.chat import ChatModel, Reply
 from ragbench.errors import (
     ConfigError,
     LLMAccessError,
@@ -24,17 +25,15 @@ from ragbench.errors import (
     LLMTruncatedError,
     LLMUnreachableError,
 )
-from ragbench.llm.api_key import ApiKey
 from ragbench.llm.blocking import BlockingChat
 from ragbench.llm.cache import ResponseCache
-from ragbench.llm.chat import ChatModel
 from ragbench.llm.client import LLMClient
-from ragbench.llm.clock import Clock
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.limits import CallLimits
-from ragbench.llm.reply import Reply
+from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.endpoint import ApiKey, Endpoint
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import VERDICT, asked
+
+pytestmark = pytest.mark.extra("llm")
 
 ROOT = Path(__file__).parents[3]
 ValueT = TypeVar("ValueT")
@@ -148,7 +147,7 @@ def test_azures_dated_interface() -> None:
         )
 
         async def scenario() -> Reply[str]:
-            from ragbench.llm.openai_transport import OpenAITransport
+            from ragbench.llm.transport import OpenAITransport
 
             transport = OpenAITransport(endpoint, timeout=30, environ={"K": "azure-key"})
             async with LLMClient(endpoint, transport=transport) as client:
@@ -203,8 +202,8 @@ import asyncio, logging, sys
 from pathlib import Path
 sys.path[:0] = [{root!r}]
 logging.basicConfig(level=logging.DEBUG)
-from ragbench.llm.chat import Message
-from ragbench.llm.open_client import open_client
+from ragbench.core.chat import Message
+from ragbench.llm.session import open_client
 from ragbench.llm.settings import resolve
 import os
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.llm.json_text import json_values
+from ragbench.llm.schema import json_values
 
 VALUES = st.recursive(
     st.none()

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragbench.errors import LLMReplyError
-from ragbench.llm.dialect import Dialect, Structured
+from ragbench.llm.dialect import Dialect
+from ragbench.llm.endpoint import StructuredOutput
 from ragbench.llm.schema import read_structure, schema_of
-from tests.unit.llm.builders import VERDICT, Verdict, asked
+from tests.unit.llm.builders import VERDICT, Verdict, asked, endpoint
 
 
 class Statement(BaseModel):
@@ -84,24 +85,28 @@ def test_fields_may_be_named_like_words_of_the_schema() -> None:
     assert read_structure('{"default": "b"}', schema_of(Named)).default == "b"
 
 
-def sent(schema: Any, mode: Structured) -> dict[str, Any]:
-    return Dialect().payload("m", asked("Q"), {"max_tokens": 9}, schema, mode)
+def sent(schema: Any, mode: StructuredOutput) -> dict[str, Any]:
+    return Dialect().payload(endpoint(max_tokens=9), asked("Q"), schema, mode)
 
 
 def test_a_schema_is_strict_where_it_can_be() -> None:
-    strict = sent(schema_of(Statements).definition, Structured.JSON_SCHEMA)["response_format"]
-    loose = sent(schema_of(Named).definition, Structured.JSON_SCHEMA)["response_format"]
+    strict = sent(schema_of(Statements).definition, StructuredOutput.JSON_SCHEMA)["response_format"]
+    loose = sent(schema_of(Named).definition, StructuredOutput.JSON_SCHEMA)["response_format"]
     assert strict["json_schema"]["strict"] is True
     assert strict["json_schema"]["name"] == "Statements"
     assert loose["json_schema"]["strict"] is False  # the keys of its dictionary are open
 
 
 def test_the_schema_stands_in_the_prompt_where_the_server_takes_none() -> None:
-    for mode in (Structured.JSON_OBJECT_SCHEMA, Structured.JSON_OBJECT, Structured.NONE):
+    for mode in (
+        StructuredOutput.JSON_OBJECT_SCHEMA,
+        StructuredOutput.JSON_OBJECT,
+        StructuredOutput.NONE,
+    ):
         payload = sent(VERDICT.definition, mode)
         prompt = payload["messages"][-1]["content"]
         assert prompt.startswith("Q\n\n")
         assert json.loads(prompt[prompt.index("\n{") + 1 :]) == VERDICT.definition
-    assert "response_format" not in sent(VERDICT.definition, Structured.NONE)
-    whole = sent(VERDICT.definition, Structured.JSON_SCHEMA)
+    assert "response_format" not in sent(VERDICT.definition, StructuredOutput.NONE)
+    whole = sent(VERDICT.definition, StructuredOutput.JSON_SCHEMA)
     assert whole["messages"][-1]["content"] == "Q"

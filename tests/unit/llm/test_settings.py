@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.chat import Usage
 from ragbench.errors import ConfigError
-from ragbench.llm.api_key import ApiKey
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.price import Price
-from ragbench.llm.price_table import price_for
+from ragbench.llm.budget import price_for
+from ragbench.llm.endpoint import ApiKey, Endpoint, Price
 from ragbench.llm.settings import LLMSettings, resolve
-from ragbench.llm.usage import Usage
 from tests.unit.llm.builders import endpoint
 
 KEY = "sk-0123456789-secret"
@@ -110,10 +108,10 @@ def test_a_nearer_place_of_the_key_replaces_a_farther_one() -> None:
         ({"model": "m", "temperature": 3}, "temperature must lie in 0 to 2"),
         ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
         ({"model": "m", "timeout": 0}, "must be above 0 seconds"),
-        ({"model": "m", "extra": "{"}, "is no JSON"),
+        ({"model": "m", "extra": "{"}, "is not JSON"),
         ({"model": "m", "extra": "[]"}, "must be an object"),
         ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
-        ({"model": "m", "extra": {"stream": True}}, "cannot stand among the extra fields"),
+        ({"model": "m", "extra": {"stream": True}}, "cannot be one of the extra fields"),
         ({"model": "m", "structured": "xml"}, "must be one of auto, json_schema"),
         ({"model": "m", "price_input": 1}, "both price_input and price_output"),
         ({"model": "m", "base_url": "localhost:8000"}, "is not an http:// or https:// address"),
@@ -132,7 +130,12 @@ def test_what_is_wrong_is_told_without_credentials(options: dict[str, Any], told
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("", "is empty"), ("two words", "is no API key"), ("a\nb", "is no API key"), ("ä", "ASCII")],
+    [
+        ("", "is empty"),
+        ("two words", "is not an API key"),
+        ("a\nb", "is not an API key"),
+        ("ä", "ASCII"),
+    ],
 )
 def test_a_file_that_holds_no_key_is_told(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "key").write_text(content, "utf-8")
@@ -171,7 +174,7 @@ def test_a_price_is_no_negative_number() -> None:
 
 
 def test_an_endpoint_shows_no_more_than_it_holds() -> None:
-    assert "key=ApiKey(variable=None, file=None)" in repr(endpoint())
+    assert "key=ApiKey(variable=None, file=None, command=())" in repr(endpoint())
     assert endpoint().identity() == {
         "base_url": "http://judge.test/v1",
         "model": "m",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError, DataError
-from ragbench.pipeline import BaselineRAG
-from ragbench.records.corpus import Document
+from ragbench.pipeline.baseline import BaselineRAG
 
 DOCUMENTS = [
     Document(id="fr", text="Paris is the capital of France. It lies on the Seine.", title="France"),
@@ -22,7 +22,8 @@ def test_retrieval_has_ids_scores_and_metadata() -> None:
     assert result.contexts == [DOCUMENTS[0].text]
     assert result.scores is not None
     assert result.scores[0] > 0
-    assert result.context_metadata == [{"title": "France"}]
+    origin = {"document_id": "fr", "start": 0, "end": len(DOCUMENTS[0].text)}
+    assert result.context_metadata == [{**origin, "title": "France"}]
     assert result.metadata == {"retriever": "bm25"}
 
 
@@ -105,8 +106,8 @@ def test_retrievals_settings_and_the_corpus_are_in_its_identity() -> None:
 
 def test_answers_of_another_process_are_the_same() -> None:
     script = (
-        "from ragbench.pipeline import BaselineRAG\n"
-        "from ragbench.records.corpus import Document\n"
+        "from ragbench import BaselineRAG\n"
+        "from ragbench.core.chunk import Document\n"
         "rag = BaselineRAG(Document(id=str(i), text=f'red apple {i % 3}. Green pear {i}.')"
         " for i in range(40))\n"
         "found = rag.retrieve_with_metadata('red pear 7')\n"

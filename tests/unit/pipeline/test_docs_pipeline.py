@@ -13,13 +13,14 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench.data.read import read_cases
-from ragbench.evaluation.evaluate import evaluate
-from ragbench.pipeline import PipelineRAG, load_pipeline
-from ragbench.pipeline.registries import GENERATIONS, RETRIEVALS
+from ragbench.io.read import read_cases
+from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
+from ragbench.pipeline.rag import PipelineRAG
+from ragbench.pipeline.read import load_pipeline
 from ragbench.pipeline.schema import pipeline_schema
-from ragbench.preretrieval.registry import QUERY_TRANSFORMS
-from ragbench.reports.write import write_reports
+from ragbench.pipeline.stages import GENERATIONS, RETRIEVALS
+from ragbench.verbs.evaluate import evaluate
+from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 from tests.llm_server import FaultServer
 
@@ -97,6 +98,7 @@ def said(payload: dict[str, Any]) -> str:
     return str(contexts[0]["text"])
 
 
+@pytest.mark.extra("llm")
 def test_the_full_example_works_against_a_server(pages: Path) -> None:
     with FaultServer(say=said) as server:
         text = FILES["full.yaml"].replace("http://localhost:8000/v1", server.url)

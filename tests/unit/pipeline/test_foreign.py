@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ragbench.data.read import read_cases
-from ragbench.embedders.hashing import HashingEmbedder
+from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, ForeignCollectionError
-from ragbench.evaluation.evaluate import evaluate
-from ragbench.pipeline import load_pipeline
+from ragbench.io.read import read_cases
+from ragbench.pipeline.read import load_pipeline
 from ragbench.pipeline.schema import pipeline_schema
-from ragbench.reports.write import write_reports
+from ragbench.verbs.evaluate import evaluate
+from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 
-pytest.importorskip("qdrant_client", reason="pip install 'ragbench[qdrant]'")
+pytestmark = pytest.mark.extra("qdrant")
 
 QUESTION = "How many days of paid leave are there?"
 FILE = """
@@ -82,6 +82,24 @@ def test_the_collection_is_read_as_it_is(filled: Path) -> None:
         load_pipeline(saved(FILE.replace("  map:", "  # map:"))).open().__enter__()
 
 
+def test_rows_that_are_replaced_make_it_another_one(filled: Path) -> None:
+    def identity() -> Any:
+        with load_pipeline(saved(FILE)).open() as opened:
+            opened.rag.retrieve(QUESTION)
+            return opened.rag.stage_identity("retrieve")
+
+    from qdrant_client import QdrantClient
+
+    first = identity()
+    assert identity() == first
+    client = QdrantClient(path="mine")
+    client.overwrite_payload("docs", {"body": "another text"}, points=[1])
+    client.close()
+    changed = identity()
+    assert changed["retriever"]["rows"] == first["retriever"]["rows"]
+    assert changed != first
+
+
 def test_a_threshold_that_is_named_holds(filled: Path) -> None:
     text = FILE.replace("top_k: 3}", "top_k: 9, score_threshold: -1.2}")
     with load_pipeline(saved(text)).open() as opened:
@@ -125,7 +143,7 @@ indexing:
   map:
     txt: body
     metric: hamming
-retrieval: hybrid
+retrieval: bm25
 """
             )
         )
@@ -140,7 +158,7 @@ retrieval: hybrid
         "'map' needs what the collection's vectors were made by",
         "unknown setting 'txt'. Did you mean 'text'?",
         "metric must be one of cosine, dot, euclid, manhattan",
-        "is searched by its vectors alone (dense)",
+        "this retrieval reads no collection that ragbench did not fill: take dense",
     ):
         assert part in said
     with pytest.raises(DataError) as caught:
@@ -148,11 +166,14 @@ retrieval: hybrid
             saved(FILE.replace("top_k: 3", "top_k: 3, filters: {a: 1}, embeddings: true"))
         )
     told = [(problem.line, problem.message) for problem in caught.value.problems]
-    assert "filters are executed only in collections" in told[0][1]
-    assert "are not read: leave 'embeddings' out" in told[1][1]
+    assert len(told) == 1
+    assert "are not read: leave 'embeddings' out" in told[0][1]
+    own = "retrieval: {type: sparse, native_filter: 'year > 3'}\n"
+    with pytest.raises(DataError, match=r"field 'native_filter': .* use 'filters'"):
+        load_pipeline(saved(own))
     with pytest.raises(DataError, match="field 'map': expected 'name: value' entries"):
         load_pipeline(saved(FILE.replace("map: {text: body, document_id: from}", "map: body")))
-    with pytest.raises(DataError, match="searched by its vectors alone"):
+    with pytest.raises(DataError, match="this retrieval reads no collection"):
         load_pipeline(saved(FILE.replace("retrieval: {type: dense, top_k: 3}", "")))
 
 

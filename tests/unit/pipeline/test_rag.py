@@ -10,22 +10,21 @@ from typing import Any
 
 import pytest
 
-from ragbench.data.read import read_cases, read_documents
+from ragbench.core.chunk import Chunk
+from ragbench.core.report import Report
 from ragbench.errors import ConfigError, LLMReplyError
-from ragbench.evaluation.evaluate import evaluate
-from ragbench.generation.extractive import ExtractiveGenerator
-from ragbench.pipeline import BaselineRAG, PipelineRAG, load_pipeline
-from ragbench.pipeline.rag import Stages, pipeline_rag
-from ragbench.pipeline.search import Searching
-from ragbench.postretrieval.filter.top_k import TopK
-from ragbench.postretrieval.format.xml_elements import Xml
-from ragbench.postretrieval.operator import PostRetrieval
-from ragbench.preretrieval.search_query import SearchQuery
-from ragbench.preretrieval.stage import PreRetrieval
-from ragbench.preretrieval.transform import Transformed
-from ragbench.records.corpus import Chunk
-from ragbench.records.reports import Report
-from ragbench.reports.write import write_reports
+from ragbench.io.read import read_cases, read_documents
+from ragbench.pipeline.baseline import BaselineRAG
+from ragbench.pipeline.extractive import ExtractiveGenerator
+from ragbench.pipeline.pre_retrieval import PreRetrieval, SearchQuery, Transformed
+from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
+from ragbench.pipeline.read import load_pipeline
+from ragbench.post.filter import TopK
+from ragbench.post.format import Xml
+from ragbench.post.stage import PostRetrieval
+from ragbench.stages.stage import Progress
+from ragbench.verbs.evaluate import evaluate
+from ragbench.views.write import write_reports
 
 
 @dataclass
@@ -164,8 +163,8 @@ def run(text: str, out: str = "run") -> tuple[Report, list[str]]:
     Path("rag.yaml").write_text(text, "utf-8")
     computed: dict[str, int] = {}
 
-    def advance(stage: str, total: int, done: int, failed: int, reused: int) -> None:
-        computed[stage] = computed.get(stage, 0) + done - reused
+    def advance(event: Progress) -> None:
+        computed[event.stage] = computed.get(event.stage, 0) + event.done - event.reused
 
     with load_pipeline("rag.yaml").open() as opened:
         rag, stage = opened.staged()
@@ -228,7 +227,7 @@ class Model:
         return "I would rather not."
 
 
-from ragbench.preretrieval.rewrite import Rewrite
+from ragbench.pipeline.query_transforms import Rewrite
 
 
 def rewriting():
@@ -338,7 +337,7 @@ def broken(stages):
             assert set(opened.identity) == {"retrieve", "generate"}
     for name, told in (
         ("Later", "its methods are coroutines"),
-        ("nothing", "is no RAG"),
+        ("nothing", "is not a RAG"),
         ("broken", "raised OSError: full"),
     ):
         Path("rag.yaml").write_text(f"{CORPUS}orchestration: own.py:{name}", "utf-8")
@@ -351,8 +350,8 @@ def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
         """
 import numpy as np
 from dataclasses import dataclass
-from ragbench.preretrieval.search_query import SearchQuery
-from ragbench.preretrieval.transform import Transformed
+from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.pre_retrieval import Transformed
 
 class Sides:
     dimension = 2

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from ragbench.core.chat import SamplingChat
 from ragbench.errors import ConfigError, DataError, StoreError
-from ragbench.generation.chat import ChatGenerator
-from ragbench.llm.chat import SamplingChat
-from ragbench.pipeline import load_pipeline
+from ragbench.pipeline.chat import ChatGenerator
+from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGeneration
-from ragbench.preretrieval.hyde import HyDE
-from ragbench.preretrieval.normalise import Normalise
+from ragbench.pipeline.query_transforms import HyDE, Normalise
+from ragbench.pipeline.read import load_pipeline
 
 OWN = '''
 class Raises:
@@ -141,7 +144,7 @@ orchestration: {rrf_k: 0}
         "Did you mean 'name'?",
         "there is no setting 'modl'",
         "there is no file or folder 'nope.jsonl'",
-        "'qdrnt' is no store",
+        "'qdrnt' is not a store",
         "Did you mean 'multilingual'?",
         "at least 8 tokens, not 3",
         "Did you mean 'normalise'?",
@@ -230,7 +233,7 @@ def test_enough_embeddings_pass(place: Path) -> None:
         ("pre_retrieval: [own.py:Raises]", "raised ValueError"),
         ("post_retrieval: [{action: own.py:Raises}]", "raised ValueError"),
         ("indexing: {chunker: own.py:Raises}", "raised ValueError"),
-        ("retrieval: own.py:Nothing", "is no RAG"),
+        ("retrieval: own.py:Nothing", "is not a RAG"),
         ("retrieval: own.py:Answers", "it has no method retrieve(query, top_k)"),
         ("generation: own.py:Finds", "it has no method generate(query, contexts)"),
         ("retrieval: own.py:Waits", "its methods are coroutines"),
@@ -285,15 +288,15 @@ def bomb() -> str:
         ("- bm25", "expected 'name: value' entries, found a list"),
         ("just words", "expected 'name: value' entries"),
         ("retrieval: bm25\nretrieval: dense", "the key 'retrieval' is given twice"),
-        ("retrieval:\n\ttype: bm25", "is no YAML"),
+        ("retrieval:\n\ttype: bm25", "is not YAML"),
         ("retrieval: &x {type: bm25, more: *x}", "an alias leads into itself"),
         (bomb(), "to too much"),
-        ("retrieval: !!python/object/apply:os.system ['true']", "is no YAML"),
+        ("retrieval: !!python/object/apply:os.system ['true']", "is not YAML"),
         ("name: " + "[" * 1200, "is n"),
-        ("name: \x00", "is no YAML"),
-        ("name: 2024-13-45", "is no YAML"),
-        ("retrieval: {type: bm25", "is no YAML"),
-        ("? [a, b]\n: 1", "is no YAML"),
+        ("name: \x00", "is not YAML"),
+        ("name: 2024-13-45", "is not YAML"),
+        ("retrieval: {type: bm25", "is not YAML"),
+        ("? [a, b]\n: 1", "is not YAML"),
     ],
 )
 def test_hostile_files_are_refused_at_once(place: Path, text: str, told: str) -> None:
@@ -329,3 +332,57 @@ def test_a_collection_that_is_not_there_is_told(place: Path) -> None:
     pipeline = load_pipeline(saved(text))
     with pytest.raises(StoreError, match="there is no collection 'x'"), pipeline.open():
         pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """A retrieval of another package that says nothing of itself but how much it gives."""
+
+    top_k: int = 5
+
+    def open(self, documents: Documents, indexing: Indexing) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outspoken(Elsewhere):
+    uses_store: ClassVar[bool] = True
+    gives_embeddings: ClassVar[bool] = False
+    knows_word_weights: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("retrieval: elsewhere\ngeneration: {word_weights: corpus}", []),
+        ("retrieval: elsewhere\npost_retrieval: [{action: rerank, type: semantic}]", []),
+        (
+            "retrieval: elsewhere\nindexing: {embedder: hashing}",
+            ["'embedder' has no use with elsewhere"],
+        ),
+        ("retrieval: outspoken\nindexing: {embedder: hashing}", []),
+        (
+            "retrieval: outspoken\ngeneration: {word_weights: corpus}\n"
+            "post_retrieval: [{action: rerank, type: semantic}]",
+            [
+                "is not known to outspoken retrieval",
+                "compares embeddings, and retrieval gives none",
+            ],
+        ),
+    ],
+)
+def test_a_retrieval_of_another_package_says_what_it_goes_with(
+    place: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: list[str]
+) -> None:
+    def entry_points(group: str) -> list[EntryPoint]:
+        found = (("elsewhere", "Elsewhere"), ("outspoken", "Outspoken"))
+        of_group = found if group == "ragbench.retrievals" else ()
+        return [EntryPoint(name, f"{__name__}:{attribute}", group) for name, attribute in of_group]
+
+    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)
+    if not told:
+        load_pipeline(saved(text))
+        return
+    messages = [message for _, message in problems(text)]
+    assert len(messages) == len(told)
+    for message, part in zip(sorted(messages, reverse=True), told, strict=True):
+        assert part in message

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.agreement import agreement
+from ragbench.stats.agreement import agreement, rank_correlation
 
 
 def pairs(table: list[list[int]]) -> list[tuple[int, int]]:
@@ -74,3 +74,24 @@ def test_bounds_and_symmetry(told: list[tuple[int, int]]) -> None:
 def test_what_cannot_be_compared(told: list[tuple[int, int]]) -> None:
     with pytest.raises(InputError):
         agreement(told, 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=3, max_size=12))
+def test_rank_correlation_is_scipys(graded: list[tuple[int, int]]) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    found = rank_correlation([(float(a), float(b)) for a, b in graded], resamples=10)
+    if len({a for a, _ in graded}) == 1 or len({b for _, b in graded}) == 1:
+        assert found.value is None
+        return
+    expected = stats.spearmanr([a for a, _ in graded], [b for _, b in graded]).statistic
+    assert found.value == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_rank_correlations_interval_draws_whole_clusters() -> None:
+    graded = [(float(n), float(n + (3 if n % 3 else 0))) for n in range(30)]
+    alone = rank_correlation(graded)
+    grouped = rank_correlation(graded, [f"c{n // 10}" for n in range(30)])
+    assert alone.value is not None and alone.low is not None and alone.high is not None
+    assert alone.low < alone.value <= alone.high
+    assert (grouped.value, grouped.low) == (alone.value, None)  # three clusters tell nothing

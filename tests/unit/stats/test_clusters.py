@@ -28,6 +28,7 @@ def test_totals_by_hand() -> None:
     assert totals.shifted(0.5) == (4.0, 6.5)
 
 
+@pytest.mark.extra("dev", package="statsmodels")
 def test_standard_error_is_that_of_a_regression_with_clustered_errors() -> None:
     import numpy as np
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import InputError
-from ragbench.stats.corrections import benjamini_hochberg, holm
+from ragbench.stats.decide import benjamini_hochberg, holm
 
 P_VALUES = st.lists(st.floats(0.0, 1.0), max_size=12)
 
@@ -23,6 +23,7 @@ def test_benjamini_hochberg_by_hand() -> None:
     assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.02, 0.04, 0.04, 0.02))
 
 
+@pytest.mark.extra("dev", package="statsmodels")
 @settings(max_examples=40, deadline=None)
 @given(P_VALUES.filter(bool))
 def test_both_are_those_of_statsmodels(p_values: list[float]) -> None:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.decide import decide, decide_family
-from ragbench.stats.decision import Change, Question
+from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide, decide_family
 from ragbench.stats.paired import pair
 
 
@@ -19,10 +18,10 @@ def question(
     tolerance: float = 0.05,
     largest_drop: float | None = 1.0,
     clusters: Sequence[str | None] | None = None,
-) -> Question:
+) -> RegressionQuestion:
     ids = [str(place) for place in range(len(differences))]
     labels = dict(zip(ids, clusters or [None] * len(ids), strict=True))
-    return Question(
+    return RegressionQuestion(
         sample=pair(
             dict.fromkeys(ids, 0.0), dict(zip(ids, differences, strict=True)), clusters=labels
         ),
@@ -33,7 +32,7 @@ def question(
 
 def test_a_clear_drop_is_worse() -> None:
     decision = decide(question([-0.3, -0.4, -0.2, -0.5, -0.35, -0.45]))
-    assert decision.change is Change.WORSE
+    assert decision.change is ChangeKind.WORSE
     assert decision.p_worse == pytest.approx(1 / 64)
     assert "larger than tolerated is shown" in decision.reason
     assert (decision.needed_as_observed, decision.needed_if_unchanged) == (None, None)
@@ -41,30 +40,30 @@ def test_a_clear_drop_is_worse() -> None:
 
 def test_a_drop_within_the_tolerance_is_not_called_worse() -> None:
     drops = [-0.03, -0.04, -0.02, -0.05, -0.035, -0.045]
-    assert decide(question(drops, tolerance=0.0)).change is Change.WORSE
-    assert decide(question(drops, tolerance=0.05)).change is not Change.WORSE
+    assert decide(question(drops, tolerance=0.0)).change is ChangeKind.WORSE
+    assert decide(question(drops, tolerance=0.05)).change is not ChangeKind.WORSE
 
 
 def test_nothing_changed_in_enough_cases_is_not_worse() -> None:
     # 0.95^58 is above 5%, 0.95^59 below.
-    assert decide(question([0.0] * 58)).change is Change.CANNOT_TELL
+    assert decide(question([0.0] * 58)).change is ChangeKind.CANNOT_TELL
     enough = decide(question([0.0] * 59))
-    assert enough.change is Change.NOT_WORSE
+    assert enough.change is ChangeKind.NOT_WORSE
     assert enough.p_not_worse == pytest.approx(0.95**59)
 
 
 def test_without_a_scale_the_spread_decides() -> None:
     drops = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3
     unbounded = decide(question(drops, tolerance=0.1, largest_drop=None))
-    assert unbounded.change is Change.NOT_WORSE
+    assert unbounded.change is ChangeKind.NOT_WORSE
     # Equal values without a scale: no spread is seen, so nothing is claimed.
     still = decide(question([0.0] * 500, largest_drop=None))
-    assert still.change is Change.CANNOT_TELL
+    assert still.change is ChangeKind.CANNOT_TELL
 
 
 def test_cannot_tell_says_what_would_settle_it() -> None:
     decision = decide(question([0.5, -0.5, 0.25, -0.5, 0.0, 0.25, -0.25, 0.25] * 3))
-    assert decision.change is Change.CANNOT_TELL
+    assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.detectable_drop is not None
     assert 0.1 < decision.detectable_drop < 0.4
     assert decision.needed_if_unchanged is not None
@@ -75,7 +74,7 @@ def test_cannot_tell_says_what_would_settle_it() -> None:
 
 def test_an_undecided_drop_needs_what_would_show_it() -> None:
     decision = decide(question([-0.5, 0.25, -0.5, 0.0, 0.25, -0.25], tolerance=0.0))
-    assert decision.change is Change.CANNOT_TELL
+    assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.needed_as_observed is not None
     assert decision.needed_if_unchanged is None
 
@@ -84,8 +83,8 @@ def test_clusters_are_the_observations() -> None:
     drops = [-0.2, -0.3, -0.25, -0.35] * 5
     alone = decide(question(drops, tolerance=0.0))
     shared = decide(question(drops, tolerance=0.0, clusters=["a", "b", "c", "d"] * 5))
-    assert alone.change is Change.WORSE
-    assert shared.change is Change.CANNOT_TELL
+    assert alone.change is ChangeKind.WORSE
+    assert shared.change is ChangeKind.CANNOT_TELL
     assert "4 independent cases can never show a drop" in shared.reason
     assert shared.detectable_drop is None
 
@@ -93,7 +92,7 @@ def test_clusters_are_the_observations() -> None:
 @pytest.mark.parametrize("differences", [[], [-1.0], [0.0]])
 def test_next_to_no_data_cannot_tell(differences: list[float]) -> None:
     decision = decide(question(differences))
-    assert decision.change is Change.CANNOT_TELL
+    assert decision.change is ChangeKind.CANNOT_TELL
     assert decision.detectable_drop is None
     assert decision.reason
 
@@ -104,8 +103,8 @@ def test_several_metrics_are_corrected_for_their_number() -> None:
     alone = decide(drop)
     together = decide_family([drop, still, still, still])
     assert together[0].p_worse == pytest.approx(4 * alone.p_worse)
-    assert together[0].change is Change.CANNOT_TELL
-    assert {each.change for each in together[1:]} == {Change.NOT_WORSE}
+    assert together[0].change is ChangeKind.CANNOT_TELL
+    assert {each.change for each in together[1:]} == {ChangeKind.NOT_WORSE}
     assert alone.detectable_drop is not None
     assert together[0].detectable_drop is None  # 2^-6 is above 5% / 4
     assert decide_family([]) == ()

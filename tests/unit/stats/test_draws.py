@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragbench.stats.draws import random_bits, resample_counts
-from ragbench.stats.fixed_point import to_fixed_point
+from ragbench.stats.draws import random_bits, resample_counts, to_fixed_point
 
 
 def test_the_stream_is_the_same_on_every_machine_and_version() -> None:

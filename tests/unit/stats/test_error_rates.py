@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.decide import decide, decide_family
-from ragbench.stats.decision import Change, Question
+from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide, decide_family
 from ragbench.stats.mean import student_p_value
 from ragbench.stats.paired import pair
 from ragbench.stats.power import Spread, detectable
@@ -17,14 +16,14 @@ TRIALS = 300
 Array = NDArray[np.float64]
 
 
-def question(differences: Array, *, tolerance: float = 0.0, size: int = 1) -> Question:
+def question(differences: Array, *, tolerance: float = 0.0, size: int = 1) -> RegressionQuestion:
     after = {str(place): float(value) for place, value in enumerate(differences)}
     labels: dict[str, str | None] = {key: str(int(key) // size) for key in after}
     sample = pair(dict.fromkeys(after, 0.0), after, clusters=labels)
-    return Question(sample=sample, tolerance=tolerance, largest_drop=3.0)
+    return RegressionQuestion(sample=sample, tolerance=tolerance, largest_drop=3.0)
 
 
-def rate(questions: list[Question], change: Change) -> float:
+def rate(questions: list[RegressionQuestion], change: ChangeKind) -> float:
     decisions = [decide(each, resamples=500) for each in questions]
     return sum(each.change is change for each in decisions) / len(decisions)
 
@@ -34,8 +33,8 @@ def test_clustered_noise_is_rarely_called_worse_and_often_by_a_test_that_ignores
     samples = [
         np.repeat(draw.normal(0, 0.15, 10), 5) + draw.normal(0, 0.08, 50) for _ in range(TRIALS)
     ]
-    careful = rate([question(each, size=5) for each in samples], Change.WORSE)
-    careless = rate([question(each) for each in samples], Change.WORSE)
+    careful = rate([question(each, size=5) for each in samples], ChangeKind.WORSE)
+    careless = rate([question(each) for each in samples], ChangeKind.WORSE)
     # 5% and four standard errors; ignoring clusters is far off.
     assert 0.01 <= careful <= 0.10
     assert careless > 0.14
@@ -49,16 +48,17 @@ def test_noisy_yes_no_scores_are_rarely_called_worse(cases: int, most: float) ->
         chance = draw.random(cases)
         runs = [(draw.random(cases) < chance).astype(np.float64) for _ in range(2)]
         samples.append(runs[1] - runs[0])
-    assert rate([question(each) for each in samples], Change.WORSE) <= most
+    assert rate([question(each) for each in samples], ChangeKind.WORSE) <= most
 
 
 def test_rare_breaks_are_not_overlooked_though_a_t_test_would() -> None:
     draw = np.random.default_rng(3)
     samples = [-(draw.random(60) < 0.05).astype(np.float64) for _ in range(TRIALS)]
     questions = [
-        Question(sample=question(each).sample, tolerance=0.05, largest_drop=1.0) for each in samples
+        RegressionQuestion(sample=question(each).sample, tolerance=0.05, largest_drop=1.0)
+        for each in samples
     ]
-    assert rate(questions, Change.NOT_WORSE) <= 0.10
+    assert rate(questions, ChangeKind.NOT_WORSE) <= 0.10
     totals = [ClusterTotals.of([float(value) for value in each]) for each in samples]
     student = [student_p_value(each, -0.05) <= 0.05 for each in totals if each.standard_error]
     assert sum(student) / TRIALS > 0.12
@@ -70,7 +70,7 @@ def test_the_detectable_drop_is_detected_as_often_as_promised() -> None:
     assert drop is not None
     found = rate(
         [question(draw.normal(-0.02 - drop, 0.15, 30), tolerance=0.02) for _ in range(TRIALS)],
-        Change.WORSE,
+        ChangeKind.WORSE,
     )
     assert abs(found - 0.8) <= 4 * (0.8 * 0.2 / TRIALS) ** 0.5
 
@@ -82,7 +82,7 @@ def test_eight_correlated_metrics_block_no_more_often_than_one() -> None:
         shared = draw.normal(0, 0.1, 30)
         family = [question(shared + draw.normal(0, 0.15, 30)) for _ in range(8)]
         decisions = decide_family(family)
-        blocks += any(each.change is Change.WORSE for each in decisions)
+        blocks += any(each.change is ChangeKind.WORSE for each in decisions)
         single += any(each.test.p_value <= 0.05 for each in decisions)
     assert blocks / (TRIALS // 2) <= 0.11
     assert single / (TRIALS // 2) > 0.15

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.interval import IntervalMethod
-from ragbench.stats.mean import mean_interval, student_p_value
+from ragbench.stats.mean import IntervalMethod, mean_interval, student_p_value
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30)
 

@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.permutation import (
-    Alternative,
-    SignFlipMethod,
-    sign_flip_test,
-    sign_flip_tests,
-)
+from ragbench.stats.permutation import Alternative, SignFlipMethod, sign_flip_test, sign_flip_tests
 
 TIED = st.sampled_from([-1.0, -2 / 3, -0.5, -1 / 3, 0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0])
 SMALL = st.lists(TIED, max_size=9)
@@ -78,7 +73,7 @@ def test_a_tolerated_drop_is_subtracted() -> None:
     beyond = sign_flip_test(drops, null_mean=-0.1, alternative="less")
     within = sign_flip_test(drops, null_mean=-0.6, alternative="greater")
     assert beyond.p_value == within.p_value == 1 / 32
-    # Exactly what is tolerated is no evidence at all.
+    # Exactly what is tolerated is not evidence at all.
     assert sign_flip_test([-0.1] * 9, null_mean=-0.1, alternative="less").p_value == 1.0
 
 

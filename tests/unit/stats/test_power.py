@@ -21,6 +21,7 @@ from ragbench.stats.power import (
 UNIT = Spread(per_cluster=1.0, cluster_size=1.0)
 
 
+@pytest.mark.extra("dev", package="statsmodels")
 @pytest.mark.parametrize("clusters", [6, 10, 30, 200, 5000])
 @pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.02, 0.9)])
 def test_it_is_the_power_of_the_t_test(clusters: int, alpha: float, power: float) -> None:

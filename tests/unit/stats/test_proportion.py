@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.proportion import proportion_interval
+from ragbench.stats.mean import proportion_interval
 
 
 def test_published_values() -> None:

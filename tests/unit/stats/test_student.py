@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.stats.student import student_cdf, student_quantile
+from ragbench.stats.mean import student_cdf, student_quantile
 
 DEGREES = st.integers(1, 3000)
 

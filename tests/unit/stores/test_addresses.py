@@ -47,15 +47,15 @@ def test_an_address_names_a_database_and_hides_passwords(address: str, shown: st
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("index", "'index' is no address of a store: it begins with one of chroma:, memory:,"),
-        ("", "'' is no address of a store"),
-        ("redis://u:secret@host", r"'redis://\*\*\*@host' is no address of a store"),
-        ("qdrant:", "is no address of Qdrant: write qdrant:FOLDER"),
-        ("qdrant+ftp://u:secret@host", "is no address of Qdrant"),
-        ("chroma:", "is no address of Chroma: write chroma:FOLDER"),
-        ("chroma+http://", "is no address of Chroma"),
+        ("index", "'index' is not a store address; it must start with one of chroma:, memory:,"),
+        ("", "'' is not a store address"),
+        ("redis://u:secret@host", r"'redis://\*\*\*@host' is not a store address"),
+        ("qdrant:", "is not an address of Qdrant: write qdrant:FOLDER"),
+        ("qdrant+ftp://u:secret@host", "is not an address of Qdrant"),
+        ("chroma:", "is not an address of Chroma: write chroma:FOLDER"),
+        ("chroma+http://", "is not an address of Chroma"),
         ("milvus:folder", "the path of Milvus Lite ends with .db"),
-        ("milvus+tcp://u:secret@host", "is no address of Milvus"),
+        ("milvus+tcp://u:secret@host", "is not an address of Milvus"),
         ("postgresql://u:secret@host/db?index=ivf", "index is hnsw or none, found 'ivf'"),
     ],
 )

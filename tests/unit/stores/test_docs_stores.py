@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.pipeline import load_pipeline
-from ragbench.records.filter_form import filters_to_json, parse_filters
-from ragbench.stores.foreign.mapping import FieldMapping
+from ragbench.core.filter_form import filters_to_json, parse_filters
+from ragbench.pipeline.read import load_pipeline
+from ragbench.stores.attached.mapping import FieldMapping
 from ragbench.stores.registry import open_database
 from ragbench_cli.main import main
 
@@ -33,10 +33,10 @@ def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
     assert_prints(blocks("python")[0], capsys)
 
 
+@pytest.mark.extra("qdrant")
 def test_a_collection_of_one_s_own_is_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("qdrant_client")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "questions.txt").write_text("Where is the key?\n", "utf-8")
     _, fill, read = blocks("python")

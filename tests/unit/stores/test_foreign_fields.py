@@ -14,14 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.data.values import ValueProblem
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.foreign.engine import ForeignRow
-from ragbench.stores.foreign.guess import complete_mapping
-from ragbench.stores.foreign.json_value import json_value
-from ragbench.stores.foreign.mapping import FieldMapping, field_mapping
-from ragbench.stores.foreign.registry import open_foreign
-from ragbench.stores.foreign.rows import RowReader
+from ragbench.io.values import ValueProblem
+from ragbench.stores.attached.collection import attach
+from ragbench.stores.attached.mapping import (
+    FieldMapping,
+    ForeignRow,
+    complete_mapping,
+    field_mapping,
+)
+from ragbench.stores.attached.rows import AttachedRows, json_value
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -76,10 +78,15 @@ def test_a_mapping_is_checked() -> None:
         guessed({"body": "b"}, text="bdoy")
 
 
+def test_a_mapping_may_be_given_as_names_and_fields() -> None:
+    with pytest.raises(ConfigError, match=r"the mapping: unknown setting 'txt'"):
+        attach("qdrant:nowhere", "docs", {"txt": "body"})
+
+
 @pytest.mark.parametrize("address", ["memory:folder", "redis://u:secret@host", "docs"])
 def test_other_stores_are_not_read(address: str) -> None:
     with pytest.raises(ConfigError, match="addresses that begin with one of chroma:, ") as caught:
-        open_foreign(address, "docs")
+        attach(address, "docs")
     assert "secret" not in str(caught.value)
 
 
@@ -87,8 +94,8 @@ def test_other_stores_are_not_read(address: str) -> None:
 def test_a_folder_that_is_not_there_is_not_made(engine: str, tmp_path: Any) -> None:
     package = {"qdrant": "qdrant_client", "chroma": "chromadb", "milvus": "pymilvus"}[engine]
     pytest.importorskip(package)
-    with pytest.raises(StoreError, match=r"no folder of Qdrant's client|there is no such f"):
-        open_foreign(f"{engine}:{tmp_path}/nowhere.db", "docs")
+    with pytest.raises(StoreError, match=r"not a folder of Qdrant's client|there is no such f"):
+        attach(f"{engine}:{tmp_path}/nowhere.db", "docs")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,7 +137,7 @@ def test_any_json_can_be_written(value: Any) -> None:
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5), st.text(max_size=5))
 def test_any_row_becomes_a_chunk(fields: dict[str, Any], name: str) -> None:
     mapping = FieldMapping(text=f"{name}x", id=f"{name}x.id", title="t")
-    reader = RowReader(mapping)
+    reader = AttachedRows(mapping)
     chunks = reader.chunks([ForeignRow("1", fields, 0.5), ForeignRow("1", fields, 0.4)])
     assert len({chunk.id for chunk in chunks}) == 2
     orjson.dumps([[chunk.id, chunk.text, chunk.metadata] for chunk in chunks])
@@ -139,22 +146,22 @@ def test_any_row_becomes_a_chunk(fields: dict[str, Any], name: str) -> None:
 
 def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
     deep = json.loads("[" * 300 + "]" * 300)
-    reader = RowReader(FieldMapping(text="text"))
+    reader = AttachedRows(FieldMapping(text="text"))
     (chunk,) = reader.chunks([ForeignRow("1", {"text": "a", "deep": deep, "year": 1})])
     assert (chunk.text, chunk.metadata) == ("a", {})
     assert reader.warnings() == [
-        "1 row has metadata nested too deep to be written: left out (such as '1')"
+        "1 row has metadata nested too deep to be written: skipped (such as '1')"
     ]
 
 
 def test_what_is_no_document_id_is_counted() -> None:
-    reader = RowReader(FieldMapping(text="text", document_id="from"))
+    reader = AttachedRows(FieldMapping(text="text", document_id="from"))
     values: list[object] = ["d", 7, UUID(int=1), None, "", True, ["d"], {"id": "d"}]
     rows = [ForeignRow(str(at), {"text": "a", "from": one}) for at, one in enumerate(values)]
     found = [chunk.document_id for chunk in reader.chunks(rows)]
     assert found == ["d", "7", str(UUID(int=1)), None, None, None, None, None]
     assert reader.warnings() == [
-        "3 rows have what is no document id under 'from': left out (such as '5')"
+        "3 rows have what is not a document id under 'from': skipped (such as '5')"
     ]
 
 
@@ -173,17 +180,17 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     with pytest.raises(StoreError, match="cannot be reached: is it running") as caught:
-        open_foreign(address.format(port=port), "docs")
+        attach(address.format(port=port), "docs")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_objects_with_metadata_stand_among_the_others() -> None:
-    reader = RowReader(FieldMapping(text="text", title="meta.head"))
+    reader = AttachedRows(FieldMapping(text="text", title="meta.head"))
     fields = {"text": "a", "id": 1, "meta": {"id": 2, "head": "T", "year": 3}}
     (chunk,) = reader.chunks([ForeignRow("1", fields)])
     assert chunk.metadata == {"id": 1, "meta.id": 2, "year": 3, "title": "T"}
-    both = RowReader(FieldMapping(text="text", title="head", metadata="a.source,b.source,b"))
+    both = AttachedRows(FieldMapping(text="text", title="head", metadata="a.source,b.source,b"))
     fields = {"text": "a", "head": "T", "a": {"source": 1}, "b": {"source": 2, "title": 3}}
     (chunk,) = both.chunks([ForeignRow("1", fields)])
     known = {"title": "T", "source": 1, "b.source": 2, "b.b.source": 2, "b.title": 3}
@@ -196,7 +203,7 @@ def test_names_of_fields_are_shown_in_one_line() -> None:
 
 
 def test_an_id_is_kept_as_it_is() -> None:
-    reader = RowReader(FieldMapping(text="text", id="id"))
+    reader = AttachedRows(FieldMapping(text="text", id="id"))
     values: list[object] = [" a ", Decimal("12345678901234567890"), 1.0, " ", None, "\0"]
     rows = [ForeignRow(f"own {at}", {"text": "a", "id": id}) for at, id in enumerate(values)]
     found = [chunk.id for chunk in reader.chunks(rows)]

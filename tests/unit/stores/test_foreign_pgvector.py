@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.foreign.mapping import FieldMapping
-from ragbench.stores.foreign.registry import open_foreign
+from ragbench.stores.attached.collection import attach
+from ragbench.stores.attached.mapping import FieldMapping
 from ragbench.stores.registry import create_store
 from tests.contract.store_engines import postgres
 
@@ -44,10 +44,11 @@ def test_columns_of_any_type_become_json(address: str) -> None:
         """INSERT INTO odd VALUES ('5c56c793-69f3-4fbf-87e6-c4bf54c28c26', 'Rent', '2023-05-01Z',
         1.5, '{a,b}', '\\x00ff', 'NaN', NULL, 'rent', 0.5, '[1,0]')""",
     )
-    with open_foreign(address, "odd") as collection:
+    with attach(address, "odd") as collection:
         assert collection.guessed == ("text",)
         assert collection.described() == (
             "text=body  id=key  vector=dense  (cosine, assumed, 2 dimensions)"
+            "  words=words (ts_rank_cd, simple assumed)"
         )
         assert "cosine is assumed; correct it with --map metric=" in collection.guesses()[1]
         (chunk,) = collection.search(QUERY, k=3)[0]
@@ -79,13 +80,13 @@ def test_a_table_may_have_any_name_schema_and_several_vectors(address: str) -> N
     )
     name = 'kb.50% of "it"'
     with pytest.raises(ConfigError, match=r"has several vectors \(my%v, w\): say which one"):
-        open_foreign(address, name)
+        attach(address, name)
     mapping = FieldMapping(vector="my%v", metric="dot")
-    with open_foreign(address, name, mapping) as collection:
+    with attach(address, name, mapping) as collection:
         assert (collection.dimension, collection.count()) == (2, 2)
         found = collection.search(QUERY, k=3)[0]
     assert [(chunk.id, chunk.score) for chunk in found] == [("1", 1.0), ("2", 0.0)]
-    with open_foreign(address, name, FieldMapping(vector="w")) as collection:
+    with attach(address, name, FieldMapping(vector="w")) as collection:
         assert (collection.dimension, collection.count()) == (3, 3)
 
 
@@ -96,12 +97,12 @@ def test_a_table_without_a_key_needs_an_id(address: str) -> None:
         "INSERT INTO keyless VALUES ('a', 'one', '[1,0]'), (NULL, 'two', '[0,1]')",
     )
     with pytest.raises(ConfigError, match="has no primary key of one column: name its id with"):
-        open_foreign(address, "keyless")
-    with open_foreign(address, "keyless", FieldMapping(id="name")) as collection:
+        attach(address, "keyless")
+    with attach(address, "keyless", FieldMapping(id="name")) as collection:
         found = collection.search(QUERY, k=3)[0]
         assert [chunk.id for chunk in found] == ["a", "#2"]
         assert collection.warnings() == [
-            "1 row has no id under 'name': the store's own stands for it (such as '#2')"
+            "1 row has no id under 'name': the store's own id is used (such as '#2')"
         ]
 
 
@@ -111,9 +112,9 @@ def test_a_row_whose_score_is_no_number_is_counted(address: str) -> None:
         "CREATE TABLE zeros (id int PRIMARY KEY, text text, v vector(2))",
         "INSERT INTO zeros VALUES (1, 'one', '[1,0]'), (2, 'zeros', '[0,0]')",
     )
-    with open_foreign(address, "zeros") as collection:
+    with attach(address, "zeros") as collection:
         assert [chunk.id for chunk in collection.search(QUERY, k=3)[0]] == ["1"]
-        told = ["1 row has a score that is no number: left out (such as '2')"]
+        told = ["1 row has a score that is not a number: skipped (such as '2')"]
         assert collection.warnings() == told
 
 
@@ -126,7 +127,7 @@ def test_an_index_gives_as_many_rows_as_are_asked_for(address: str) -> None:
         "CREATE INDEX ON indexed USING hnsw (v vector_l2_ops)",
         "ALTER DATABASE postgres SET enable_seqscan = off",
     )
-    with open_foreign(address, "indexed") as collection:
+    with attach(address, "indexed") as collection:
         assert collection.space.metric == "euclid"
         found = collection.search(QUERY, k=60)[0]
     assert [chunk.id for chunk in found] == [f"{at}" for at in range(1, 61)]
@@ -141,7 +142,7 @@ def test_the_server_itself_refuses_every_write(address: str) -> None:
         "CREATE TABLE safe (id int PRIMARY KEY, text text, v vector(2))",
         "INSERT INTO safe VALUES (1, 'one', '[1,0]')",
     )
-    with open_foreign(address, "safe") as collection:
+    with attach(address, "safe") as collection:
         connection = cast("Any", collection)._engine._connection
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("DELETE FROM safe")
@@ -159,7 +160,7 @@ def test_whoever_may_read_may_search(address: str) -> None:
     )
     reader = address.replace("//postgres:@", "//reader:@")
     assert reader != address
-    with open_foreign(reader, "shared") as collection:
+    with attach(reader, "shared") as collection:
         assert [chunk.id for chunk in collection.search(QUERY, k=1)[0]] == ["1"]
 
 
@@ -167,7 +168,7 @@ def test_what_is_no_table_of_vectors_is_none(address: str) -> None:
     run(address, "CREATE TABLE plain (id int PRIMARY KEY, text text)")
     for name in ("plain", "no.such", "a b; DROP TABLE plain", 'quo"te', "x" * 300, "."):
         with pytest.raises(StoreError, match="there is no collection"):
-            open_foreign(address, name)
+            attach(address, name)
 
 
 def test_without_a_name_the_only_table_is_taken(address: str) -> None:
@@ -177,12 +178,12 @@ def test_without_a_name_the_only_table_is_taken(address: str) -> None:
     columns = "(id int PRIMARY KEY, t text, v vector(2))"
     run(single, "CREATE EXTENSION vector", f"CREATE TABLE one {columns}")
     run(single, "INSERT INTO one VALUES (1, 'a', '[1,0]')")
-    with open_foreign(single, mapping=FieldMapping(text="t")) as collection:
+    with attach(single, mapping=FieldMapping(text="t")) as collection:
         assert collection.name == "one"
     with create_store(single, "own", dimension=2):
         pass
-    with open_foreign(single, mapping=FieldMapping(text="t")) as collection:
+    with attach(single, mapping=FieldMapping(text="t")) as collection:
         assert collection.name == "one"
     run(single, f"CREATE TABLE two {columns}")
     with pytest.raises(ConfigError, match=r"with --collection: .* has one, two"):
-        open_foreign(single)
+        attach(single)

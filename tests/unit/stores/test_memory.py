@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, matches
 from ragbench.errors import ConfigError, StoreError
-from ragbench.records.corpus import Chunk
-from ragbench.records.filters import Filter, matches
 from ragbench.stores.base import VectorStore
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.memory_filter import FilterIndex
+from ragbench.stores.memory_folder import FilterIndex
 from ragbench.stores.record import encode
 from ragbench.stores.registry import create_store, open_database, open_store
-from tests.unit.records import filter_cases
+from tests.unit.core import filter_cases
 
 
 def test_search_orders_by_cosine_then_by_id() -> None:
@@ -75,7 +75,7 @@ def test_a_damaged_folder_is_one_error(tmp_path: Path, name: str) -> None:
 
 
 def test_an_unknown_address_names_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"no address of a store: it .* of .*memory:"):
+    with pytest.raises(ConfigError, match=r"not a store address; it must .* of .*memory:"):
         open_database("cassandra://me:secret@host")
     with pytest.raises(ConfigError) as caught:
         open_database("cassandra://me:secret@host")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Not, Range
 from ragbench.errors import StoreError
-from ragbench.records.corpus import Chunk
-from ragbench.records.filter_form import parse_filters
-from ragbench.records.filters import Not, Range
-from ragbench.stores.pgvector_filter import condition
+from ragbench.stores.pgvector_sql import condition
 from ragbench.stores.registry import create_store, open_database
 from tests.contract.store_engines import postgres
 

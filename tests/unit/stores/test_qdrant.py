@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragbench.core.chunk import Chunk
 from ragbench.errors import StoreError
-from ragbench.records.corpus import Chunk
 from ragbench.stores import qdrant_points
 from ragbench.stores.record import encode
 from ragbench.stores.registry import create_store, open_database, open_store
 
-pytest.importorskip("qdrant_edge", reason="pip install 'ragbench[qdrant]'")
+pytestmark = pytest.mark.extra("qdrant")
 
 
 def test_ids_that_give_one_uuid_are_refused(

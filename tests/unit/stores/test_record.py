@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.chunk import Chunk
 from ragbench.errors import StoreError
-from ragbench.records.corpus import Chunk
 from ragbench.stores.record import chunk_digest, decode, encode
 
 texts = st.text(st.characters(), max_size=20)  # lone surrogates and NUL included
@@ -49,11 +49,17 @@ def test_the_digest_sees_every_field() -> None:
         ({"id": ""}, "a chunk's id is empty"),
         ({"id": "ü" * 1025}, "longer than 2048 bytes"),
         ({"id": "a\x00"}, "holds a NUL character"),
-        ({"id": "a\ud800"}, "is no valid Unicode"),
+        ({"id": "a\ud800"}, "is not valid Unicode"),
         ({"text": None}, "chunk 'a': the text is a NoneType"),
-        ({"metadata": {"day": date(2023, 5, 1)}}, "chunk 'a': metadata.day: a date is no JSON"),
-        ({"metadata": {"x": [float("nan")]}}, r"chunk 'a': metadata.x\[\]: nan is no JSON number"),
-        ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is no text"),
+        (
+            {"metadata": {"day": date(2023, 5, 1)}},
+            "chunk 'a': metadata.day: a date is not a JSON value",
+        ),
+        (
+            {"metadata": {"x": [float("nan")]}},
+            r"chunk 'a': metadata.x\[\]: nan is not a JSON number",
+        ),
+        ({"metadata": {"x": {1: 2}}}, "chunk 'a': metadata.x: the key 1 is not a text"),
     ],
 )
 def test_what_cannot_be_stored_is_named(fields: dict[str, Any], message: str) -> None:

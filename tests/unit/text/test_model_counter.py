@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import ConfigError, MissingExtraError
-from ragbench.text import model_counter
-from ragbench.text.model_counter import counter_for_model
-from ragbench.text.token_counter import APPROXIMATE
+from ragbench.text import token_counter as model_counter
+from ragbench.text.token_counter import APPROXIMATE, counter_for_model
 
 
 def test_a_model_that_nobody_knows_is_counted_about() -> None:
@@ -30,8 +29,8 @@ def test_without_its_package_or_its_encoding_it_is_counted_about(
     assert counter_for_model("gpt-4o-mini") is APPROXIMATE
 
 
+@pytest.mark.extra("tokens")
 def test_a_known_model_gets_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tiktoken")
     asked: list[str] = []
 
     def recorded(*, encoding: str) -> object:

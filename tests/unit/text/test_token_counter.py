@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def test_the_estimate_of_a_whole_is_at_most_that_of_its_parts(one: str, two: str
 
 @pytest.fixture
 def word_level(tmp_path: Path) -> Path:
-    tokenizers: Any = pytest.importorskip("tokenizers")
+    tokenizers: Any = import_module("tokenizers")
     known = {"[UNK]": 0, "[CLS]": 1, "leave": 2}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, "[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -51,6 +52,7 @@ def word_level(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.extra("tokens")
 def test_a_tokenizer_file_counts_the_text_alone(word_level: Path) -> None:
     counter = token_counter(f"tokenizers:{word_level}")
     assert isinstance(counter, TokenCounter)
@@ -60,6 +62,7 @@ def test_a_tokenizer_file_counts_the_text_alone(word_level: Path) -> None:
     assert counter.name.startswith("tokenizers:tokenizer.json:")
 
 
+@pytest.mark.extra("tokens")
 def test_a_name_of_a_counter_is_its_content(word_level: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "tokenizer.json"
     copy.parent.mkdir()
@@ -75,8 +78,14 @@ def test_a_name_of_a_counter_is_its_content(word_level: Path, tmp_path: Path) ->
         ("words", "unknown token counter 'words'. Known: approximate, tiktoken:ENCODING"),
         ("approximate:3", "unknown token counter"),
         ("tiktoken:", "unknown token counter"),
-        ("tokenizers:no.json", "no.json: No such file"),
-        ("tokenizers:pyproject.toml", "pyproject.toml is no tokenizer.json"),
+        pytest.param(
+            "tokenizers:no.json", "no.json: No such file", marks=pytest.mark.extra("tokens")
+        ),
+        pytest.param(
+            "tokenizers:pyproject.toml",
+            "pyproject.toml is not a tokenizer.json",
+            marks=pytest.mark.extra("tokens"),
+        ),
     ],
 )
 def test_what_is_no_counter_is_refused(
@@ -87,8 +96,8 @@ def test_what_is_no_counter_is_refused(
         token_counter(spec)
 
 
+@pytest.mark.extra("tokens")
 def test_an_unknown_encoding_is_refused_with_those_that_exist() -> None:
-    pytest.importorskip("tiktoken")
     with pytest.raises(ConfigError, match=r"unknown tiktoken encoding 'x'\. Known: .*cl100k_base"):
         token_counter("tiktoken:x")
 

@@ -1,0 +1,337 @@
+"""What doctor looks at; loaded when it is called."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ragbench.core.outcome import Failure
+from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
+from ragbench.pipeline.pipeline import Pipeline
+from ragbench.pipeline.read import load_pipeline
+from ragbench.rag.load import load_rag
+from ragbench.safe_text import mask_text
+from ragbench_cli.llm_options import llm_section
+from ragbench_cli.options import json_object
+
+if TYPE_CHECKING:
+    from ragbench.llm.client import LLMClient
+    from ragbench.llm.concurrency import CallLimits
+    from ragbench.llm.settings import LLMSettings
+    from ragbench.stages.rag import RAG
+    from ragbench.stages.stage import CallStage
+
+__all__ = [
+    "DoctorCheck",
+    "State",
+    "ask_rag",
+    "check_installation",
+    "check_llm",
+    "check_pipeline",
+    "check_rag",
+]
+
+State = Literal["ok", "absent", "fixed", "failed"]
+"""Absent is something optional that is not there; fixed is what a setting now takes care of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoctorCheck:
+    """What was looked at, and how it was found."""
+
+    name: str
+    state: State
+    detail: str
+    """What was found, or what to do. Never a credential."""
+
+
+_REQUIREMENT = re.compile(r"^(?P<name>[\w.-]+)(?P<rest>.*?)(;(?P<marker>.*))?$")
+_EXTRA = re.compile(r"""extra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
+_NOT_SHOWN = ("all", "dev")
+"""Extras that bring no feature of their own."""
+
+
+def check_installation() -> list[DoctorCheck]:
+    """Looks at versions alone: nothing is imported, so it takes no time."""
+    try:
+        checks = [_passed("ragbench", version("ragbench"))]
+        requirements = requires("ragbench") or []
+    except PackageNotFoundError:
+        checks = [_passed("ragbench", "run from its source: without its metadata no more is known")]
+        requirements = []
+    checks.append(_passed("python", f"{platform.python_version()} on {platform.system()}"))
+    core = _names(requirements, None)
+    if core:
+        checks.append(_packages("core", core, "pip install --force-reinstall ragbench", "failed"))
+    for extra in _extras(requirements):
+        remedy = f"pip install 'ragbench[{extra}]'"
+        checks.append(_packages(f"extra {extra}", _names(requirements, extra), remedy, "absent"))
+    checks.append(_passed("ragas telemetry", _telemetry()))
+    return checks
+
+
+def _passed(name: str, detail: str) -> DoctorCheck:
+    return DoctorCheck(name=name, state="ok", detail=detail)
+
+
+def _extras(requirements: list[str]) -> list[str]:
+    """The extras, in alphabetical order."""
+    found = {match["extra"] for text in requirements if (match := _EXTRA.search(text))}
+    return sorted(found.difference(_NOT_SHOWN))
+
+
+def _names(requirements: list[str], extra: str | None) -> list[str]:
+    """The packages that an extra, or with None the core, asks for."""
+    found: dict[str, None] = {}
+    for requirement in requirements:
+        match = _REQUIREMENT.match(requirement)
+        if match is not None:
+            marked = _EXTRA.search(match["marker"] or "")
+            if (marked["extra"] if marked else None) == extra and match["name"] != "ragbench":
+                found[match["name"]] = None
+    return list(found)
+
+
+def _packages(name: str, packages: list[str], remedy: str, without: State) -> DoctorCheck:
+    """One check of several packages, and its state when one of them is missing."""
+    there: list[str] = []
+    missing: list[str] = []
+    for package in packages:
+        try:
+            there.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            missing.append(package)
+    if not missing:
+        return _passed(name, ", ".join(there))
+    detail = f"without {', '.join(missing)}: {remedy}"
+    return DoctorCheck(name=name, state=without, detail=detail)
+
+
+def _telemetry() -> str:
+    set_to = os.environ.get("RAGAS_DO_NOT_TRACK")
+    if set_to is None or set_to.lower() == "true":
+        return "off"
+    return f"on: RAGAS_DO_NOT_TRACK={set_to}"
+
+
+def check_llm(
+    read: Callable[[], LLMSettings],
+    read_embeddings: Callable[[LLMSettings], LLMSettings],
+    *,
+    fix: Path | None = None,
+) -> list[DoctorCheck]:
+    """Tells each setting and asks the model twice; stops at the first thing that does not work.
+
+    Args:
+        read: gives the settings, or raises what is wrong with them.
+        read_embeddings: gives those of the model for embeddings, which is asked once where one is
+            named.
+        fix: try the endpoint out, and write what it needs into the section ``llm`` of this file.
+    """
+    try:
+        settings = read()
+    except RagbenchError as error:
+        return [DoctorCheck(name="llm settings", state="failed", detail=str(error))]
+    with asyncio.Runner() as runner:
+        asked = _check(settings) if fix is None else _probed(settings, fix)
+        checks = _settings(settings) + runner.run(asked)
+        try:
+            embeddings = read_embeddings(settings)
+        except NoModelError:
+            return checks
+        except RagbenchError as error:
+            return [*checks, DoctorCheck(name="embeddings", state="failed", detail=str(error))]
+        return [*checks, runner.run(_embeds(embeddings))]
+
+
+async def _embeds(settings: LLMSettings) -> DoctorCheck:
+    from ragbench.llm.embeddings import EmbeddingClient
+
+    where = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
+    try:
+        async with EmbeddingClient(settings.endpoint, limits=_patience(settings)) as client:
+            found = await client.embed(["ready"], purpose="doctor")
+    except RagbenchError as error:
+        return DoctorCheck(name="embeddings", state="failed", detail=str(error))
+    return _passed("embeddings", f"{where}: {len(found.vectors[0]):,} numbers a text")
+
+
+def _patience(settings: LLMSettings) -> CallLimits:
+    """What a run would be patient with is told here at once."""
+    from ragbench.llm.concurrency import RetryPolicy
+
+    patience = RetryPolicy(retries=1, rate_limit_wait=5.0)
+    return replace(settings.limits, retry=patience, timeout=min(settings.limits.timeout, 60.0))
+
+
+def _settings(settings: LLMSettings) -> list[DoctorCheck]:
+    """Each setting and where it comes from; never a key."""
+    from ragbench.llm.budget import price_for
+
+    checks = [
+        _passed(f"llm {setting.name}", f"{setting.value} (from {setting.origin})")
+        for setting in settings.settings
+    ]
+    price = price_for(settings.endpoint)
+    if price is None:
+        detail = (
+            "unknown: cost is neither reported nor capped. Set price_input and price_output, "
+            "per million tokens"
+        )
+        return [*checks, DoctorCheck(name="llm price", state="absent", detail=detail)]
+    told = f"{price.input} in, {price.output} out, {price.currency} a million tokens"
+    return [*checks, _passed("llm price", f"{told} ({price.origin})")]
+
+
+async def _check(settings: LLMSettings) -> list[DoctorCheck]:
+    from ragbench.llm.client import LLMClient
+
+    checks: list[DoctorCheck] = []
+    try:
+        async with LLMClient(settings.endpoint, limits=_patience(settings)) as client:
+            await _answers(client, checks)
+            await _structure(client, checks)
+    except LLMError as error:
+        name = "llm structure" if checks else "llm answers"
+        checks.append(DoctorCheck(name=name, state="failed", detail=str(error)))
+    except RagbenchError as error:
+        checks.append(DoctorCheck(name="llm opens", state="failed", detail=str(error)))
+    return checks
+
+
+async def _probed(settings: LLMSettings, path: Path) -> list[DoctorCheck]:
+    """Tries the endpoint out and writes what it needs."""
+    from ragbench.llm.probe import probe
+    from ragbench_cli.llm_options import write_llm_section
+
+    checks: list[DoctorCheck] = []
+    wanted: dict[str, Any] = {}
+    try:
+        async for found in probe(settings.endpoint):
+            wanted |= found.settings
+            state: State = "ok" if found.good else "fixed" if found.settings else "failed"
+            checks.append(DoctorCheck(name=f"llm {found.name}", state=state, detail=found.detail))
+        told = write_llm_section(path, settings, wanted)
+    except RagbenchError as error:
+        return [*checks, DoctorCheck(name="llm answers", state="failed", detail=str(error))]
+    return [*checks, _passed("llm section", told)]
+
+
+async def _answers(client: LLMClient, checks: list[DoctorCheck]) -> None:
+    from ragbench.llm.session import ask_word
+
+    started = time.perf_counter()
+    reply = await ask_word(client, purpose="doctor")
+    seconds = time.perf_counter() - started
+    text = " ".join(reply.text.split())
+    shown = f"'{text[:60]} ...'" if len(text) > 60 else f"'{text}'"
+    named = f" as {reply.model}" if reply.model not in ("", client.endpoint.model) else ""
+    tokens = "" if reply.usage.reported else "; it reports no tokens, so the cost is unknown"
+    checks.append(_passed("llm answers", f"{shown}{named} in {seconds:.2f} s{tokens}"))
+
+
+async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
+    from ragbench.llm.session import ask_structure
+
+    started = time.perf_counter()
+    reply = await ask_structure(client, purpose="doctor")
+    seconds = time.perf_counter() - started
+    way = "no mode" if client.structured is None else client.structured.value
+    repaired = ", after one correction" if reply.repaired else ""
+    checks.append(_passed("llm structure", f"works with {way}{repaired} in {seconds:.2f} s"))
+
+
+def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorCheck]:
+    """Loads a RAG and asks it; stops at the first thing that does not work."""
+    try:
+        rag = load_rag(spec, json_object(arguments, "--rag-args"))
+    except RagbenchError as error:
+        return [DoctorCheck(name="rag loads", state="failed", detail=mask_text(str(error)))]
+    checks = [DoctorCheck(name="rag loads", state="ok", detail=type(cast("object", rag)).__name__)]
+    return [*checks, *ask_rag(rag, question)]
+
+
+def ask_rag(rag: RAG, question: str) -> list[DoctorCheck]:
+    """One question through what a RAG can do."""
+    checks: list[DoctorCheck] = []
+    with asyncio.Runner() as runner:
+        runner.run(_ask(rag, question, checks))
+    return checks
+
+
+async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
+    from ragbench.stages.rag import generate_stage, retrieve_stage
+
+    contexts: Sequence[str] = ()
+    if "retrieval" in rag.families:
+        found = await _called("rag retrieves", retrieve_stage(rag, b"", None), question, checks)
+        if found is None:
+            return
+        contexts = found.contexts
+        ids = "without ids" if found.context_ids is None else "with ids"
+        scores = "without scores" if found.scores is None else "with scores"
+        detail = f"{len(contexts)} contexts, {ids}, {scores}"
+        checks.append(DoctorCheck(name="rag retrieves", state="ok", detail=detail))
+    if "generation" in rag.families:
+        asked = (question, list(contexts))
+        answer = await _called("rag generates", generate_stage(rag, b""), asked, checks)
+        if answer is not None:
+            detail = mask_text(_shortened(answer.response)) or "an empty answer"
+            checks.append(DoctorCheck(name="rag generates", state="ok", detail=detail))
+
+
+async def _called(
+    name: str, stage: CallStage[Any, Any], value: object, checks: list[DoctorCheck]
+) -> Any:
+    """One call of a stage; None, and a failed check, when it raises."""
+    try:
+        if stage.call is not None:
+            return stage.call([value])[0]
+        if stage.call_async is not None:
+            return (await stage.call_async([value]))[0]
+    except Exception as error:  # noqa: BLE001  # a user's code may raise anything
+        told = mask_text(str(Failure.of(error, stage=stage.name)))
+        checks.append(DoctorCheck(name=name, state="failed", detail=told))
+    return None
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:200]} ..."
+
+
+def check_pipeline(path: Path, question: str) -> list[DoctorCheck]:
+    """Reads a pipeline and, where it names its corpus, asks it; each problem is a check."""
+    try:
+        pipeline = load_pipeline(path, environ=os.environ, llm=llm_section())
+    except DataError as error:
+        return [_failed("pipeline", str(problem)) for problem in error.problems]
+    except RagbenchError as error:
+        return [_failed("pipeline", str(error))]
+    checks = [DoctorCheck(name="pipeline", state="ok", detail=f"{path} is in order")]
+    if pipeline.corpus is None and pipeline.indexing.is_in_memory:
+        told = "not asked: it names no corpus and is given that of the dataset"
+        return [*checks, DoctorCheck(name="pipeline answers", state="ok", detail=told)]
+    return [*checks, *_asked(pipeline, question)]
+
+
+def _asked(pipeline: Pipeline, question: str) -> list[DoctorCheck]:
+    try:
+        with pipeline.open() as opened:
+            told = "; ".join(opened.notes)
+            read = [DoctorCheck(name="pipeline reads", state="ok", detail=told)] if told else []
+            return [*read, *ask_rag(opened.rag, question)]
+    except RagbenchError as error:
+        return [_failed("pipeline opens", str(error))]
+
+
+def _failed(name: str, told: str) -> DoctorCheck:
+    return DoctorCheck(name=name, state="failed", detail=mask_text(told))

@@ -1,1 +1,0 @@
-"""What ``ragbench doctor`` looks at."""

@@ -1,0 +1,222 @@
+"""What an evaluation reads: a dataset with what is recorded of it, and what is said of that."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragbench_cli import console
+
+if TYPE_CHECKING:
+    from ragbench.core.case import Case
+    from ragbench.core.trace import Entry
+    from ragbench.io.source_info import SourceInfo
+    from ragbench.io.sources import EntrySource
+
+__all__ = [
+    "OpenedSource",
+    "SourceChoice",
+    "opened_source",
+    "say_lines",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceChoice:
+    """What the options say of it."""
+
+    dataset: str
+    format: str | None = None
+    fields: dict[str, str] = field(default_factory=dict[str, str])
+    split: str | None = None
+    encoding: str | None = None
+    corpus: str | None = None
+    queries: str | None = None
+    qrels: str | None = None
+    answers: str | None = None
+    answers_format: str | None = None
+    ask_again: bool = False
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What distinguishes the source from others that begin with the same dataset."""
+        told = (
+            *(self.format, sorted(self.fields.items()), self.split, self.queries, self.qrels),
+            *(self.answers, self.answers_format, self.ask_again),
+        )
+        return tuple(value for value in told if value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenedSource:
+    """The source of an evaluation."""
+
+    source: EntrySource
+    choice: SourceChoice
+
+    @property
+    def info(self) -> SourceInfo:
+        """How it is read."""
+        return self.source.info
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is something to score without asking anybody."""
+        return bool(self.info.recorded) and not self.choice.ask_again
+
+    @property
+    def recorded(self) -> tuple[str, dict[str, object]] | None:
+        """What recorded answers are called in reports; None where there are none to score."""
+        if not self.is_recorded:
+            return None
+        place = self.choice.answers
+        if place is None:
+            return "recorded", {"spec": "recorded"}
+        return Path(place).name.split(".")[0], {"spec": "recorded", "answers": place}
+
+    @property
+    def held(self) -> str:
+        """What it holds, in a few words."""
+        from ragbench.io.source_info import counted
+
+        cases = "cases" if self.info.cases is None else counted(self.info.cases, "case")
+        return f"{cases} without recorded answers" if not self.info.recorded else cases
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the report must know of it."""
+        return () if self.choice.ask_again else self.info.notes
+
+    def check_out(self, folder: Path) -> None:
+        """Refuses to write a run over the one that is read.
+
+        Raises:
+            ConfigError: it is the same folder.
+        """
+        from ragbench.errors import ConfigError
+
+        for info in (self.info, self.info.answers):
+            if info is not None and info.form == "run" and _is_same(folder, Path(info.path)):
+                raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
+
+    def entries(self) -> Iterable[Case | Entry]:
+        """The cases, with what is recorded of them unless all of it is asked for again."""
+        if self.choice.ask_again:
+            return (entry.case for entry in self.source)
+        return self.source
+
+    def lines(self, system: str | None, stages: Iterable[str]) -> Iterator[str]:
+        """How it is read, and what is asked of whom.
+
+        Args:
+            system: who is asked; None when nobody is.
+            stages: what the system can be asked for.
+        """
+        yield from self.info.lines()
+        recorded = self.info.recorded
+        if system is None:
+            yield "no RAG is asked: what is not recorded is skipped (--rag names one)"
+            return
+        if not recorded:
+            yield f"asking {system} for {' and '.join(stages)}"
+            return
+        if self.choice.ask_again:
+            yield f"asking {system} for everything: what is recorded is not used (--ask-again)"
+            return
+        looked = self.info.looked
+        missing = [
+            stage + (f" of {left:,}" if recorded.get(stage) else "")
+            for stage in stages
+            if (left := looked - recorded.get(stage, 0))
+        ]
+        wanted = " and ".join(missing) or "nothing so far"
+        yield f"asking {system} for {wanted}: what is recorded is taken (--ask-again asks anew)"
+
+
+_ANSWERS = "answers."
+"""Before a field in --field: it is one of the file of answers."""
+
+
+@contextmanager
+def opened_source(
+    choice: SourceChoice, *, has_rag: bool, has_pipeline: bool
+) -> Generator[OpenedSource]:
+    """Opens what the options name, for the length of a block.
+
+    Args:
+        choice: the options.
+        has_rag: whether a RAG is named; it brings documents of its own.
+        has_pipeline: whether a pipeline is named; it may need documents.
+
+    Raises:
+        ConfigError: an option is wrong or has no use.
+        DataError: a source cannot be read.
+    """
+    from ragbench.errors import ConfigError
+    from ragbench.io.joined import join_answers
+    from ragbench.io.sources import open_source
+
+    if choice.answers is None and choice.answers_format is not None:
+        raise ConfigError("--answers-format is for a file of answers: name it with --answers")
+    own = {n: v for n, v in choice.fields.items() if not n.startswith(_ANSWERS)}
+    other = {n.removeprefix(_ANSWERS): v for n, v in choice.fields.items() if n not in own}
+    if choice.answers is None and other:
+        raise ConfigError(f"--field {_ANSWERS}...: there is no file of answers (--answers FILE)")
+    with ExitStack() as stack:
+        cases = stack.enter_context(
+            open_source(
+                choice.dataset,
+                form=choice.format,
+                fields=own,
+                split=choice.split if choice.answers is None else None,
+                corpus=choice.corpus,
+                queries=choice.queries,
+                qrels=choice.qrels,
+                encoding=choice.encoding,
+            )
+        )
+        if choice.answers is not None:
+            answers = open_source(
+                choice.answers,
+                form=choice.answers_format,
+                fields=other,
+                split=choice.split,
+                corpus=choice.corpus or _folder(choice.dataset),
+                encoding=choice.encoding,
+                is_join=True,
+            )
+            cases = stack.enter_context(join_answers(cases, answers))
+        opened = OpenedSource(source=cases, choice=choice)
+        if not cases.info.looked:
+            for _ in cases:  # says what is wrong with it
+                break
+        used = cases.info.answers or cases.info
+        if choice.corpus is not None and not used.uses_corpus and not has_pipeline:
+            if has_rag:
+                raise ConfigError(
+                    "--corpus is for the baseline RAG: leave it out or leave out --rag"
+                )
+            if opened.is_recorded:
+                raise ConfigError(
+                    f"--corpus has no use: {used.path} has answers recorded, and nobody is asked. "
+                    "To ask the built-in baseline all the same, add --ask-again"
+                )
+        yield opened
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def _folder(dataset: str) -> str | None:
+    """The dataset itself, where it is a folder that may hold the documents."""
+    return dataset if Path(dataset).is_dir() else None
+
+
+def say_lines(opened: OpenedSource, system: str | None, stages: Iterable[str]) -> None:
+    """Says how the source is read."""
+    for line in opened.lines(system, stages):
+        console.say(line)

@@ -1,0 +1,384 @@
+"""Options and questions of index and search."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
+
+from ragbench_cli import console
+from ragbench_cli.options import option
+
+__all__ = [
+    "CollectionOption",
+    "EmbedderOption",
+    "EmbedderSettingOption",
+    "FieldsOption",
+    "SearchChoice",
+    "SearchQuestion",
+    "StoreOption",
+    "filters_of",
+    "native_of",
+    "opened_search",
+    "read_questions",
+    "settings_of",
+]
+
+
+class SearchQuestion(NamedTuple):
+    """One question of a batch."""
+
+    id: str
+    text: str
+
+
+def read_questions(source: str) -> list[SearchQuestion]:
+    """Reads questions.
+
+    Args:
+        source: ``-`` for standard input or a file that ends in ``.txt``: a question a line, or a
+            JSON object with ``query`` and perhaps ``id``; anything else is read as a dataset.
+
+    Raises:
+        DataError: a line is not a question, or the dataset has problems.
+    """
+    if source == "-":
+        return _lines(sys.stdin.read(), "<stdin>")
+    if source.endswith(".txt") and Path(source).is_file():
+        return _lines(Path(source).read_text("utf-8-sig", errors="replace"), source)
+    from ragbench.io.read import read_cases
+
+    return [SearchQuestion(case.id, case.query) for case in read_cases(source)]
+
+
+def _lines(text: str, name: str) -> list[SearchQuestion]:
+    from ragbench.errors import DataError, Problem
+
+    problems: list[Problem] = []
+    found: list[SearchQuestion] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        question = _question(line.strip(), number)
+        if question is None:
+            message = (
+                "expected a question, or a JSON object with the texts 'query' and perhaps 'id'"
+            )
+            problems.append(Problem(message=message, path=name, line=number))
+        else:
+            found.append(question)
+    if problems:
+        raise DataError(problems)
+    return found
+
+
+def _question(line: str, number: int) -> SearchQuestion | None:
+    if not line.startswith("{"):
+        return SearchQuestion(str(number), line)
+    try:
+        value = cast("object", json.loads(line))
+    except ValueError:
+        return None
+    row = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    query, id_ = row.get("query"), row.get("id", row.get("query_id", str(number)))
+    return SearchQuestion(str(id_), query) if isinstance(query, str) else None
+
+
+if TYPE_CHECKING:
+    from ragbench.core.chunk import Chunk
+    from ragbench.embedders.embedder import Embedder
+    from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable
+    from ragbench.stores.attached.collection import ForeignCollection
+    from ragbench.stores.base import Database
+
+    Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchChoice:
+    """What the options say of a search."""
+
+    store: str
+    collection: str | None
+    fields: Sequence[str] | None
+    """What is where in a collection that ragbench did not fill; None where nothing is said."""
+    embedder: Embedder | None
+    embedder_name: str | None
+    settings: RetrievalSettings
+    strategy: str | None
+    """Where the user says so."""
+    score_threshold: float | None
+    """Where the user says so."""
+    filters: Mapping[str, Any] | None
+    native_filter: object
+    """In the store's own syntax; None for nothing."""
+    sparse_cache: str | None
+    """A folder or off; None for the usual place."""
+    allow_incomplete: bool
+
+
+@contextmanager
+def opened_search(choice: SearchChoice) -> Generator[Ask]:
+    """What answers questions, open for the length of a block.
+
+    A collection that ragbench did not fill is read where its fields or its embedder are named; how
+    it is read, and what was wrong with its rows, is told.
+
+    Raises:
+        ConfigError: something that is named does not fit.
+        StoreError: the store cannot be used as asked.
+    """
+    with ExitStack() as stack:
+        yield _entered(choice, stack)
+
+
+def _entered(choice: SearchChoice, stack: ExitStack) -> Ask:
+    from ragbench.errors import ForeignCollectionError
+
+    if choice.fields is None and choice.native_filter is None:
+        try:
+            return stack.enter_context(_own(choice))
+        except ForeignCollectionError:
+            if choice.embedder is None and choice.strategy != "sparse":
+                raise
+    return stack.enter_context(_foreign(choice))
+
+
+@contextmanager
+def _own(choice: SearchChoice) -> Generator[Ask]:
+    from ragbench.pipeline.search_engine import RetrievalEngine
+    from ragbench.pipeline.sparse_index import sparse_cache_folder
+    from ragbench.stores.registry import open_database
+
+    database = open_database(choice.store)
+    named = {} if choice.sparse_cache is None else {"RAGBENCH_BM25_CACHE": choice.sparse_cache}
+    engine = RetrievalEngine(
+        database,
+        embedder=choice.embedder,
+        settings=choice.settings,
+        sparse_folder=sparse_cache_folder({**os.environ, **named}),
+        allow_incomplete=choice.allow_incomplete,
+    )
+    try:
+        name = choice.collection or _only_collection(database)
+        store = engine.collection(name).store
+        _tell_filter(store, store.info().dimension, choice.filters)
+
+        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
+            with console.stdout_for_data():
+                return engine.batch_search(name, texts, filters=choice.filters)
+
+        yield ask
+    finally:
+        engine.close()
+        database.close()
+
+
+@contextmanager
+def _foreign(choice: SearchChoice) -> Generator[Ask]:
+    from ragbench.pipeline.attached import foreign_strategy
+    from ragbench.stores.attached.collection import attach
+    from ragbench.stores.attached.mapping import field_mapping
+    from ragbench_cli.options import mapping
+
+    settings = replace(choice.settings, strategy=cast("Any", choice.strategy or "dense"))
+    _check_embedder(choice, settings.strategy)
+    fields = field_mapping(mapping(choice.fields, "--map") or {})
+    search = _search(choice)
+    with attach(
+        choice.store, choice.collection, fields, native_filter=choice.native_filter
+    ) as collection:
+        strategy = foreign_strategy(
+            collection,
+            choice.embedder,
+            embedder_name=choice.embedder_name or "",
+            settings=settings,
+        )
+        _tell(collection)
+        _tell_filter(collection, collection.dimension, choice.filters)
+
+        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
+            with console.stdout_for_data():
+                return strategy.retrieve(texts, search)
+
+        yield ask
+        for line in collection.warnings():
+            console.say(f"Warning: {line}")
+
+
+def _check_embedder(choice: SearchChoice, strategy: str) -> None:
+    from ragbench.errors import ConfigError
+
+    if choice.embedder is None and strategy != "sparse":
+        raise ConfigError(
+            "--map reads a collection that ragbench did not fill: name what made its vectors with "
+            "--embedder, such as openai:MODEL or onnx:FOLDER"
+        )
+
+
+def _search(choice: SearchChoice) -> Search:
+    from ragbench.core.filter_form import parse_filters
+    from ragbench.pipeline.strategies import Search
+
+    filters = parse_filters(choice.filters) if choice.filters else None
+    # What the scores of another program mean is not known: no threshold but the user's.
+    return Search(k=choice.settings.top_k, threshold=choice.score_threshold, filters=filters)
+
+
+def _tell_filter(store: Searchable, dimension: int, given: Mapping[str, Any] | None) -> None:
+    """Says what is wrong with a filter that nothing passes."""
+    from ragbench.core.filter_form import parse_filters
+    from ragbench.pipeline.strategies import filter_problem
+
+    problem = filter_problem(store, dimension, parse_filters(given) if given else None)
+    if problem is not None:
+        console.say(f"Warning: {problem}")
+
+
+def _tell(collection: ForeignCollection) -> None:
+    console.say(f"read as: {collection.described()}")
+    for line in collection.guesses():
+        console.say(line)
+
+
+def _only_collection(database: Database) -> str:
+    from ragbench.errors import ConfigError
+
+    names = database.collections()
+    if len(names) == 1:
+        return names[0]
+    found = (
+        f"has {', '.join(names)}"
+        if names
+        else "has no collection of ragbench's: run ragbench index first, or name one of yours, its "
+        "fields with --map and its embedder with --embedder"
+    )
+    raise ConfigError(f"name the collection with --collection: {database.address} {found}")
+
+
+def _embedders(typed: str) -> list[str]:
+    from ragbench.embedders.embedder import EMBEDDERS
+
+    return [name for name in sorted(EMBEDDERS.targets()) if name.startswith(typed)]
+
+
+StoreOption = Annotated[
+    str,
+    option(
+        "--store",
+        help="Address of the store, such as memory:reports/index. See docs/retrieval.md.",
+        metavar="ADDRESS",
+    ),
+]
+CollectionOption = Annotated[
+    str | None, option("--collection", help="Name of the collection.", metavar="NAME")
+]
+EmbedderOption = Annotated[
+    str | None,
+    option(
+        "--embedder",
+        help="What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME or openai:MODEL.",
+        metavar="NAME",
+        complete=_embedders,
+    ),
+]
+EmbedderSettingOption = Annotated[
+    list[str] | None,
+    option(
+        "--embedder-setting",
+        help="A setting of the embedder, such as 'query_prefix=query: '; repeatable.",
+        metavar="NAME=VALUE",
+    ),
+]
+FieldsOption = Annotated[
+    list[str] | None,
+    option(
+        "--map",
+        help="Where a field is found in a collection that ragbench did not fill, such as "
+        "text=metadata.body; repeatable. Fields: text, id, document_id, title, metadata, vector, "
+        "metric, words, language. Needs --embedder, but for --strategy sparse.",
+        metavar="FIELD=PATH",
+    ),
+]
+
+
+def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
+    """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text.
+
+    Raises:
+        ConfigError: one has no ``=``, or a name is given twice.
+    """
+    from ragbench.errors import ConfigError
+
+    found: dict[str, Any] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"{option_name}: expected NAME=VALUE, found '{one}'")
+        if name.strip() in found:
+            raise ConfigError(f"{option_name}: '{name.strip()}' is given twice")
+        found[name.strip()] = _value(value)
+    return found
+
+
+def filters_of(given: Sequence[str] | None) -> dict[str, Any] | None:
+    """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold.
+
+    Raises:
+        ConfigError: one is neither.
+    """
+    from ragbench.errors import ConfigError
+    from ragbench_cli.options import json_object
+
+    parts: list[Mapping[str, Any]] = []
+    for one in given or ():
+        if one.lstrip().startswith("{"):
+            parts.append(json_object(one, "--filter"))
+        else:
+            field, equals, value = one.partition("=")
+            if not equals or not field:
+                raise ConfigError(f"--filter: expected FIELD=VALUE or a JSON object, found '{one}'")
+            parts.append({"field": {field: _wanted(field, value)}})
+    if not parts:
+        return None
+    return dict(parts[0]) if len(parts) == 1 else {"all": parts}
+
+
+def native_of(given: str | None) -> object:
+    """A filter in a store's own syntax: a JSON object, or a text.
+
+    Raises:
+        ConfigError: it begins like a JSON object and is none.
+    """
+    from ragbench_cli.options import json_object
+
+    if given is not None and given.lstrip().startswith("{"):
+        return json_object(given, "--native-filter")
+    return given
+
+
+def _wanted(field: str, text: str) -> Any:
+    """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
+    from ragbench.errors import ConfigError
+
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            raise ConfigError(
+                f"--filter: the value of '{field}' looks like JSON but is not valid: {error}. "
+                f"To look for the text itself, write it as JSON: {json.dumps(text)}"
+            ) from error
+        return text
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,205 @@
+"""A time limit on a call, plain and async; an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from ragbench.errors import StageTimeoutError
+
+__all__ = [
+    "LoopThread",
+    "accounted",
+    "is_accounted",
+    "with_async_deadline",
+    "with_deadline",
+]
+
+ItemT = TypeVar("ItemT")
+ValueT = TypeVar("ValueT")
+
+_accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
+
+
+@contextmanager
+def accounted() -> Generator[None]:
+    """Marks requests whose answers are known by model and parameters.
+
+    A connection inside of it says nothing more about what an outcome came from; tasks that are
+    started inside count, too.
+    """
+    token = _accounted.set(True)
+    try:
+        yield
+    finally:
+        _accounted.reset(token)
+
+
+def is_accounted() -> bool:
+    """Whether this happens inside of `accounted`."""
+    return _accounted.get()
+
+
+def with_deadline(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]], seconds_per_item: float
+) -> Callable[[Sequence[ItemT]], Sequence[ValueT]]:
+    """Wraps a call so that it raises when it takes too long.
+
+    The call runs in a thread of its own. A plain Python call cannot be stopped from outside: one
+    that exceeds its time is left behind and its result ignored. Such threads do not keep the
+    process alive.
+
+    Args:
+        call: the call to limit.
+        seconds_per_item: time allowed an item; a batch of n items has n times as long.
+
+    Raises:
+        StageTimeoutError: from the wrapped call, when the time is over.
+    """
+
+    def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
+        values: list[Sequence[ValueT]] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                values.append(call(items))
+            except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+                errors.append(error)
+
+        allowed = seconds_per_item * len(items)
+        thread = threading.Thread(target=work, name="ragbench-call", daemon=True)
+        thread.start()
+        thread.join(allowed)
+        if errors:
+            raise errors[0]
+        if not values:
+            raise _timed_out(allowed, len(items))
+        return values[0]
+
+    return limited
+
+
+def with_async_deadline(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], seconds_per_item: float
+) -> Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]]:
+    """`with_deadline` for a coroutine function; a call that takes too long is cancelled.
+
+    Args:
+        call: the call to limit.
+        seconds_per_item: time allowed an item; a batch of n items has n times as long.
+
+    Raises:
+        StageTimeoutError: from the wrapped call, when the time is over.
+    """
+
+    async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
+        allowed = seconds_per_item * len(items)
+        limit = asyncio.timeout(allowed)
+        try:
+            async with limit:
+                return await call(items)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the RAG's own
+            raise _timed_out(allowed, len(items)) from error
+
+    return limited
+
+
+def _timed_out(allowed: float, size: int) -> StageTimeoutError:
+    queries = "one query" if size == 1 else f"{size} queries"
+    return StageTimeoutError(f"no answer within {allowed:g} s for {queries}")
+
+
+class LoopThread:
+    """Runs coroutines for other threads. A client that is opened in it is closed in it."""
+
+    def __init__(self) -> None:
+        """Starts nothing yet."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Starts the loop."""
+        if self._thread is not None:
+            raise RuntimeError("it is open already")
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="ragbench-llm", daemon=True)
+        thread.start()
+        self._loop, self._thread = loop, thread
+
+    def stop(self) -> None:
+        """Ends the loop; what still runs in it is cancelled first."""
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            if tasks := asyncio.all_tasks(loop):
+                for task in tasks:
+                    task.cancel()
+                loop.run_until_complete(asyncio.wait(tasks))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
+        """Runs a coroutine to its end, from another thread."""
+        loop = self._loop
+        if loop is None or self._thread is threading.current_thread():
+            work.close()
+            raise RuntimeError("it cannot be asked from its own event loop")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def stream(
+        self, work: Callable[[Callable[[ValueT], None]], Coroutine[Any, Any, None]]
+    ) -> Iterator[list[ValueT]]:
+        """Runs a coroutine and gives what it tells, in the calling thread.
+
+        Args:
+            work: is given a function to tell values with.
+
+        Yields:
+            The values told since the last time, at least one.
+
+        Raises:
+            BaseException: what the coroutine raised, once all that it told has been given.
+        """
+        loop = self._loop
+        if loop is None or self._thread is threading.current_thread():
+            raise RuntimeError("it cannot be asked from its own event loop")
+        told: queue.SimpleQueue[tuple[ValueT] | None] = queue.SimpleQueue()
+        future = asyncio.run_coroutine_threadsafe(work(lambda value: told.put((value,))), loop)
+        future.add_done_callback(lambda _: told.put(None))
+        try:
+            is_over = False
+            while not is_over:
+                values: list[ValueT] = []
+                entry = told.get()
+                while entry is not None:
+                    values.append(entry[0])
+                    try:
+                        entry = told.get_nowait()
+                    except queue.Empty:
+                        break
+                is_over = entry is None
+                if values:
+                    yield values
+            future.result()
+        finally:
+            future.cancel()

@@ -1,0 +1,145 @@
+"""Message, Reply, Usage and the protocol of a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
+
+__all__ = [
+    "ChatModel",
+    "Message",
+    "Reply",
+    "SamplingChat",
+    "Usage",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Tokens of a call, or of several."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """Hidden reasoning included."""
+    cached_prompt_tokens: int = 0
+    """Part of ``prompt_tokens`` that the endpoint had in its own cache."""
+    reasoning_tokens: int = 0
+    """Part of ``completion_tokens`` that the model thought and did not say."""
+    reported: bool = True
+    """False when the endpoint did not say: then the numbers are 0 and mean nothing."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """Both together; reported only when both are."""
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens + other.cached_prompt_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            reported=self.reported and other.reported,
+        )
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply(Generic[T_co]):
+    """A whole answer, as it was asked for."""
+
+    value: T_co
+    """The structure that was asked for; the text when none was."""
+    text: str
+    """What the model said, word by word."""
+    usage: Usage
+    """Tokens of all its requests together. Of a cached answer: what it took when it was asked."""
+    cost: Decimal | None
+    """What those tokens cost, or cost then: as the endpoint says, else by the price; None when
+    neither is known."""
+    model: str
+    """The model, as the endpoint names it."""
+    finish_reason: str
+    cached: bool
+    """Whether it came out of the cache, or from an equal question in flight: nothing was paid."""
+    repaired: bool
+    """Whether the first answer was not as asked, and the model was asked to mend it."""
+    attempts: int
+    """Requests that it took."""
+    seconds: float
+    """From the question to the answer, waiting included. Of a cached answer: what it took then."""
+    key: bytes
+    """Name of the question; see `cache_key`."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters that were to be sent and that the endpoint refuses, such as ``temperature``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A language model. Stages that need one are given it; they never build one."""
+
+    @property
+    def name(self) -> str:
+        """How reports and errors call it."""
+        ...
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        """Answers a conversation.
+
+        Args:
+            messages: the conversation, oldest first; at least one.
+
+        Returns:
+            The text of the answer.
+
+        Raises:
+            RagbenchError: there is no answer: the model cannot be reached, refuses or is cut off.
+        """
+        ...
+
+
+@runtime_checkable
+class SamplingChat(ChatModel, Protocol):
+    """A language model that tells what an answer took, and can be asked the same again."""
+
+    @property
+    def temperature(self) -> float | None:
+        """0 when it always gives its likeliest answer; None when it is not said."""
+        ...
+
+    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
+        """Answers a conversation.
+
+        Args:
+            messages: the conversation, oldest first; at least one.
+            repeat: which of several answers to the same conversation, from 0.
+
+        Raises:
+            RagbenchError: there is no answer.
+        """
+        ...
+
+
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Embeddings:
+    """The vectors of some texts."""
+
+    vectors: tuple[Vector, ...]
+    """One a text, in order; all of one length, as the endpoint gives them."""
+    usage: Usage
+    """Tokens of the requests that were made now."""
+    cost: Decimal | None
+    """What they cost; None when the price or the tokens are not known."""
+    cached: int
+    """How many texts were not sent: known from before, or given more than once."""

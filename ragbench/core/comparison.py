@@ -1,0 +1,292 @@
+"""A comparison of runs, an ablation, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ragbench.core.metric import Direction, Metric
+from ragbench.core.outcome import Status
+from ragbench.core.report import Interval
+
+__all__ = [
+    "Ablation",
+    "CaseDifference",
+    "CaseKind",
+    "ComparedRun",
+    "Comparison",
+    "Difference",
+    "Flip",
+    "IdChange",
+    "MetricComparison",
+    "RunFigure",
+    "RunPair",
+    "VariantEffect",
+    "VariantReport",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VariantEffect:
+    """One metric of one variant, and how it differs from the first variant."""
+
+    metric: Metric
+    score: float | None
+    """The mean over the measured cases; None when nothing was measured."""
+    measured: int
+    """Cases with a value."""
+    compared: int = 0
+    """Cases that both variants measured."""
+    difference: float | None = None
+    """Mean of this variant's value minus the first's, over the compared cases; None for the first
+    variant itself."""
+    low: float | None = None
+    """Lower end of the difference's interval; None when there is none."""
+    high: float | None = None
+    """Upper end."""
+    gained: int = 0
+    """Compared cases with a larger value than the first variant's."""
+    lost: int = 0
+    """Compared cases with a smaller one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VariantReport:
+    """What one variant came to."""
+
+    name: str
+    settings: Mapping[str, Any]
+    """All that distinguishes it, as plain values."""
+    changes: tuple[VariantEffect, ...]
+    """A change a metric, in the ablation's order."""
+    chunks: float
+    """Mean number of chunks that are left for generation."""
+    tokens: float
+    """Mean number of tokens that generation is given as contexts."""
+    tokens_p95: float
+    """95th percentile of it."""
+    seconds_p50: float
+    """Median wall time of the stage, a case."""
+    seconds_p95: float
+    """95th percentile of it."""
+    passed_over: int
+    """Cases in which an operator failed and was passed over."""
+    failed: int
+    """Cases in which the stage failed."""
+    failures: tuple[tuple[str, int], ...] = ()
+    """What failed, with counts, most frequent first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ablation:
+    """Variants of post-retrieval over the retrievals of one stored run."""
+
+    dataset: str
+    rag: str
+    cases: int
+    """Cases of the run."""
+    replayed: int
+    """Cases that have a retrieval to replay."""
+    depth: int
+    """Median number of chunks in a stored retrieval."""
+    metrics: tuple[Metric, ...]
+    counter: str
+    """What counted the tokens."""
+    is_estimate: bool
+    """Whether those counts are an estimate."""
+    confidence: float
+    """Share of repetitions whose interval holds the true difference."""
+    variants: tuple[VariantReport, ...]
+    """In the order given; the first is what the others are compared with."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know to read the numbers right."""
+
+
+class CaseKind(StrEnum):
+    """Which way a case went; see `Flip`."""
+
+    FAILING = "newly failing"
+    MIXED = "mixed"
+    """It newly fails in one respect and newly passes in another."""
+    FIXED = "newly fixed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedRun:
+    """One of the runs."""
+
+    mark: str
+    """A letter, in the order in which the runs were given: ``"a"``, ``"b"`` ..."""
+    source: str
+    """Where it was read from."""
+    dataset: str
+    rag: str
+    cases: int
+    """Cases of it that were compared."""
+    commit: str | None
+    dirty: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFigure:
+    """A metric over one run. The four counts add up to the cases that were compared."""
+
+    run: str
+    """The run's mark."""
+    score: float | None
+    """None when nothing was measured."""
+    interval: Interval | None
+    """Of this run alone; None when it cannot be estimated."""
+    measured: int
+    abstained: int
+    skipped: int
+    failed: int
+    better_than: tuple[str, ...] = ()
+    """Marks of the runs that it is better than, beyond chance; of those that it lies above, for a
+    metric of which neither side is better."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Two runs on one metric, over the cases that both measured: second minus first."""
+
+    first: str
+    """A run's mark."""
+    second: str
+    before: float | None
+    """The first run's mean over these cases; None without any."""
+    after: float | None
+    difference: float | None
+    """In the metric's own direction: where lower is better, below 0 is a gain."""
+    low: float | None
+    """Ends of the two-sided interval; None when it cannot be estimated."""
+    high: float | None
+    confidence: float
+    p_value: float
+    """Two-sided, of "the runs can be swapped"."""
+    p_corrected: float
+    """The same after Holm's correction for all metrics and pairs of the comparison."""
+    is_significant: bool
+    method: str
+    """How the arrangements of signs were counted."""
+    cases: int
+    clusters: int
+    """Independent observations among the cases."""
+    higher: int
+    """Cases with a larger value in the second run."""
+    lower: int
+    left_out: Mapping[str, int]
+    """Cases without a value in both runs, by the marks of the runs that lack it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricComparison:
+    """One metric over all runs."""
+
+    name: str
+    group: str
+    direction: Direction
+    unit: str
+    figures: tuple[RunFigure, ...]
+    """One a run, in order."""
+    differences: tuple[Difference, ...]
+    """One a pair of runs; empty where none can be computed."""
+    untested: str | None = None
+    """Why there are no differences."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flip:
+    """One respect in which a case failed in one run and passed in the other."""
+
+    subject: str
+    """A main metric, or a stage."""
+    newly_fails: bool
+    before_status: Status
+    after_status: Status
+    before: float | None = None
+    """The metric's value; None for a stage, and without one."""
+    after: float | None = None
+    reason: str | None = None
+    """Why there is no value now."""
+    size: float = 1.0
+    """How far it moved, as a share of the metric's scale; 1 without two values."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdChange:
+    """How the retrieved ids of a case differ. Ranks count from 1."""
+
+    gained: tuple[tuple[str, int], ...]
+    """Ids that only the second run has, with their rank."""
+    lost: tuple[tuple[str, int], ...]
+    """Ids that only the first run has, with their rank there."""
+    moved: tuple[tuple[str, int, int], ...]
+    """Ids of both at another rank: before, after."""
+    kept: int
+    """Ids of both at the same rank."""
+
+    @property
+    def is_none(self) -> bool:
+        """Whether both have the same ids in the same order."""
+        return not (self.gained or self.lost or self.moved)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseDifference:
+    """A case that failed in one run and passed in the other, with what changed."""
+
+    id: str
+    first: str
+    """A run's mark."""
+    second: str
+    kind: CaseKind
+    flips: tuple[Flip, ...]
+    """Failing ones first, stages before metrics, then by size."""
+    query: str | None = None
+    ids: IdChange | None = None
+    """None when a run does not tell its ids."""
+    response_before: str | None = None
+    response_after: str | None = None
+    stages_before: Mapping[str, Status] = field(default_factory=dict[str, Status])
+    stages_after: Mapping[str, Status] = field(default_factory=dict[str, Status])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPair:
+    """How many cases differ between the first run and another one."""
+
+    first: str
+    second: str
+    cases: int
+    newly_failing: int
+    mixed: int
+    newly_fixed: int
+    other_ids: int | None
+    """Cases that retrieved other ids or in another order; None when a run does not tell."""
+    other_response: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Runs of the same cases, side by side."""
+
+    runs: tuple[ComparedRun, ...]
+    cases: int
+    """Cases that all runs have."""
+    metrics: tuple[MetricComparison, ...]
+    """In the order of the first run; those that only later runs have at the end."""
+    main: tuple[str, ...]
+    """Metrics that say whether a case passes."""
+    threshold: float
+    """Threshold at which a case passes, as a share of a main metric's scale."""
+    pairs: tuple[RunPair, ...]
+    """The first run against each other one."""
+    changed: tuple[CaseDifference, ...]
+    """By pair; in each, newly failing ones first, then mixed ones, then newly fixed ones."""
+    notes: tuple[str, ...]
+    """What a reader must know to read the numbers right."""
+    settings: Mapping[str, float | int | str | bool]
+    """Level, confidence, family, seed: what another comparison needs for the same result."""

@@ -1,0 +1,349 @@
+"""Which chunks a search may return, said by their metadata.
+
+A filter is a value: it says what must hold, and no store. Users write it as a plain mapping
+(`ragbench.core.filter_form`); `matches` is the definition that every store is tested against.
+
+What the parts mean for the value ``v`` that the metadata hold under a field (a field is a key of
+the metadata themselves, spelled exactly; dots have no meaning):
+
+- **Kinds.** Numbers, texts and flags are three kinds, and values of two kinds are never equal:
+  ``True`` is not ``1`` and ``1`` is not ``"1"``; ``1`` and ``1.0`` are the same number. Numbers
+  compare as 64-bit floats, texts by their characters.
+- **Equals, In.** `v` is one of the values. When `v` is a list, one of its items is.
+- **Range.** Bounds are numbers, or ISO 8601 dates as texts (``"2023"``, ``"2023-05"``,
+  ``"2023-05-01"``, ``"2023-05-01T12:00:00+02:00"``). A number lies in a range of numbers; a text
+  that is such a date lies in a range of dates. A date stands for its first moment, is taken as
+  UTC where it names no zone, and counts to the millisecond. Anything else is outside, lists too.
+- **A missing field,** ``None``, NaN, objects and lists inside of lists match no value and no range.
+- **And, Or, Not** are those of logic: an `And` of nothing holds, an `Or` of nothing does not, and
+  `Not` holds where what it denies does not, so also where the field is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
+
+from ragbench.errors import ConfigError
+
+__all__ = [
+    "And",
+    "Bound",
+    "Equals",
+    "Filter",
+    "In",
+    "Not",
+    "Or",
+    "Range",
+    "Scalar",
+    "equality_key",
+    "equality_keys",
+    "fields_of",
+    "folded",
+    "instant",
+    "matches",
+    "number",
+    "renamed",
+]
+
+Scalar: TypeAlias = str | int | float | bool
+"""What a field can be compared with."""
+Bound: TypeAlias = int | float | str
+"""The end of a range: a number, or an ISO 8601 date as text."""
+
+_DATE = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)"
+    r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?)?)?",
+    re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Equals:
+    """The field holds this value."""
+
+    field: str
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        """Refuses what no field can be compared with."""
+        _check_value(self.field, self.value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class In:
+    """The field holds one of these values."""
+
+    field: str
+    values: tuple[Scalar, ...]
+
+    def __post_init__(self) -> None:
+        """Refuses what no field can be compared with."""
+        for value in self.values:
+            _check_value(self.field, value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """The field lies between bounds: all numbers, or all ISO 8601 dates."""
+
+    field: str
+    gt: Bound | None = None
+    """It is greater (later) than this."""
+    gte: Bound | None = None
+    """It is this or greater."""
+    lt: Bound | None = None
+    """It is less (earlier) than this."""
+    lte: Bound | None = None
+    """It is this or less."""
+
+    def __post_init__(self) -> None:
+        """Refuses bounds that have no order, or of two kinds."""
+        _check_field(self.field)
+        kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
+        if len(kinds) != 1:
+            problem = "of numbers and of dates" if kinds else "none: give gt, gte, lt or lte"
+            raise ConfigError(f"filter on '{self.field}': the bounds are {problem}")
+
+    def bounds(self) -> dict[str, Bound]:
+        """The bounds that are given, by name."""
+        every = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
+        return {name: bound for name, bound in every.items() if bound is not None}
+
+    @property
+    def of_dates(self) -> bool:
+        """Whether the bounds are dates."""
+        return any(isinstance(bound, str) for bound in self.bounds().values())
+
+    def limits(self) -> dict[str, float]:
+        """The bounds as numbers: as they are, or a date's milliseconds since 1970."""
+        return {name: _limit(bound) for name, bound in self.bounds().items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class And:
+    """All of these hold; with none of them it always holds."""
+
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Or:
+    """At least one of these holds; with none of them it never does."""
+
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Not:
+    """This does not hold."""
+
+    filter: Filter
+
+
+Filter: TypeAlias = Equals | In | Range | And | Or | Not
+
+
+def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
+    """Whether metadata pass a filter: the reference that stores agree with."""
+    if isinstance(filters, Equals):
+        return equality_key(filters.value) in equality_keys(metadata.get(filters.field))
+    if isinstance(filters, In):
+        wanted = {equality_key(value) for value in filters.values}
+        return not wanted.isdisjoint(equality_keys(metadata.get(filters.field)))
+    if isinstance(filters, Range):
+        value = metadata.get(filters.field)
+        return _within(instant(value) if filters.of_dates else number(value), filters.limits())
+    if isinstance(filters, And):
+        return all(matches(part, metadata) for part in filters.filters)
+    if isinstance(filters, Or):
+        return any(matches(part, metadata) for part in filters.filters)
+    return not matches(filters.filter, metadata)
+
+
+def folded(filters: Filter) -> Filter | bool:
+    """The same filter without empty and nested parts; True or False where it depends on nothing.
+
+    What is left holds no empty `And`, `Or` or `In`, no `And` within an `And`, and no `Not` of a
+    `Not`: a store's translation need not think of them.
+    """
+    if isinstance(filters, In):
+        return filters if filters.values else False
+    if isinstance(filters, Not):
+        inner = folded(filters.filter)
+        if isinstance(inner, bool):
+            return not inner
+        return inner.filter if isinstance(inner, Not) else Not(filter=inner)
+    if isinstance(filters, And):
+        return _folded_parts(And, filters.filters)
+    if isinstance(filters, Or):
+        return _folded_parts(Or, filters.filters)
+    return filters
+
+
+def fields_of(filters: Filter) -> list[str]:
+    """The fields that a filter asks for, each once, in their order."""
+    found: list[str] = []
+
+    def noted(name: str) -> str:
+        found.append(name)
+        return name
+
+    renamed(filters, noted)
+    return list(dict.fromkeys(found))
+
+
+def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
+    """The same filter over other fields: `name` gives the new one of each."""
+    if isinstance(filters, And | Or):
+        return replace(filters, filters=tuple(renamed(part, name) for part in filters.filters))
+    if isinstance(filters, Not):
+        return Not(filter=renamed(filters.filter, name))
+    return replace(filters, field=name(filters.field))
+
+
+def equality_key(value: object) -> str | None:
+    """What two values have in common exactly when they are equal; None for what never is.
+
+    Example:
+        >>> equality_key(1) == equality_key(1.0), equality_key(True) == equality_key(1)
+        (True, False)
+    """
+    if isinstance(value, str):
+        return f"t:{value}"
+    if isinstance(value, bool):
+        return "f:true" if value else "f:false"
+    found = number(value)
+    return None if found is None else f"n:{found!r}"
+
+
+def equality_keys(value: object) -> frozenset[str]:
+    """The keys of a metadata value: one, or one for each item of a list."""
+    items = cast("Iterable[object]", value) if isinstance(value, (list, tuple)) else (value,)
+    return frozenset(key for item in items if (key := equality_key(item)) is not None)
+
+
+def number(value: object) -> float | None:
+    """The number that a metadata value is in comparisons; None when it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    # Adding zero makes -0.0 the zero that it is equal to.
+    return found + 0.0 if math.isfinite(found) else None
+
+
+def instant(value: object) -> int | None:
+    """Milliseconds from 1970 to the first moment of a date; None when the value is not a date.
+
+    Example:
+        >>> instant("1970-01-02"), instant("1970-01-01T01:00:00+01:00"), instant("soon")
+        (86400000, 0, None)
+    """
+    # The longest date has 35 characters: a long text is not worth a look.
+    return _instant(value) if isinstance(value, str) and len(value) <= 35 else None
+
+
+@lru_cache(maxsize=1024)
+def _instant(value: str) -> int | None:
+    found = _DATE.fullmatch(value)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    try:
+        moment = datetime(
+            int(year),
+            int(month or 1),
+            int(day or 1),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            int((fraction or "0")[:6].ljust(6, "0")),
+            tzinfo=_zone(zone),
+        )
+        return (moment - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError):
+        return None
+
+
+def _zone(text: str | None) -> timezone:
+    if text is None or text == "Z":
+        return UTC
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    if int(digits[2:]) > 59:
+        raise ValueError("an hour has 60 minutes")
+    ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(-ahead if text[0] == "-" else ahead)
+
+
+def _within(value: float | None, limits: Mapping[str, float]) -> bool:
+    if value is None:
+        return False
+    return (
+        value > limits.get("gt", -math.inf)
+        and value >= limits.get("gte", -math.inf)
+        and value < limits.get("lt", math.inf)
+        and value <= limits.get("lte", math.inf)
+    )
+
+
+def _limit(bound: Bound) -> float:
+    found = instant(bound) if isinstance(bound, str) else number(bound)
+    assert found is not None, "checked when the range was made"
+    return float(found)
+
+
+def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filter | bool:
+    deciding = kind is Or
+    kept: list[Filter] = []
+    for part in parts:
+        inner = folded(part)
+        if inner is deciding:
+            return deciding
+        if isinstance(inner, kind):
+            kept += inner.filters
+        elif not isinstance(inner, bool):
+            kept.append(inner)
+    if len(kept) <= 1:
+        return kept[0] if kept else not deciding
+    return kind(filters=tuple(kept))
+
+
+def _check_field(field: object) -> None:
+    if not isinstance(field, str):
+        raise ConfigError(f"filter: a field is named by a text, found {field!r}")
+
+
+def _check_value(field: str, value: object) -> None:
+    _check_field(field)
+    if equality_key(value) is None:
+        raise ConfigError(
+            f"filter on '{field}': expected a text, a number, true or false, found {_shown(value)}"
+        )
+
+
+def _bound_kind(field: str, name: str, bound: Bound) -> str:
+    if isinstance(bound, str):
+        if instant(bound) is None:
+            raise ConfigError(
+                f"filter on '{field}': {name} is a number or an ISO 8601 date such as "
+                f"2023-05-01, found {_shown(bound)}"
+            )
+        return "dates"
+    if number(bound) is None:
+        raise ConfigError(f"filter on '{field}': {name} is not a number: {_shown(bound)}")
+    return "numbers"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,78 @@
+"""Reciprocal rank fusion: several rankings made into one, by the same formula everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ragbench.core.chunk import Chunk
+
+__all__ = [
+    "RRF_K",
+    "reciprocal_rank_fusion",
+    "reciprocal_rank_scores",
+]
+
+RRF_K = 60
+"""How little the first ranks count more than the next ones, as the authors chose it."""
+
+IdT = TypeVar("IdT", bound=Hashable)
+
+
+def reciprocal_rank_scores(
+    rankings: Sequence[Sequence[IdT]],
+    *,
+    weights: Sequence[float] | None = None,
+    rrf_k: float = RRF_K,
+) -> dict[IdT, float]:
+    """Weighted reciprocal rank fusion (Cormack, Clarke and Buettcher 2009).
+
+    The score of an id is the sum, over the rankings that hold it, of ``weight / (rrf_k + rank)``
+    with ranks from 1. The order of the rankings does not matter.
+
+    Args:
+        rankings: ids, best first; one that a ranking repeats counts where it stands best.
+        weights: one per ranking, at least 0; all equal by default.
+        rrf_k: how little the first ranks count more than the next ones, at least 0.
+    """
+    parts: dict[IdT, list[float]] = {}
+    for weight, ranking in zip(weights or [1.0] * len(rankings), rankings, strict=True):
+        best: dict[IdT, int] = {}
+        for rank, id_ in enumerate(ranking, start=1):
+            best.setdefault(id_, rank)
+        for id_, rank in best.items():
+            parts.setdefault(id_, []).append(weight / (rrf_k + rank))
+    return {id_: math.fsum(shares) for id_, shares in parts.items()}
+
+
+def reciprocal_rank_fusion(
+    rankings: Sequence[Sequence[Chunk]],
+    *,
+    weights: Sequence[float] | None = None,
+    rrf_k: int = RRF_K,
+    top_k: int | None = None,
+) -> list[Chunk]:
+    """Fuses rankings of chunks by `reciprocal_rank_scores`.
+
+    The scores that the chunks came with do not matter, nor that they are on different scales.
+
+    Args:
+        rankings: chunks, best first, each at most once in a ranking.
+        weights: one per ranking, at least 0; all equal by default.
+        rrf_k: how little the first ranks count more than the next ones.
+        top_k: how many chunks to return; None for all.
+
+    Returns:
+        Each chunk once, as the first ranking gave it, with its new score; highest score first, and
+        of equal scores the lower id.
+    """
+    ids = [[chunk.id for chunk in ranking] for ranking in rankings]
+    totals = reciprocal_rank_scores(ids, weights=weights, rrf_k=rrf_k)
+    chunks: dict[str, Chunk] = {}
+    for ranking in rankings:
+        for chunk in ranking:
+            chunks.setdefault(chunk.id, chunk)
+    order = sorted(totals, key=lambda id_: (-totals[id_], id_))[:top_k]
+    return [replace(chunks[id_], score=totals[id_]) for id_ in order]

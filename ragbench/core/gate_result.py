@@ -1,0 +1,270 @@
+"""A gate's result, unstable cases, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ragbench.core.report import Interval
+
+__all__ = [
+    "CaseChange",
+    "CheckKind",
+    "Drop",
+    "Flakiness",
+    "GateCheck",
+    "GateOutcome",
+    "GateResult",
+    "JudgedRun",
+    "Quarantine",
+    "QuarantinedCase",
+    "Refusal",
+    "UnstableCase",
+    "UnstableSubject",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnstableSubject:
+    """One respect in which a case passes in some runs and fails in others."""
+
+    subject: str
+    """A main metric, or a stage."""
+    passed: int
+    """Runs in which the case passes."""
+    failed: int
+    outcomes: tuple[float | str, ...]
+    """One a run, in order: the metric's value, or how it or the stage ended."""
+    pass_rate: Interval
+    """Interval of the share of runs in which the case passes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnstableCase:
+    """A case whose verdict changes although nothing has changed."""
+
+    id: str
+    fingerprint: str
+    flips: float
+    """Share of the pairs of runs whose verdicts differ: 0 never, at most 1."""
+    subjects: tuple[UnstableSubject, ...]
+    """Stages first, then metrics."""
+    query: str | None = None
+    responses: int | None = None
+    """Different responses that were seen; None when a run holds no texts."""
+    id_lists: int | None = None
+    """Different lists of retrieved ids that were seen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flakiness:
+    """The cases of one system whose verdict is unstable."""
+
+    dataset: str
+    rag: str
+    sources: tuple[str, ...]
+    """Where the runs were read from."""
+    fingerprints: tuple[tuple[str, str], ...]
+    """What the runs share: parts of their manifests."""
+    cases: int
+    main: tuple[str, ...]
+    threshold: float
+    flip_rate: float
+    """Share of the cases that flip between two runs of the unchanged system, on average."""
+    flip_interval: Interval | None
+    """None when it cannot be estimated."""
+    unstable: tuple[UnstableCase, ...]
+    """Most flips first, then by id."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuarantinedCase:
+    """A case that is left out of a gate's decision, with the evidence for it."""
+
+    id: str
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quarantine:
+    """Cases that a gate shall leave out."""
+
+    source: str
+    """Where it was read from."""
+    fingerprints: dict[str, str]
+    """Of the cases, by id: a case that has changed since is no longer meant."""
+    evidence: dict[str, str]
+    """By id, in a sentence."""
+
+
+class GateOutcome(StrEnum):
+    """How a check, and a gate as a whole, came out."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+    """What was measured does not say."""
+
+    @property
+    def exit_code(self) -> int:
+        """What a command ends with that came to this."""
+        return {"passed": 0, "failed": 1, "inconclusive": 3}[self.value]
+
+
+class CheckKind(StrEnum):
+    """What a check looks at."""
+
+    FLOOR = "floor"
+    """A metric against an absolute limit."""
+    DROP = "drop"
+    """A metric against the baseline's."""
+    SLICE = "slice"
+    """A metric on the cases of one tag or language."""
+    COVERAGE = "coverage"
+    """How many cases failed."""
+    BUDGET = "budget"
+    """Time a stage."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drop:
+    """What the cases measured in both runs say of a loss.
+
+    ``difference`` and its interval are this run minus the baseline, in the metric's own direction:
+    of a metric where lower is better, a positive difference is the loss.
+    """
+
+    before: float
+    """The baseline's mean over these cases."""
+    after: float
+    """This run's mean over the same cases."""
+    difference: float
+    low: float | None
+    """Ends of the two-sided interval; None when it cannot be estimated."""
+    high: float | None
+    confidence: float
+    tolerance: float
+    """Largest loss that is accepted; not negative."""
+    p_worse: float
+    """p-value of "the loss is larger than tolerated", corrected for the family of metrics."""
+    p_not_worse: float
+    """p-value of "the loss is smaller than tolerated"."""
+    family: int
+    """How many metrics were tested together."""
+    method: str
+    """How the first p-value was computed."""
+    cases: int
+    clusters: int
+    """Independent observations among them."""
+    better: int
+    """Cases that gained."""
+    worse: int
+    """Cases that lost."""
+    left_out: Mapping[str, int]
+    """Cases that were not measured in both runs, by reason."""
+    detectable_drop: float | None
+    """True loss that these cases would have shown with the power asked for."""
+    needed_cases: int | None
+    """Cases that would settle it if the true difference were the observed one; None when it is
+    settled, or when no number would."""
+    needed_if_unchanged: int | None
+    """Cases that would show "not worse" if nothing had changed; None as above."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateCheck:
+    """One thing that the gate looked at."""
+
+    kind: CheckKind
+    subject: str
+    """The metric; for coverage and budgets, what was counted or timed."""
+    outcome: GateOutcome
+    reason: str
+    """Why, in a sentence with the numbers."""
+    observed: float | None
+    """This run's figure; None when nothing was measured."""
+    limit: float
+    """What it is held against: the limit, or the tolerated drop."""
+    bound: str
+    """``"min"``, ``"max"`` or ``"max_drop"``: what the limit is."""
+    cases: int
+    """Cases that it rests on."""
+    slice: str | None = None
+    """The slice, such as ``"language:de"``; None for all cases."""
+    informational: bool = False
+    """Shown, and without influence on the verdict."""
+    unit: str = ""
+    interval: Interval | None = None
+    """Of the observed figure of a floor."""
+    drop: Drop | None = None
+    """Of a drop, whole or on a slice."""
+
+    @property
+    def name(self) -> str:
+        """The subject, with the slice where there is one."""
+        return self.subject if self.slice is None else f"{self.subject} [{self.slice}]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """Why the two runs were not compared, or not in full."""
+
+    what: str
+    """``"baseline"``, ``"dataset"``, ``"metrics"``, ``"judge"`` or ``"matching"``."""
+    reason: str
+    remedy: str
+    """What to do next."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseChange:
+    """A case that lost on a gated metric, is declined now, or failed now and did not before."""
+
+    id: str
+    metric: str
+    before: float | None
+    after: float | None
+    """None when it was not measured; the reason says why."""
+    loss: float
+    """How much it lost, as a share of the metric's scale where that is known; 0 when it failed."""
+    status: str
+    """How the metric ended for it now."""
+    reason: str | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedRun:
+    """What must be known of a run to find it again."""
+
+    source: str
+    dataset: str
+    rag: str
+    cases: int
+    commit: str | None
+    dirty: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateResult:
+    """What a gate decided, and everything that it rests on."""
+
+    outcome: GateOutcome
+    headline: str
+    """The decision in a sentence."""
+    run: JudgedRun
+    baseline: JudgedRun | None
+    checks: tuple[GateCheck, ...]
+    """Failed ones first, then inconclusive ones, then passed ones, then informational ones."""
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = ()
+    lost: tuple[CaseChange, ...] = ()
+    """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
+    quarantined: tuple[QuarantinedCase, ...] = ()
+    """Unstable cases that were left out, by id."""
+    settings: Mapping[str, float | int | str | bool] = field(
+        default_factory=dict[str, float | int | str | bool]
+    )
+    """Level, power, correction, seed: what another run of the gate needs for the same result."""

@@ -1,0 +1,322 @@
+"""Metrics as data: what is measured, apart from who computes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Literal
+
+__all__ = [
+    "NO_DEFINITION",
+    "Cost",
+    "Direction",
+    "Formula",
+    "Group",
+    "Metric",
+    "MetricDefinition",
+    "Need",
+    "Parameter",
+    "ParameterValue",
+    "Skip",
+    "metric_of",
+    "stored_definition",
+    "undefined_metric",
+]
+
+ParameterValue = str | int | float | bool
+
+_BARE = re.compile(r"[\w.+-]+", re.ASCII)
+"""Texts that need no quotes as a parameter's value."""
+
+
+class Group(StrEnum):
+    """Which part of a RAG a metric speaks about."""
+
+    RETRIEVER = "retriever"
+    GENERATOR = "generator"
+    OVERALL = "overall"
+
+
+class Need(StrEnum):
+    """Something that a metric reads. A case that lacks it is skipped, never scored 0."""
+
+    QUERY = "query"
+    RETRIEVED_CONTEXTS = "retrieved_contexts"
+    RETRIEVED_CONTEXT_IDS = "retrieved_context_ids"
+    SCORES = "scores"
+    CONTEXT_METADATA = "context_metadata"
+    JUDGEMENTS = "judgements"
+    RESPONSE = "response"
+    MULTI_RESPONSES = "multi_responses"
+    CONFIDENCE = "confidence"
+    REFERENCE = "reference"
+    REFERENCE_CONTEXTS = "reference_contexts"
+    REFERENCE_CONTEXT_IDS = "reference_context_ids"
+    GRADES = "grades"
+    EVIDENCE = "evidence"
+    ANSWERABLE = "answerable"
+    RUBRICS = "rubrics"
+    RETRIEVAL_LATENCY = "retrieval_latency"
+    GENERATION_LATENCY = "generation_latency"
+    TOKENS = "tokens"
+    EMBEDDINGS = "embeddings"
+    LLM = "llm"
+    TRACE = "trace"
+    """Anything: the cells of such a metric depend on all that a run knows of a case."""
+
+
+class Direction(StrEnum):
+    """Which way is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+    """The number informs; no side is better."""
+
+
+class Cost(StrEnum):
+    """What computing a metric costs."""
+
+    FREE = "free"
+    EMBEDDINGS = "embeddings"
+    LLM = "llm"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """A parameter that a metric takes in parentheses, as in ``P(rel=2)@5``."""
+
+    name: str
+    default: ParameterValue
+    """Its value when not given; its type is the parameter's type."""
+    summary: str
+    """What it does, in a line."""
+    choices: tuple[ParameterValue, ...] = ()
+    """The values it may take; empty when any value of its type will do."""
+    low: float | None = None
+    """The smallest number it may be; None when any number will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """What a metric's function returns for a case that it does not apply to."""
+
+    reason: str
+    """Why, in a few words; reports count them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Formula:
+    """What computes a metric; made by `ragbench.metric`."""
+
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    """What it is given of a case, in order: names of `ragbench.metrics.metric.ARGUMENTS`."""
+    cutoff: str | None = None
+    """The keyword that k of ``@k`` is given as."""
+    batch: bool = False
+    """Whether it is given a list for each argument, and returns a list."""
+    aggregate: Callable[..., float] | None = None
+    """Makes the run's figure of the measured values; None where that is their mean."""
+    prepare: Callable[[], object] | None = None
+    """Called before anything runs: loads what takes long, raises what is missing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricDefinition:
+    """What a metric is: printed by ``show metrics``, read by the planner, stored with a run."""
+
+    name: str
+    """How it is written and shown, without parameters and cutoff: ``"nDCG"``."""
+    group: Group
+    needs: frozenset[Need]
+    direction: Direction
+    summary: str
+    """What it measures, in a line."""
+    citation: str
+    """Where its formula comes from."""
+    scorer: str = ""
+    """Where what computes it was found: ``"module:attribute"`` or ``"file.py:attribute"``."""
+    aliases: tuple[str, ...] = ()
+    """Other names that are understood; names are matched without regard to case."""
+    low: float | None = 0.0
+    """Smallest value that it can take; None when unbounded."""
+    high: float | None = 1.0
+    """Largest value that it can take; None when unbounded."""
+    parameters: tuple[Parameter, ...] = ()
+    cutoff: Literal["required", "optional", "none"] = "none"
+    """Whether ``@k`` follows the name."""
+    abstains: bool = False
+    """Whether a declined answer gives an abstained cell instead of a number."""
+    unit: str = ""
+    """Unit of the value, such as ``"s"``; empty for a plain ratio."""
+    version: int = 1
+    """Raised whenever the same inputs give another value than before."""
+    extra: str | None = None
+    """The ragbench extra that it needs."""
+    cost: Cost = Cost.FREE
+    calls: str = ""
+    """Calls to a language model that a case takes, such as ``"2"`` or ``"2K + 3"`` for K contexts;
+    empty where there is none. Texts to embed stand behind a plus, as in ``"3 + 4 texts"``."""
+    deterministic: bool = True
+    """False for measured times: the same run gives other values, so reports that must repeat
+    byte for byte keep them apart."""
+    aggregate: str | None = None
+    """``"module:attribute"`` of what makes the run's figure of the measured values; None when that
+    is their mean."""
+    digest: str = ""
+    """Of the source of a user's formula; empty for ragbench's own, whose ``version`` tells them
+    apart."""
+    formula: Formula | None = field(default=None, compare=False, repr=False)
+    """What computes it; None in a definition that was read from a run, and where a model judges."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """A definition with its parameters bound: one column of a report."""
+
+    definition: MetricDefinition
+    parameters: tuple[tuple[str, ParameterValue], ...] = ()
+    """Those that differ from their default, sorted by name."""
+    cutoff: int | None = None
+    """k of ``@k``; at least 1."""
+
+    @property
+    def name(self) -> str:
+        """The canonical text, which parses back to an equal metric."""
+        listed = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
+        cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
+        return f"{self.definition.name}{f'({listed})' if listed else ''}{cutoff}"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a model takes part in computing it."""
+        return self.definition.cost is not Cost.FREE
+
+    @property
+    def identity(self) -> str:
+        """The name and the version of its formula: scores of another identity do not compare."""
+        digest = self.definition.digest
+        return f"{self.name} v{self.definition.version}{f' {digest}' if digest else ''}"
+
+    def parameter(self, name: str) -> ParameterValue:
+        """The value of a parameter, given or default.
+
+        Raises:
+            KeyError: the definition has no such parameter.
+        """
+        for key, value in self.parameters:
+            if key == name:
+                return value
+        for parameter in self.definition.parameters:
+            if parameter.name == name:
+                return parameter.default
+        raise KeyError(name)
+
+    @property
+    def has_definition(self) -> bool:
+        """False where all that is known is its name: an old run, a metric that is gone."""
+        return self.definition.summary != NO_DEFINITION
+
+
+NO_DEFINITION = "no definition kept"
+"""The summary of a metric of an old run that nothing is known of but its name."""
+
+
+def undefined_metric(name: str, version: int, *, is_judged: bool = False) -> Metric:
+    """A metric of which a run kept nothing but its name: any range, no better side.
+
+    Args:
+        name: with its parameters and cutoff, as the run spells it.
+        version: of its formula.
+        is_judged: whether the run names a judge of it.
+    """
+    return Metric(
+        definition=MetricDefinition(
+            name=name,
+            group=Group.OVERALL,
+            needs=frozenset(),
+            direction=Direction.NEITHER,
+            summary=NO_DEFINITION,
+            citation="",
+            low=None,
+            high=None,
+            version=version,
+            cost=Cost.LLM if is_judged else Cost.FREE,
+        )
+    )
+
+
+def stored_definition(metric: Metric) -> dict[str, Any]:
+    """A metric with its bound parameters as a JSON object; `metric_of` reads it back."""
+    definition = metric.definition
+    known: dict[str, Any] = {name: getattr(definition, name) for name in _STORED}
+    known["needs"] = sorted(definition.needs)
+    known["aliases"] = list(definition.aliases)
+    known["parameters"] = [
+        {
+            "name": parameter.name,
+            "default": parameter.default,
+            "summary": parameter.summary,
+            "choices": list(parameter.choices),
+            "low": parameter.low,
+        }
+        for parameter in definition.parameters
+    ]
+    return {**known, "bound": {"parameters": dict(metric.parameters), "cutoff": metric.cutoff}}
+
+
+def metric_of(stored: Mapping[str, Any]) -> Metric:
+    """The metric behind what `stored_definition` gave.
+
+    Facts that this version does not know are left out, those that it misses get their default: a
+    run of a later or an earlier version can still be read.
+
+    Raises:
+        KeyError: something is missing; likewise TypeError and ValueError: it is something else.
+    """
+    known = {name: value for name, value in stored.items() if name in _STORED}
+    bound: Mapping[str, Any] = stored["bound"]
+    values: Mapping[str, ParameterValue] = bound["parameters"]
+    cutoff: int | None = bound["cutoff"]
+    facts: dict[str, Any] = {
+        **known,
+        "group": Group(known["group"]),
+        "needs": frozenset(_known_needs(known["needs"])),
+        "direction": Direction(known["direction"]),
+        "cost": Cost(known["cost"]),
+        "aliases": tuple(known["aliases"]),
+        "parameters": tuple(map(_parameter_of, known["parameters"])),
+    }
+    return Metric(
+        definition=MetricDefinition(**facts),
+        parameters=tuple(sorted(values.items())),
+        cutoff=cutoff,
+    )
+
+
+_STORED = tuple(field.name for field in fields(MetricDefinition) if field.name != "formula")
+
+
+def _known_needs(stored: Sequence[str]) -> list[Need]:
+    known = {need.value for need in Need}
+    return [Need(need) for need in stored if need in known]
+
+
+def _parameter_of(stored: Mapping[str, Any]) -> Parameter:
+    return Parameter(
+        name=stored["name"],
+        default=stored["default"],
+        summary=stored["summary"],
+        choices=tuple(stored["choices"]),
+        low=stored["low"],
+    )
+
+
+def _spell(value: ParameterValue) -> str:
+    if isinstance(value, str):
+        return value if _BARE.fullmatch(value) else json.dumps(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

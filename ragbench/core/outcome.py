@@ -1,0 +1,247 @@
+"""Measured, skipped, abstained, failed, unproved; what a judge said for a cell."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from ragbench.masking import mask_text
+
+__all__ = [
+    "Cell",
+    "Failure",
+    "JudgeStep",
+    "JudgedCell",
+    "Judgement",
+    "Known",
+    "Outcome",
+    "Quote",
+    "Status",
+]
+
+ValueT = TypeVar("ValueT")
+
+_LONGEST = 10_000
+"""Characters that are kept of a message or a traceback."""
+
+
+class Status(StrEnum):
+    """How a stage or a metric ended for one case."""
+
+    MEASURED = "measured"
+    """It gave a value."""
+    ABSTAINED = "abstained"
+    """The system declined to answer."""
+    SKIPPED = "skipped"
+    """It does not apply to this case: something that it needs is not known."""
+    FAILED = "failed"
+    """It raised, timed out or gave something unusable."""
+    UNPROVED = "unproved"
+    """A model gave a verdict, and nothing that it quotes proves it. Of cells only."""
+
+
+class Known(StrEnum):
+    """How an outcome came to be in a run."""
+
+    ASKED = "asked"
+    """The run asked for it."""
+    REUSED = "reused"
+    """An earlier run asked for it, and all that it came from is the same."""
+    RECORDED = "recorded"
+    """The source held it already."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why something failed."""
+
+    type: str
+    """The exception's type, such as ``"ValueError"``."""
+    message: str
+    """What the exception said."""
+    stage: str
+    """Where it happened: ``"retrieve"``, ``"generate"``, ``"score"`` ..."""
+    cause: str | None = None
+    """The chain of causes behind it, as ``Type: message`` joined by ``" <- "``."""
+    traceback: str | None = None
+    """The formatted traceback."""
+
+    @classmethod
+    def of(cls, error: BaseException, *, stage: str) -> Failure:
+        """What is kept of an exception: type, message, chain of causes, traceback."""
+        return cls(
+            type=type(error).__name__,
+            message=_readable(_message(error)),
+            stage=stage,
+            cause=" <- ".join(_causes(error)) or None,
+            traceback=_readable("".join(traceback.format_exception(error))),
+        )
+
+    def __str__(self) -> str:
+        """The failure in a line, without its traceback."""
+        text = f"{self.stage}: {self.type}: {self.message}"
+        return f"{text} <- {self.cause}" if self.cause else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome(Generic[ValueT]):
+    """What one stage gave for one case."""
+
+    status: Status
+    """Measured and abstained come with a value, skipped and failed without."""
+    value: ValueT | None = None
+    """What the stage returned."""
+    reason: str | None = None
+    """Why it was skipped."""
+    failure: Failure | None = None
+    """Why it failed."""
+    seconds: float | None = None
+    """Wall time of the call; a batch call's time is shared equally by its cases. Of a recorded
+    outcome what the source says, else None."""
+    known: Known = Known.ASKED
+    """How it came to be here."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """What one metric gave for one case."""
+
+    status: Status
+    """Only a measured cell has a value."""
+    value: float | None = None
+    """The score; finite."""
+    reason: str | None = None
+    """Why it was skipped or abstained, or what proof is missing."""
+    failure: Failure | None = None
+    """Why it failed."""
+
+    @classmethod
+    def measured(cls, value: float) -> Cell:
+        """A cell with a value."""
+        return cls(status=Status.MEASURED, value=value)
+
+    @classmethod
+    def skipped(cls, reason: str) -> Cell:
+        """A cell whose metric does not apply to the case."""
+        return cls(status=Status.SKIPPED, reason=reason)
+
+    @classmethod
+    def abstained(cls, reason: str) -> Cell:
+        """A cell whose system declined to answer."""
+        return cls(status=Status.ABSTAINED, reason=reason)
+
+    @classmethod
+    def unproved(cls, reason: str) -> Cell:
+        """A cell whose judge gave a verdict that none of its quotes proves."""
+        return cls(status=Status.UNPROVED, reason=reason)
+
+    @classmethod
+    def failed(cls, failure: Failure) -> Cell:
+        """A cell whose metric, or a stage before it, failed."""
+        return cls(status=Status.FAILED, failure=failure)
+
+
+def _causes(error: BaseException) -> list[str]:
+    found: list[str] = []
+    seen = {id(error)}
+    following = _behind(error)
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        found.append(_readable(f"{type(following).__name__}: {_message(following)}"))
+        following = _behind(following)
+    return found
+
+
+def _behind(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None:
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
+        return f"(its message cannot be read: {type(broken).__name__})"
+
+
+def _readable(text: str) -> str:
+    """Valid UTF-8 of bounded length: a message may quote broken text, or a whole document.
+
+    Without credentials, which are masked before a cut could leave half of one.
+    """
+    text = mask_text(text)
+    if len(text) > _LONGEST:
+        half, rest = _LONGEST // 2, len(text) - _LONGEST
+        text = f"{text[:half]} ... ({rest:,} characters) ... {text[-half:]}"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quote:
+    """What a judge says it copied from a context, and where it was found."""
+
+    text: str
+    """As the judge wrote it."""
+    context: int | None = None
+    """Position of the first context that holds it, from 0; None when none does: it is
+    fabricated."""
+    start: int | None = None
+    """Offset of its first character in that context; None when it stands nowhere."""
+    end: int | None = None
+    """Offset behind its last character."""
+
+    @property
+    def is_fabricated(self) -> bool:
+        """Whether no context holds it."""
+        return self.context is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeStep:
+    """One answer of a model."""
+
+    asked: str
+    """What was asked for, such as ``"NLIStatementOutput"``."""
+    answer: Any
+    """The answer as JSON holds it: statements, verdicts, reasons."""
+    prompt_tokens: int | None = None
+    """Of the call, whenever it was made; None when the endpoint did not say."""
+    completion_tokens: int | None = None
+    quotes: tuple[Quote, ...] = ()
+    """What the judge quoted, each looked up in the contexts; empty where it was not asked to."""
+    cost: Decimal | None = None
+    """What the call cost when it was made, by the endpoint's word or by the price; None when
+    neither was known."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters that the endpoint refused, such as ``temperature``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """One judging of one case by one metric."""
+
+    cell: Cell
+    steps: tuple[JudgeStep, ...] = ()
+    """In the order of the answers."""
+    judge: str = ""
+    """Which judge of a panel it was; empty where there is one judge alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedCell:
+    """A cell with all judgings that it rests on."""
+
+    cell: Cell
+    """The mean of the judgings that gave a value; of a panel, what its judges come to together."""
+    judgements: tuple[Judgement, ...] = ()
+    """One a judge and repetition; none when there was nothing to judge."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of the judgings that gave one."""
+        cells = [judgement.cell for judgement in self.judgements]
+        return tuple(c.value for c in cells if c.status is Status.MEASURED and c.value is not None)

@@ -1,0 +1,296 @@
+"""A run's summaries and what judging took, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Failure, Judgement, Status
+from ragbench.core.validation import ValidationTable, Verdict
+
+__all__ = [
+    "CanaryLine",
+    "CaseRow",
+    "FailureGroup",
+    "Interval",
+    "JudgeLine",
+    "JudgeReport",
+    "JurorPair",
+    "JurorScore",
+    "Latency",
+    "Report",
+    "Slice",
+    "StageCount",
+    "Steadiness",
+    "Summary",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Steadiness:
+    """How far repeated judgings of the same case differ."""
+
+    cases: int
+    """Cases with at least two values: the only ones that the figures cover."""
+    deviation: float
+    """Standard deviation within a case, pooled: the root of the mean variance of a case's
+    values."""
+    changed: int
+    """Of those cases, that did not get the same value each time."""
+    error: float
+    """Standard error of the metric's mean that the judge alone causes, at this many
+    repetitions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CanaryLine:
+    """What a metric's judge made of claims of known truth; see `ragbench.stages.canaries`."""
+
+    metric: str
+    kind: str
+    """How they were made: ``copied``, ``foreign``, ``altered``, ``injected``."""
+    planted: int
+    judged: int
+    """Of those, with a verdict: the only ones that ``wrong`` covers."""
+    wrong: int
+    unproved: int
+    """Of those judged, with a verdict of support that no quote proves."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JurorScore:
+    """What one judge of a panel said, by one metric."""
+
+    judge: str
+    """Its model."""
+    measured: int
+    """Cases that it gave a value."""
+    unproved: int
+    """Cases of which it gave a verdict that none of its quotes proves."""
+    score: float | None
+    """The mean of its values; None when it gave none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JurorPair:
+    """How far two judges of a panel agree."""
+
+    first: str
+    second: str
+    cases: int
+    """Cases that both gave a value: the only ones that the figures cover."""
+    same: float | None
+    """Share of the cases with the same value."""
+    difference: float | None
+    """Mean distance of their values."""
+    kappa: float | None
+    """Cohen's: agreement beyond chance. None where the values are no levels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeLine:
+    """What one metric took: the answers that its cells rest on, whenever they were paid for."""
+
+    metric: str
+    answers: int
+    """Answers of the language model."""
+    prompt_tokens: int
+    completion_tokens: int
+    unreported: int
+    """Answers whose tokens the endpoint did not tell; they are not in the sums."""
+    cost: Decimal | None
+    """None when the endpoint reports no cost, and the price or the tokens of an answer are not
+    known."""
+    steadiness: Steadiness | None
+    """None when no case was judged more than once."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters that the endpoint refused, so that the judge was asked without them."""
+    quotes: int = 0
+    """Passages that the judge said it copied from the contexts."""
+    fabricated_quotes: int = 0
+    """Of those, that stand in no context."""
+    jurors: tuple[JurorScore, ...] = ()
+    """Each judge of a panel, in its order; empty where one judge alone was asked."""
+    pairs: tuple[JurorPair, ...] = ()
+    """Each two of them."""
+
+    @property
+    def fabricated_rate(self) -> float | None:
+        """Share of the quotes that stand in no context; None when nothing was quoted."""
+        return self.fabricated_quotes / self.quotes if self.quotes else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeReport:
+    """Who judged, what it took, how steady it was."""
+
+    judge: Mapping[str, Any]
+    """See the manifest's ``judge``."""
+    lines: tuple[JudgeLine, ...]
+    """A judged metric each, in the report's order."""
+    currency: str | None
+    """None when the price is not known."""
+    price_origin: str | None
+    canaries: tuple[CanaryLine, ...] = ()
+    """What the judge made of claims of known truth; empty where none were planted."""
+
+    def error_rate(self, metric: str) -> float | None:
+        """Share of the judged canaries that a metric's judge is wrong about; None without any."""
+        lines = [line for line in self.canaries if line.metric == metric]
+        judged = sum(line.judged for line in lines)
+        return sum(line.wrong for line in lines) / judged if judged else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """A confidence interval of a mean."""
+
+    low: float
+    high: float
+    level: float = 0.95
+    """Its confidence, between 0 and 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slice:
+    """One metric over the cases that share a tag or a language."""
+
+    by: str
+    """What the cases share: ``"tag"`` or ``"language"``."""
+    value: str
+    """The tag, or the language's code."""
+    total: int
+    """Cases in the slice."""
+    measured: int
+    """Cases of the slice that have a value."""
+    score: float | None
+    """The metric's figure over those; None when none is measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """One metric over a whole run. The five counts add up to ``total``."""
+
+    metric: Metric
+    total: int
+    """Cases of the run."""
+    measured: int
+    """Cases with a value: the only ones that ``score`` covers."""
+    abstained: int
+    """Cases in which the system declined to answer."""
+    skipped: int
+    """Cases to which the metric does not apply."""
+    failed: int
+    """Cases in which the metric, or a stage before it, failed."""
+    score: float | None
+    """The mean of the measured values, or what the definition's ``aggregate`` makes of them; None
+    when nothing was measured."""
+    interval: Interval | None
+    """Confidence interval of the mean; None when it cannot be estimated."""
+    unproved: int = 0
+    """Cases whose judge gave a verdict that none of its quotes proves."""
+    reasons: tuple[tuple[str, int], ...] = ()
+    """Why cases were skipped, abstained, failed or unproved, with counts, most frequent first."""
+    slices: tuple[Slice, ...] = ()
+    """By tag, then by language, each sorted by value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseRow:
+    """One case of a run."""
+
+    id: str
+    fingerprint: str
+    """Changes with anything that is known of the case."""
+    query: str
+    reference: str | None
+    reference_ids: tuple[str, ...] | None
+    cluster: str | None
+    tags: tuple[str, ...]
+    language: str | None
+    retrieved_ids: tuple[str, ...] | None
+    """Ids of what generation was given, best first; None when unknown."""
+    response: str | None
+    """None when generation failed or was skipped."""
+    stages: Mapping[str, Status]
+    """How each stage ended."""
+    failures: tuple[Failure, ...]
+    """What failed, a failure a stage or metric."""
+    cells: tuple[Cell, ...]
+    """A cell a metric, in the report's order."""
+    judgements: tuple[tuple[Judgement, ...], ...] = ()
+    """What each cell rests on, in the same order, where a model judged it; empty when no metric of
+    the run asks one."""
+    validation: Verdict | None = None
+    """The verdict on what generation was given; None without one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageCount:
+    """How a stage ended, over all cases."""
+
+    stage: str
+    measured: int
+    abstained: int
+    skipped: int
+    failed: int
+    reused: int = 0
+    """How many an earlier run asked for, and nothing that they came from has changed."""
+    recorded: int = 0
+    """How many the source held already."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailureGroup:
+    """Failures of one kind."""
+
+    stage: str
+    type: str
+    message: str
+    count: int
+    examples: tuple[str, ...]
+    """Ids of the first cases that failed so."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Latency:
+    """Wall times of one stage, in seconds a case."""
+
+    stage: str
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    longest: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """A run's result. A pure function of the stored run."""
+
+    manifest: Mapping[str, Any]
+    """The run's manifest as a plain mapping."""
+    metrics: tuple[Metric, ...]
+    """Every metric of the run, in the order that the user gave."""
+    summaries: tuple[Summary, ...]
+    """A summary a metric, in the same order."""
+    stages: tuple[StageCount, ...]
+    """In the order in which they run."""
+    failures: tuple[FailureGroup, ...]
+    """Most frequent first."""
+    latencies: tuple[Latency, ...]
+    """Differs from run to run: kept out of every file that must not."""
+    reused_from: str | None = None
+    """When the earlier run began whose outcomes were reused, the latest of them; local time. Kept
+    out of files that must not differ from run to run."""
+    notes: tuple[str, ...]
+    """What a reader must know to read the numbers right."""
+    validation: ValidationTable | None = None
+    """What the verdicts on retrievals come to; None for a run without them."""
+    rows: Callable[[], Iterator[CaseRow]]
+    """The cases in order; read from the run anew at each call, so that memory stays flat."""
+    judging: JudgeReport | None = None
+    """What judging took; None when no metric of the run asks a model."""

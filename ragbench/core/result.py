@@ -1,0 +1,239 @@
+"""What a RAG returns for one query: interface V2's two results.
+
+Both keep references to what they are given and copy nothing. Construction checks what can be
+checked without walking the lists; the elements are checked once, where a result enters ragbench
+(`ragbench.rag.fallback`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, FrozenInstanceError, dataclass
+from difflib import get_close_matches
+from typing import Any, Generic, Self, TypeAlias
+
+from typing_extensions import TypeVar
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import InterfaceError
+
+__all__ = [
+    "GenerationResult",
+    "MetaT",
+    "Metadata",
+    "RetrievalResult",
+]
+
+Metadata: TypeAlias = Mapping[str, Any]
+"""Metadata of no particular type: any keys, any values."""
+
+MetaT = TypeVar("MetaT", default=Metadata, covariant=True)
+"""The user's own type of metadata; any mapping when not given. Results are frozen, so that one with
+a ``dict`` will do where one with a ``Mapping`` is expected."""
+_GivenT = TypeVar("_GivenT", default=Metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalResult(Generic[MetaT]):
+    """What retrieval returned for one query, best first.
+
+    Example:
+        >>> RetrievalResult(["Paris is the capital."], context_ids=["fr-1"], scores=[0.93])
+        RetrievalResult(contexts=['Paris is the capital.'], context_ids=['fr-1'], scores=[0.93], \
+context_metadata=None, metadata=None)
+
+    Raises:
+        InterfaceError: ``contexts`` is a bare string or no sequence, or lengths disagree.
+    """
+
+    contexts: Sequence[str]
+    """The texts, best first. The same object that was given."""
+    _: KW_ONLY
+    context_ids: Sequence[str] | None = None
+    """A unique id a context, usable as ``retrieved_context_ids`` in RAGAS."""
+    scores: Sequence[float] | None = None
+    """A similarity a context, higher is better."""
+    context_metadata: Sequence[Mapping[str, Any]] | None = None
+    """A mapping a context: source, time, page ..."""
+    metadata: MetaT | None = None
+    """What belongs to the retrieval as a whole. Any keys; its type is yours."""
+
+    def __post_init__(self) -> None:
+        """Checks shapes and lengths, not elements."""
+        _check_sequence("contexts", self.contexts)
+        size = len(self.contexts)
+        if self.context_ids is not None:
+            _check_length("context_ids", self.context_ids, size)
+        if self.scores is not None:
+            _check_length("scores", self.scores, size)
+        if self.context_metadata is not None:
+            _check_length("context_metadata", self.context_metadata, size)
+
+    def __len__(self) -> int:
+        """How many contexts there are."""
+        return len(self.contexts)
+
+    def __bool__(self) -> bool:
+        """Always true: a retrieval that found nothing is still a result."""
+        return True
+
+    def to_chunks(self) -> list[Chunk]:
+        """The contexts as chunks; one without an id is named by its position, from ``"0"``."""
+        return [
+            Chunk(
+                id=str(position) if self.context_ids is None else self.context_ids[position],
+                text=text,
+                score=None if self.scores is None else self.scores[position],
+                metadata={} if self.context_metadata is None else self.context_metadata[position],
+            )
+            for position, text in enumerate(self.contexts)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        return _known(self, ("contexts", *_RETRIEVAL_OPTIONS))
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
+
+        Raises:
+            InterfaceError: ``contexts`` is missing, or a key is not a field.
+        """
+        _check_fields("RetrievalResult", values, "contexts", _RETRIEVAL_OPTIONS)
+        return cls(**values)
+
+    @staticmethod
+    def from_chunks(
+        chunks: Sequence[Chunk], *, metadata: _GivenT | None = None
+    ) -> RetrievalResult[_GivenT]:
+        """A result of chunks, best first. Scores are kept only when every chunk has one."""
+        scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        return RetrievalResult(
+            [chunk.text for chunk in chunks],
+            context_ids=[chunk.id for chunk in chunks],
+            scores=scores if len(scores) == len(chunks) else None,
+            context_metadata=[chunk.metadata for chunk in chunks],
+            metadata=metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationResult(Generic[MetaT]):
+    """What generation returned for one query.
+
+    Example:
+        >>> GenerationResult("Paris", multi_responses=["Paris", "Lyon"], confidence=0.8).response
+        'Paris'
+
+    Raises:
+        InterfaceError: ``response`` is not a string, ``multi_responses`` is a bare string, or
+            ``confidence`` is outside [0, 1].
+    """
+
+    response: str
+    """The answer."""
+    _: KW_ONLY
+    multi_responses: Sequence[str] | None = None
+    """Candidate answers, best first; ``response`` may be among them."""
+    confidence: float | None = None
+    """How sure the system is of ``response``, in [0, 1]."""
+    abstained: bool | None = None
+    """True when the system declines to answer, False when it answers; None leaves it to be
+    recognised from the response's wording."""
+    metadata: MetaT | None = None
+    """Tokens, times, model ... Any keys; its type is yours."""
+
+    def __post_init__(self) -> None:
+        """Checks types and the range of the confidence."""
+        if not isinstance(self.response, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InterfaceError(f"response must be a string, not {_kind(self.response)}")
+        if self.multi_responses is not None:
+            _check_sequence("multi_responses", self.multi_responses)
+        if self.confidence is not None:
+            _check_confidence(self.confidence)
+        if self.abstained is not None:
+            _check_flag("abstained", self.abstained)
+
+    @property
+    def candidates(self) -> Sequence[str]:
+        """``multi_responses``, or the response alone."""
+        return self.multi_responses if self.multi_responses else (self.response,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        return _known(self, ("response", *_GENERATION_OPTIONS))
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
+
+        Raises:
+            InterfaceError: ``response`` is missing, or a key is not a field.
+        """
+        _check_fields("GenerationResult", values, "response", _GENERATION_OPTIONS)
+        return cls(**values)
+
+
+def _refuse(self: object, name: str, value: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field '{name}'")
+
+
+# What Python 3.11's dataclass writes into a frozen class with slots raises TypeError for names that
+# are not fields, and typing sets one: RetrievalResult[MyMeta](...) could not be built.
+for _class in (RetrievalResult, GenerationResult):
+    _class.__setattr__ = _refuse  # type: ignore[method-assign]
+
+_RETRIEVAL_OPTIONS = ("context_ids", "scores", "context_metadata", "metadata")
+_GENERATION_OPTIONS = ("multi_responses", "confidence", "abstained", "metadata")
+
+
+def _known(result: object, names: tuple[str, ...]) -> dict[str, Any]:
+    found = {name: getattr(result, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _check_fields(
+    result: str, values: Mapping[str, Any], required: str, options: tuple[str, ...]
+) -> None:
+    if values.get(required) is None:
+        raise InterfaceError(f"a {result} needs '{required}'; there are {sorted(values)}")
+    for key in values:
+        if key != required and key not in options:
+            close = get_close_matches(key, (required, *options), n=1)
+            hint = f"did you mean '{close[0]}'?" if close else "other things go into 'metadata'"
+            raise InterfaceError(f"a {result} has no field '{key}': {hint}")
+
+
+def _check_confidence(value: Any) -> None:
+    try:
+        # Also false for NaN.
+        inside = bool(0.0 <= value <= 1.0)
+    except (TypeError, ValueError):
+        raise InterfaceError(f"confidence must be a number, not {_kind(value)}") from None
+    if not inside:
+        raise InterfaceError(f"confidence must lie in [0, 1], not {value!r}")
+
+
+def _check_flag(name: str, value: object) -> None:
+    if value is not True and value is not False:
+        raise InterfaceError(f"{name} must be True, False or None, not {value!r}")
+
+
+def _check_sequence(name: str, value: object) -> None:
+    # list and tuple are checked first: an abstract Sequence check costs ten times as much.
+    if isinstance(value, (list, tuple)):
+        return
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        hint = "; call its tolist()" if hasattr(value, "tolist") else ""
+        raise InterfaceError(f"{name} must be a list, not {_kind(value)}{hint}")
+
+
+def _check_length(name: str, value: Sequence[object], size: int) -> None:
+    _check_sequence(name, value)
+    if len(value) != size:
+        raise InterfaceError(f"{name} has {len(value)} elements for {size} contexts")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,123 @@
+"""A stored run as a gate or a comparison sees it: its scores a case, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.core.metric import Direction
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import Latency, StageCount
+
+__all__ = [
+    "MetricColumn",
+    "RunScores",
+    "ScoredCase",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricColumn:
+    """One metric of a run: the facts of its definition, and its figure over the run."""
+
+    name: str
+    """With parameters and cutoff, such as ``"nDCG@10"``."""
+    version: int
+    """Of its formula: scores of different versions do not compare."""
+    group: str
+    direction: Direction
+    low: float | None
+    """Smallest value that it can take; None when unbounded."""
+    high: float | None
+    """Largest value that it can take; None when unbounded."""
+    unit: str = ""
+    aggregate: str | None = None
+    """What makes the figure of the values; None when it is their mean."""
+    score: float | None = None
+    """Its figure over the run; None when no case was measured."""
+    has_cells: bool = True
+    """False for measured times: a report holds their figure, but no value a case."""
+    digest: str = ""
+    """Of the source of a user's formula; empty for ragbench's own."""
+    definition: Mapping[str, Any] | None = field(default=None, compare=False)
+    """What `ragbench.core.metric.stored_definition` gave, where the file holds it."""
+
+    @property
+    def identity(self) -> str:
+        """The name and the version of its formula."""
+        return f"{self.name} v{self.version}{f' {self.digest}' if self.digest else ''}"
+
+    @property
+    def scale(self) -> float | None:
+        """Largest change that one case can show; None when unbounded."""
+        return None if self.low is None or self.high is None else self.high - self.low
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredCase:
+    """One case of a run."""
+
+    id: str
+    fingerprint: str
+    """Changes with anything that is known of the case: question, reference, relevance ..."""
+    scores: Mapping[str, Cell]
+    """By metric name. Why a cell failed is told by its ``reason``; its failure is not kept."""
+    cluster: str | None = None
+    tags: tuple[str, ...] = ()
+    language: str | None = None
+    query: str | None = None
+    """None in a baseline file, which holds no texts. So are the next two."""
+    response: str | None = None
+    """None too when nothing was generated."""
+    retrieved_ids: tuple[str, ...] | None = None
+    """Best first. None too when the RAG gives no ids."""
+    stages: Mapping[str, Status] = field(default_factory=dict[str, Status])
+    """How each stage ended; empty in a baseline file."""
+
+    def is_in(self, by: str, value: str) -> bool:
+        """Whether the case belongs to a slice, such as ``("language", "de")``."""
+        return value in self.tags if by == "tag" else by == "language" and value == self.language
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunScores:
+    """A run as its files tell of it; nothing is computed anew."""
+
+    source: str
+    """Where it was read from, as the user named it."""
+    dataset: str
+    """Name of its dataset."""
+    rag: str
+    """Name of the system."""
+    fingerprints: Mapping[str, str]
+    """Of the parts of its manifest: ``dataset``, ``metrics``, ``rag``, ``settings`` ..."""
+    matching: str
+    """How retrieved chunks were compared with the relevant ones."""
+    commit: str | None
+    """Commit of the working folder; None outside a repository."""
+    dirty: bool
+    """Whether that folder had uncommitted changes."""
+    metrics: tuple[MetricColumn, ...]
+    cases: tuple[ScoredCase, ...]
+    """In the dataset's order; in a baseline file, by id."""
+    stages: tuple[StageCount, ...] = ()
+    latencies: tuple[Latency, ...] = ()
+    """Empty when ``timings.json`` is not there."""
+
+    def column(self, metric: str) -> MetricColumn | None:
+        """The metric of that name, written as the run writes it; None when it has none."""
+        return next((column for column in self.metrics if column.name == metric), None)
+
+    def values(self, metric: str) -> dict[str, float | None]:
+        """A metric's value by case id; None for a case that was not measured."""
+        return {case.id: _value(case, metric) for case in self.cases}
+
+    def clusters(self) -> dict[str, str | None]:
+        """What each case shares with others, by case id; None: nothing."""
+        return {case.id: case.cluster for case in self.cases}
+
+
+def _value(case: ScoredCase, metric: str) -> float | None:
+    cell = case.scores.get(metric)
+    return None if cell is None else cell.value

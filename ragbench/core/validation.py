@@ -1,0 +1,298 @@
+"""A validator's verdict on a retrieval, its warnings, the summary of many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ragbench.core.chunk import Chunk
+
+__all__ = [
+    "Conflict",
+    "DumpSummary",
+    "DumpWarning",
+    "EvidenceQuote",
+    "MatrixCell",
+    "RequiredShare",
+    "Retrieval",
+    "RetrievalDump",
+    "RetrievalQuality",
+    "Share",
+    "ValidationTable",
+    "Verdict",
+    "WarningCount",
+    "WarningKind",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """How many of how many, with the interval of the true share."""
+
+    count: int
+    total: int
+    share: float | None
+    """None of nothing."""
+    low: float | None
+    """95% interval by Clopper and Pearson."""
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarningCount:
+    """One kind of warning over all queries."""
+
+    kind: str
+    queries: int
+    chunks: int
+    examples: tuple[str, ...]
+    """Ids of the first queries."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequiredShare:
+    """A share that the user asked for."""
+
+    name: str
+    """The option, without its dashes."""
+    wanted: float
+    found: float | None
+    is_met: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DumpSummary:
+    """Counts over the verdicts on a dump. The same dump gives the same summary."""
+
+    dump: str
+    mapping: Mapping[str, str | None]
+    """How the dump was read."""
+    validator: str
+    identity: str
+    """Changes whenever the same dump could get other verdicts."""
+    queries: int
+    """Verdicts; failed ones are not verdicts."""
+    failed: int
+    """Queries for which the validator raised."""
+    malformed: int
+    """Records that could not be read."""
+    repeated_ids: int
+    """Queries with an id that an earlier one has."""
+    reused: int
+    """Verdicts of an earlier run: neither the query, its chunks nor the validator have changed."""
+    reused_from: str | None
+    """When that run began, the latest of several; local time."""
+    chunks: int
+    relevant_chunks: int
+    answer_present: Share
+    quality: Mapping[str, int]
+    """Queries by Good, Partial and Poor."""
+    warnings: tuple[WarningCount, ...]
+    """The most frequent first."""
+    problems: tuple[str, ...]
+    """The first of what is malformed."""
+    failures: tuple[str, ...]
+    """The first of what failed."""
+    details: Mapping[str, float]
+    """Sums of what the validator counts, such as escalated queries or fabricated quotes."""
+    demands: tuple[RequiredShare, ...]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether everything that was asked for is met."""
+        return all(demand.is_met for demand in self.demands)
+
+
+class WarningKind(StrEnum):
+    """What can be wrong with a dump without keeping it from being judged."""
+
+    NO_CHUNKS = "no_chunks"
+    """Nothing was retrieved."""
+    EMPTY_QUERY = "empty_query"
+    """The query has no words."""
+    UNCLEAR_QUERY = "unclear_query"
+    """The query says too little to tell what would answer it."""
+    MALFORMED_CHUNK = "malformed_chunk"
+    """An entry is not a chunk, and was left out."""
+    EMPTY_TEXT = "empty_text"
+    """A chunk has no text, such as one with metadata alone."""
+    DAMAGED_TEXT = "damaged_text"
+    """A text holds letters that only a wrong encoding or binary data leaves behind."""
+    MISSING_ID = "missing_id"
+    """A chunk has no id; its place in the list stands for it."""
+    DUPLICATE_ID = "duplicate_id"
+    """Two chunks have one id: the later one was given another, or left out as the same chunk."""
+    DUPLICATE_TEXT = "duplicate_text"
+    """Two chunks have the same text but for case and white space."""
+    LONG_TEXT = "long_text"
+    """A chunk is more a document than a passage."""
+    TRUNCATED_TEXT = "truncated_text"
+    """A chunk ends in the middle of a sentence."""
+    OTHER_LANGUAGE = "other_language"
+    """A chunk is in another language than the query."""
+    INVALID_SCORE = "invalid_score"
+    """A score is not a finite number."""
+    MISSING_SCORE = "missing_score"
+    """Some chunks have a score and others have none."""
+    UNORDERED_SCORES = "unordered_scores"
+    """The chunks stand neither in the order of rising scores nor of falling ones."""
+    MIXED_SCORE_DIRECTIONS = "mixed_score_directions"
+    """The best chunk has the highest score here and the lowest elsewhere in the dump."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DumpWarning:
+    """One thing that is wrong with one query's chunks."""
+
+    kind: WarningKind
+    message: str
+    """What is wrong, in one sentence."""
+    count: int
+    """How many chunks it is wrong with; 1 where it is wrong with the query."""
+    chunk_ids: tuple[str, ...] = ()
+    """The first of them."""
+
+    def __str__(self) -> str:
+        """``kind: sentence (chunk ids)``, as verdicts are published."""
+        examples = f" ({', '.join(self.chunk_ids)})" if self.chunk_ids else ""
+        return f"{self.kind.value}: {self.message}{examples}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievalDump:
+    """One query with its chunks, in the order in which they were retrieved."""
+
+    query_id: str
+    query: str
+    """As it stands in the dump; empty when it says nothing."""
+    chunks: tuple[Chunk, ...]
+    """Their ids are unique; their scores are higher for better ones."""
+    warnings: tuple[DumpWarning, ...] = ()
+    """What was wrong already when it was read."""
+    answer_present: bool | None = None
+    """Label: whether the answer is in the chunks; None where nobody said."""
+    relevant_ids: frozenset[str] | None = None
+    """Label: ids of the relevant chunks; None where nobody said."""
+    answers: tuple[str, ...] = ()
+    """Right answers, where the dump has them."""
+
+
+class RetrievalQuality(StrEnum):
+    """How much a retrieval is worth to whoever has to answer from it."""
+
+    GOOD = "Good"
+    """The answer is present."""
+    PARTIAL = "Partial"
+    """Something speaks for an answer, or for a part of it, but not enough for a Yes."""
+    POOR = "Poor"
+    """Nothing relevant."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrieval:
+    """What was retrieved for one query: the input of a validator."""
+
+    query_id: str
+    """Comes back on the verdict; may be empty."""
+    query: str
+    """The question."""
+    chunks: Sequence[Chunk]
+    """In the retriever's order; may be empty."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvidenceQuote:
+    """A verbatim stretch of a chunk: ``text`` is ``chunk.text[start:end]``."""
+
+    chunk_id: str
+    start: int
+    """Offset of its first character in the chunk's text."""
+    end: int
+    """Offset behind its last character."""
+    text: str
+    """Character for character what stands there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conflict:
+    """Two pieces of evidence that say different things about the same question."""
+
+    kind: str
+    """``"number"``, ``"date"`` or ``"negation"``: what they disagree in."""
+    first: EvidenceQuote
+    second: EvidenceQuote
+    detail: str
+    """The difference in words, such as ``"1995 against 1997"``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """The verdict on one retrieval."""
+
+    query_id: str
+    """The query's; empty where none was given."""
+    relevant_chunk_ids: tuple[str, ...]
+    """The chunks that hold an answer or a part of one, most probable first."""
+    relevance: Mapping[str, float]
+    """Each chunk's probability of holding an answer, in the order of the chunks."""
+    answer_present: bool
+    """Whether the answer is there, said only when it is nearly certain."""
+    answer_probability: float
+    """Calibrated probability that at least one chunk holds the answer, in [0, 1]."""
+    evidence: tuple[EvidenceQuote, ...]
+    """Where it stands; empty unless the answer is present or a part of it may be."""
+    retrieval_quality: RetrievalQuality
+    message: str
+    """The verdict in a sentence: "No relevant information found in retrieved data." when no chunk
+    is relevant."""
+    validator: str
+    """Who says so."""
+    reasons: tuple[str, ...] = ()
+    """What the verdict rests on, in sentences."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the input, in sentences; in a run all that is, each as
+    ``kind: sentence``."""
+    inspection: tuple[DumpWarning, ...] | None = None
+    """Those of the warnings that `ragbench.validators.inspect` found; None where a validator did
+    not use it."""
+    conflicts: tuple[Conflict, ...] = ()
+    """Evidence that contradicts other evidence."""
+    details: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Counts by name, such as ``fabricated_quotes`` or ``escalated``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatrixCell:
+    """One cell of the answer/abstain matrix."""
+
+    answer_present: bool
+    """What the validator says of the chunks."""
+    answered: bool
+    """What the system did: it answered, or it abstained."""
+    rate: Share
+    """Of the cases with this verdict, how many the system dealt with so."""
+
+    @property
+    def meaning(self) -> str:
+        """What such a case is, in a few words."""
+        if self.answer_present:
+            return "answered from evidence" if self.answered else "declined though it was there"
+        return "answered, no evidence shown" if self.answered else "declined, none shown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidationTable:
+    """Counts over the verdicts of a run."""
+
+    validator: str
+    verdicts: int
+    quality: Mapping[str, int]
+    """Cases by Good, Partial and Poor."""
+    answer_present: Share
+    """Cases whose chunks hold the answer."""
+    matrix: tuple[MatrixCell, ...]
+    """Four cells: present and answered, present and abstained, absent and answered, absent and
+    abstained."""
+    unmatched: int
+    """Cases with a verdict whose generation failed or was skipped: in no cell."""

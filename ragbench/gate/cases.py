@@ -1,0 +1,309 @@
+"""Whether a case passes, and what changed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragbench.core.comparison import CaseDifference, CaseKind, Flip, IdChange, RunPair
+from ragbench.core.metric import Direction
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.errors import ConfigError
+
+__all__ = [
+    "CaseRule",
+    "case_changes",
+    "find_columns",
+    "id_change",
+    "main_metrics",
+    "run_pair",
+]
+
+_PREFERRED = {
+    "retriever": ("recall", "hit_rate", "ndcg", "mrr"),
+    "generator": ("token_f1", "exact_match"),
+    "overall": ("abstention_accuracy",),
+}
+"""The first of these that a run has says whether a case passes, in each group."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseRule:
+    """What makes a case pass."""
+
+    main: tuple[MetricColumn, ...]
+    """Metrics with a better side and a bounded scale."""
+    threshold: float = 0.5
+    """Share of a metric's scale, counted from its worse end, from which on a case passes: for a
+    metric of 0 and 1, any threshold above 0 parts the two."""
+
+    def __post_init__(self) -> None:
+        """Refuses a threshold that nothing could miss.
+
+        Raises:
+            ConfigError: the threshold is not above 0 and at most 1.
+        """
+        if not 0.0 < self.threshold <= 1.0:
+            raise ConfigError(
+                f"threshold is {self.threshold:g}: it is a share of a metric's scale, above 0 and "
+                "at most 1"
+            )
+
+    def passes(self, cell: Cell | None, column: MetricColumn) -> bool | None:
+        """Whether a case passes by one metric.
+
+        Returns:
+            None when the metric does not apply to the case. A metric that failed, and an answer
+            that was declined, do not pass.
+        """
+        if cell is None or cell.status is Status.SKIPPED:
+            return None
+        return cell.value is not None and self.share(cell.value, column) >= self.threshold
+
+    def share(self, value: float, column: MetricColumn) -> float:
+        """Where a value lies on the metric's scale: 0 is its worse end, 1 its better one."""
+        share = (value - (column.low or 0.0)) / (column.scale or 1.0)
+        return share if column.direction is Direction.HIGHER else 1.0 - share
+
+    def verdicts(self, case: ScoredCase) -> Iterator[tuple[str, bool]]:
+        """By stage, then by main metric: whether the case passes. What does not apply is left out.
+
+        A metric that failed because a stage did says nothing of its own.
+        """
+        broken = False
+        for stage, status in case.stages.items():
+            broken = broken or status is Status.FAILED
+            yield stage, status is not Status.FAILED
+        for column in self.main:
+            cell = case.scores.get(column.name)
+            passed = self.passes(cell, column)
+            if passed is not None and not (broken and cell and cell.status is Status.FAILED):
+                yield column.name, passed
+
+
+def main_metrics(
+    columns: Sequence[MetricColumn], names: Sequence[str] | None = None
+) -> tuple[MetricColumn, ...]:
+    """The metrics that say whether a case passes.
+
+    Args:
+        columns: the metrics that there are.
+        names: those that the user wants; by default one a group: recall for the retriever,
+            token_f1 for the generator, abstention_accuracy for both together, or the first of the
+            group that can be used.
+
+    Raises:
+        ConfigError: one of the names is not there, or cannot say whether a case passes.
+    """
+    if names is None:
+        usable = [column for column in columns if not _unusable(column)]
+        chosen = (_of_group(group, usable) for group in _PREFERRED)
+        return tuple(column for column in chosen if column is not None)
+    found = find_columns(columns, names)
+    wrong = [f"{c.name} cannot say whether a case passes: {_unusable(c)}" for c in found]
+    wrong = [text for text, column in zip(wrong, found, strict=True) if _unusable(column)]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return found
+
+
+def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
+    """The metrics of these names, in their order; names are matched without regard to case.
+
+    Raises:
+        ConfigError: some are not there; a line for each.
+    """
+    known = {column.name.casefold(): column for column in columns}
+    wrong: list[str] = []
+    for name in names:
+        if name.casefold() not in known:
+            near = difflib.get_close_matches(name.casefold(), known, n=1)
+            meant = f" Did you mean {known[near[0]].name}?" if near else ""
+            wrong.append(f"the runs do not all measure '{name}'.{meant}")
+    if wrong:
+        listed = ", ".join(column.name for column in columns) or "nothing"
+        raise ConfigError("\n".join([*wrong, f"All of them measure: {listed}"]))
+    return tuple(dict.fromkeys(known[name.casefold()] for name in names))
+
+
+def _of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
+    members = [column for column in columns if column.group == group]
+    for wanted in _PREFERRED[group]:
+        for column in members:
+            if column.name.casefold().partition("@")[0].partition("(")[0] == wanted:
+                return column
+    return members[0] if members else None
+
+
+def _unusable(column: MetricColumn) -> str:
+    if not column.has_cells:
+        return "a report holds no per-case values of it"
+    if column.aggregate is not None:
+        return "its figure is not a mean over cases"
+    if column.direction is Direction.NEITHER:
+        return "neither of its sides is better"
+    return "" if column.scale else "its scale has no end"
+
+
+_ORDER = (CaseKind.FAILING, CaseKind.MIXED, CaseKind.FIXED)
+_NOTHING = Cell.skipped("")
+
+
+def case_changes(
+    first: RunScores, second: RunScores, marks: tuple[str, str], rule: CaseRule
+) -> tuple[CaseDifference, ...]:
+    """The cases that pass in one of two runs and fail in the other.
+
+    Args:
+        first: what is compared with.
+        second: what is compared.
+        marks: of the two runs.
+        rule: what makes a case pass.
+
+    Returns:
+        Newly failing ones first, then mixed ones, then newly fixed ones; in each, failed stages
+        first, then by size, then by id.
+    """
+    before = {case.id: case for case in first.cases}
+    found: list[CaseDifference] = []
+    for case in second.cases:
+        earlier = before.get(case.id)
+        flips = () if earlier is None else tuple(sorted(_flips(earlier, case, rule), key=_rank))
+        if earlier is not None and flips:
+            found.append(_difference(earlier, case, marks, flips))
+    return tuple(sorted(found, key=_place))
+
+
+def run_pair(
+    first: RunScores,
+    second: RunScores,
+    marks: tuple[str, str],
+    changed: Sequence[CaseDifference],
+) -> RunPair:
+    """How many cases differ, and in which way."""
+    after = {case.id: case for case in second.cases}
+    both = [(case, after[case.id]) for case in first.cases if case.id in after]
+    kinds = [case.kind for case in changed]
+    return RunPair(
+        first=marks[0],
+        second=marks[1],
+        cases=len(both),
+        newly_failing=kinds.count(CaseKind.FAILING),
+        mixed=kinds.count(CaseKind.MIXED),
+        newly_fixed=kinds.count(CaseKind.FIXED),
+        other_ids=sum(one.retrieved_ids != other.retrieved_ids for one, other in both)
+        if _tell_ids(first) and _tell_ids(second)
+        else None,
+        other_response=sum(one.response != other.response for one, other in both)
+        if _tell_texts(first) and _tell_texts(second)
+        else None,
+    )
+
+
+def id_change(before: Sequence[str], after: Sequence[str]) -> IdChange:
+    """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
+    old, new = _ranks(before), _ranks(after)
+    shared = [id_ for id_ in new if id_ in old]
+    return IdChange(
+        gained=tuple((id_, rank) for id_, rank in new.items() if id_ not in old),
+        lost=tuple((id_, rank) for id_, rank in old.items() if id_ not in new),
+        moved=tuple((id_, old[id_], new[id_]) for id_ in shared if old[id_] != new[id_]),
+        kept=sum(old[id_] == new[id_] for id_ in shared),
+    )
+
+
+def _ranks(ids: Sequence[str]) -> dict[str, int]:
+    ranks: dict[str, int] = {}
+    for rank, id_ in enumerate(ids, 1):
+        ranks.setdefault(id_, rank)
+    return ranks
+
+
+def _tell_ids(run: RunScores) -> bool:
+    return any(case.retrieved_ids is not None for case in run.cases)
+
+
+def _tell_texts(run: RunScores) -> bool:
+    """A baseline file holds no texts: not even the questions."""
+    return any(case.query is not None for case in run.cases)
+
+
+def _difference(
+    earlier: ScoredCase, case: ScoredCase, marks: tuple[str, str], flips: tuple[Flip, ...]
+) -> CaseDifference:
+    ids = None
+    if earlier.retrieved_ids is not None and case.retrieved_ids is not None:
+        ids = id_change(earlier.retrieved_ids, case.retrieved_ids)
+    return CaseDifference(
+        id=case.id,
+        first=marks[0],
+        second=marks[1],
+        kind=_kind(flips),
+        flips=flips,
+        query=case.query if case.query is not None else earlier.query,
+        ids=ids,
+        response_before=earlier.response,
+        response_after=case.response,
+        stages_before=earlier.stages,
+        stages_after=case.stages,
+    )
+
+
+def _kind(flips: Sequence[Flip]) -> CaseKind:
+    ways = {flip.newly_fails for flip in flips}
+    if len(ways) == 2:
+        return CaseKind.MIXED
+    return CaseKind.FAILING if True in ways else CaseKind.FIXED
+
+
+def _flips(earlier: ScoredCase, case: ScoredCase, rule: CaseRule) -> Iterator[Flip]:
+    old = dict(rule.verdicts(earlier))
+    columns = {column.name: column for column in rule.main}
+    for subject, passed in rule.verdicts(case):
+        if subject not in old or old[subject] is passed:
+            continue
+        column = columns.get(subject)
+        if column is None:
+            yield Flip(
+                subject=subject,
+                newly_fails=not passed,
+                before_status=earlier.stages[subject],
+                after_status=case.stages[subject],
+            )
+        else:
+            yield _metric_flip(column, earlier, case, newly_fails=not passed)
+
+
+def _metric_flip(
+    column: MetricColumn, earlier: ScoredCase, case: ScoredCase, *, newly_fails: bool
+) -> Flip:
+    old = earlier.scores.get(column.name, _NOTHING)
+    new = case.scores.get(column.name, _NOTHING)
+    size = 1.0
+    if old.value is not None and new.value is not None:
+        size = abs(new.value - old.value) / (column.scale or 1.0)
+    return Flip(
+        subject=column.name,
+        newly_fails=newly_fails,
+        before_status=old.status,
+        after_status=new.status,
+        before=old.value,
+        after=new.value,
+        reason=new.reason if new.value is None else None,
+        size=size,
+    )
+
+
+def _rank(flip: Flip) -> tuple[bool, bool, float, str]:
+    return not flip.newly_fails, not _is_breakage(flip), -flip.size, flip.subject
+
+
+def _is_breakage(flip: Flip) -> bool:
+    return Status.FAILED in (flip.before_status, flip.after_status)
+
+
+def _place(case: CaseDifference) -> tuple[int, bool, float, str]:
+    first = case.flips[0]
+    return _ORDER.index(case.kind), not _is_breakage(first), -first.size, case.id

@@ -1,0 +1,300 @@
+"""Parquet and Hugging Face datasets, read and written."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from ragbench.core.trace import Trace
+from ragbench.errors import InputError
+from ragbench.io.atomic import folder_written_whole, written_whole
+from ragbench.io.export import ExportColumn, Exported, Scores, Tally, columns, table_row
+from ragbench.io.export import Kind as Kind_arrow
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.plugins import require
+
+__all__ = [
+    "arrow_batches",
+    "arrow_schema",
+    "is_saved_folder",
+    "json_rows",
+    "read_hugging_face",
+    "read_parquet",
+    "write_hugging_face",
+    "write_parquet",
+]
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+_DROPPED = object()
+
+
+def json_rows(batch: Any) -> Iterator[dict[str, object]]:
+    """The rows of an Arrow table or record batch as JSON objects.
+
+    Dates become ISO 8601 text, decimals text, NaN null. Binary values (images, sound) are left
+    out: no JSON can hold them.
+    """
+    for row in cast("Iterable[dict[str, object]]", batch.to_pylist()):
+        yield cast("dict[str, object]", _json_value(row))
+
+
+def _json_value(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        pairs = ((str(k), _json_value(v)) for k, v in cast("dict[object, object]", value).items())
+        return {key: item for key, item in pairs if item is not _DROPPED}
+    if isinstance(value, (list, tuple)):
+        items = map(_json_value, cast("list[object]", value))
+        return [item for item in items if item is not _DROPPED]
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal) else _DROPPED
+
+
+_BATCH_ROWS = 1000
+_USUAL_SPLIT = "test"
+
+
+def is_saved_folder(folder: Path) -> bool:
+    """Whether `datasets` saved this folder: one dataset, or one for each split."""
+    one = (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
+    return one or (folder / "dataset_dict.json").is_file()
+
+
+def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a record; the row's line is its number in the split.
+
+    A hub name is ``owner/name`` or ``owner/name/configuration``. Without a split, the only one or
+    else ``test`` is read. Hub datasets are streamed, saved folders memory-mapped.
+    """
+    if source.hub == "":
+        problems.add("expected a name such as hf:owner/name or hf:owner/name:test", path="hf:")
+        return
+    datasets = require("datasets", extra="hf")
+    number = 0
+    try:
+        loaded = _load(datasets, source)
+        dataset = _choose_split(loaded, source, problems)
+        if dataset is None:
+            return
+        for table in dataset.with_format("arrow").iter(batch_size=_BATCH_ROWS):
+            for values in json_rows(table):
+                number += 1
+                yield Row(source.name, number, values)
+    except Exception as error:  # noqa: BLE001  # the package raises what its many back ends raise
+        message = f"cannot be read after record {number}: {type(error).__name__}: {error}"
+        problems.add(message, path=source.name)
+
+
+def _load(datasets: Any, source: Source) -> Any:
+    if source.hub is None:
+        return datasets.load_from_disk(str(source.path))
+    owner, slash, rest = source.hub.partition("/")
+    name, _, configuration = rest.partition("/")
+    return datasets.load_dataset(f"{owner}{slash}{name}", configuration or None, streaming=True)
+
+
+def _choose_split(loaded: Any, source: Source, problems: Problems) -> Any:
+    if not isinstance(loaded, dict):
+        return loaded
+    splits = cast("Mapping[str, Any]", loaded)
+    wanted = source.split or (next(iter(splits)) if len(splits) == 1 else _USUAL_SPLIT)
+    if wanted in splits:
+        return splits[wanted]
+    named = f"no split '{wanted}'" if source.split else "several splits and none named"
+    problems.add(f"{named}; the splits are: {', '.join(sorted(splits))}", path=source.name)
+    return None
+
+
+def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a record; the row's line is its number in the file.
+
+    Memory holds pages of one row group and a thousand rows. Standard input is held whole, because
+    the format is read from its end.
+    """
+    parquet = require("pyarrow.parquet", extra="hf")
+    number = 0
+    with source.opened(problems) as stream:
+        if stream is None:
+            return
+        seekable = stream if stream.seekable() else io.BytesIO(stream.read())
+        try:
+            with parquet.ParquetFile(seekable) as file:
+                for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                    for values in json_rows(batch):
+                        number += 1
+                        yield Row(source.name, number, values)
+        except (ValueError, OSError) as error:
+            # Arrow's own errors are subclasses of these two, and so is bad UTF-8 in a column.
+            message = f"not a readable Parquet file after record {number}: {error}"
+            problems.add(message, path=source.name)
+
+
+"""Rows held in memory at a time; fixed, because it decides the bytes of the file."""
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def arrow_schema(scores: Scores) -> Any:
+    """The table's Arrow schema: strings, doubles, booleans and lists of them, all nullable.
+
+    A column of JSON texts is called ``<name>_json``, because its type is not what the name says:
+    a reader that expects a mapping there would refuse the table.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa: Any = require("pyarrow", extra="hf")
+    types = {
+        Kind_arrow.TEXT: pa.string(),
+        Kind_arrow.TEXTS: pa.list_(pa.string()),
+        Kind_arrow.NUMBER: pa.float64(),
+        Kind_arrow.NUMBERS: pa.list_(pa.float64()),
+        Kind_arrow.FLAG: pa.bool_(),
+        Kind_arrow.JSON: pa.string(),
+    }
+    return pa.schema([(_name(column), types[column.kind]) for column in columns(scores)])
+
+
+def arrow_batches(
+    traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Tally
+) -> Iterator[Any]:
+    """Record batches of the schema, counting the cases.
+
+    Raises:
+        InputError: a text holds a lone surrogate, which Arrow cannot store, or metadata holds
+            something without a JSON form.
+    """
+    pa: Any = require("pyarrow", extra="hf")
+    names = [column.name for column in columns(scores)]
+    remaining = iter(traces)
+    while chunk := list(islice(remaining, _BATCH_ROWS)):
+        rows = [table_row(trace, scores) for trace in chunk]
+        try:
+            arrays = [
+                pa.array([row[name] for row in rows], type=field.type)
+                for name, field in zip(names, schema, strict=True)
+            ]
+        except UnicodeEncodeError as error:
+            raise InputError(_surrogate(rows)) from error
+        tally.written += len(rows)
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _name(column: ExportColumn) -> str:
+    return f"{column.name}_json" if column.kind is Kind_arrow.JSON else column.name
+
+
+def _surrogate(rows: list[dict[str, Any]]) -> str:
+    """Names the first place that cannot be stored."""
+    places = (
+        f"case '{row['id']}': column '{name}'"
+        for row in rows
+        for name, value in row.items()
+        if any(_SURROGATES.search(text) for text in _texts(value))
+    )
+    return (
+        f"{next(places, 'a text')} holds a lone surrogate, which this format cannot store; "
+        "export to jsonl instead"
+    )
+
+
+def _texts(value: Any) -> list[str]:
+    listed = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [text for text in listed if isinstance(text, str)]
+
+
+def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """A case per row, as a folder that ``datasets.load_from_disk`` loads.
+
+    The rows go to an Arrow file first and are mapped from there, so that memory stays flat.
+
+    Raises:
+        InputError: the path cannot be written or holds something else than such a folder, or a
+            value has no place in the table.
+        MissingExtraError: datasets or pyarrow is not installed.
+    """
+    datasets: Any = require("datasets", extra="hf")
+    tally = Tally()
+    with (
+        folder_written_whole(path, replaceable=_is_dataset) as folder,
+        TemporaryDirectory(dir=path.parent, prefix=".ragbench-") as scratch,
+    ):
+        rows = Path(scratch) / "rows.arrow"
+        _write_arrow(rows, traces, scores, tally)
+        mapped = datasets.Dataset.from_file(str(rows))
+        # Without a fingerprint of the content, the folder would hold the time of writing.
+        dataset = datasets.Dataset(mapped.data, fingerprint=_fingerprint(rows))
+        with _quiet(datasets):
+            # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
+            dataset.save_to_disk(str(folder), num_shards=None if tally.written else 1)
+        del mapped, dataset
+    return tally.exported(path)
+
+
+def _write_arrow(path: Path, traces: Iterable[Trace], scores: Scores, tally: Tally) -> None:
+    pa: Any = require("pyarrow", extra="hf")
+    schema = arrow_schema(scores)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
+        for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
+            stream.write_batch(batch)
+        if tally.written == 0:
+            # datasets cannot read a stream without any batch.
+            stream.write_batch(pa.RecordBatch.from_pylist([], schema=schema))
+
+
+def _fingerprint(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _is_dataset(folder: Path) -> bool:
+    return (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
+
+
+@contextmanager
+def _quiet(datasets: Any) -> Generator[None, None, None]:
+    """Keeps the library's progress bar off the terminal, and its setting as it was."""
+    shown = not datasets.are_progress_bars_disabled()
+    if shown:
+        datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
+
+
+def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """A case per row, as Parquet with typed list columns, in row groups of a fixed size.
+
+    The same run gives the same bytes with the same release of pyarrow, whose name and version
+    stand in the file.
+
+    Raises:
+        InputError: the path cannot be written, or a value has no place in the table.
+        MissingExtraError: pyarrow is not installed.
+    """
+    pq: Any = require("pyarrow.parquet", extra="hf")
+    schema = arrow_schema(scores)
+    tally = Tally()
+    with (
+        written_whole(path, make_folders=True, is_text=False) as file,
+        pq.ParquetWriter(file, schema, version="2.6", compression="zstd", compression_level=3) as w,
+    ):
+        for batch in arrow_batches(traces, scores=scores, schema=schema, tally=tally):
+            w.write_batch(batch)
+    return tally.exported(path)

@@ -1,0 +1,177 @@
+"""Files and folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from ragbench.errors import InputError
+from ragbench.masking import hidden_bytes
+
+__all__ = [
+    "folder_written_whole",
+    "written_whole",
+]
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class _Masked(io.BufferedIOBase):
+    """A file of text in UTF-8 without the credentials that this process knows of.
+
+    It is written line by line: a credential that a writer hands over in two pieces is found.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._rest = b""
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]  # no other buffers are written
+        """Takes some bytes; those of the last line wait for its end."""
+        block = bytes(data)
+        at = block.rfind(b"\n") + 1
+        if at or len(self._rest) > _LONGEST_LINE:
+            self._file.write(hidden_bytes(self._rest + block[:at]))
+            self._rest = b""
+        self._rest += block[at:]
+        return len(block)
+
+    def finish(self) -> None:
+        """Writes what is left."""
+        self._file.write(hidden_bytes(self._rest))
+        self._rest = b""
+
+
+_LONGEST_LINE = 1 << 24
+"""Bytes of a line after which it is no longer held back."""
+
+
+@contextmanager
+def written_whole(
+    path: Path, *, make_folders: bool = False, is_text: bool = True
+) -> Generator[BinaryIO]:
+    """A file beside ``path`` that takes its name when the block ends well.
+
+    When the block raises, the file is removed and ``path`` stays as it was. What is written to a
+    name that ends in ``.gz`` is compressed, without a time stamp, so that the same content gives
+    the same bytes.
+
+    Args:
+        path: the file. Where it is a link, what it points to is replaced.
+        make_folders: makes the folders above ``path`` that do not exist.
+        is_text: whether it holds UTF-8, in which credentials are masked; see `ragbench.masking`.
+            Who writes another format masks what goes into it.
+
+    Raises:
+        InputError: ``path`` is a folder, its folder does not exist, or it cannot be written.
+    """
+    with _saying(path):
+        if path.is_dir():
+            raise InputError(f"{path}: cannot be written: it is a folder; name a file in it")
+        target = path.resolve()
+        draft = _beside(target, make_folders=make_folders)
+        handle = draft.open("xb+")
+    try:
+        with handle:
+            with _saying(path, only_full=True):
+                if target.suffix.lower() == ".gz":
+                    with (
+                        gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0) as packed,
+                        _masked(cast("BinaryIO", packed), is_text=is_text) as file,
+                    ):
+                        yield file
+                else:
+                    with _masked(handle, is_text=is_text) as file:
+                        yield file
+            with _saying(path):
+                handle.flush()
+                os.fsync(handle.fileno())
+        with _saying(path):
+            draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _masked(file: BinaryIO, *, is_text: bool) -> Generator[BinaryIO]:
+    if not is_text:
+        yield file
+        return
+    masked = _Masked(file)
+    yield cast("BinaryIO", masked)
+    masked.finish()
+
+
+@contextmanager
+def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> Generator[Path]:
+    """A folder beside ``path`` that takes its name when the block ends well.
+
+    Args:
+        path: the folder to make. Folders above it are made as well.
+        replaceable: whether a folder with something in it may be replaced, so that a slip of the
+            hand cannot wipe out a folder of other things.
+
+    Raises:
+        InputError: ``path`` is a file, holds something else, or cannot be written.
+    """
+    with _saying(path):
+        if path.is_dir() and any(path.iterdir()) and not replaceable(path):
+            raise InputError(
+                f"{path}: cannot be written: the folder holds something else; name a new folder"
+            )
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: cannot be written: it is a file; name a folder")
+        draft = _beside(path, make_folders=True)
+        draft.mkdir()
+    try:
+        with _saying(path, only_full=True):
+            yield draft
+        with _saying(path):
+            _swap(draft, path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _swap(new: Path, path: Path) -> None:
+    """Puts a folder in another's place; only the time between two renames has neither."""
+    if not path.exists():
+        new.replace(path)
+        return
+    old = _beside(path, make_folders=False)
+    path.replace(old)
+    try:
+        new.replace(path)
+    except OSError:
+        old.replace(path)
+        raise
+    shutil.rmtree(old)
+
+
+def _beside(path: Path, *, make_folders: bool) -> Path:
+    """An unused name in the same folder, so that the rename stays on one file system."""
+    if make_folders:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return path.parent / f".ragbench-{secrets.token_hex(8)}.tmp"
+
+
+@contextmanager
+def _saying(path: Path, *, only_full: bool = False) -> Generator[None]:
+    """Turns an operating system's error into one that names the output."""
+    try:
+        yield
+    except OSError as error:
+        if only_full and error.errno not in _DISK_FULL:
+            raise
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

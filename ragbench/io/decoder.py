@@ -1,0 +1,367 @@
+"""Rows to records: every field checked, every problem noted, ids made and kept unique.
+
+A row of a case gives a case and, where a system's answers stand in it, what they are recorded as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.core.case import Case
+from ragbench.core.chunk import Document
+from ragbench.core.outcome import Outcome
+from ragbench.core.trace import Entry
+from ragbench.io.dumps.form import getter, without_path
+from ragbench.io.fields import (
+    DOCUMENT_FIELDS,
+    ENTRY_FIELDS,
+    HIT_FIELDS,
+    OUTCOME_FIELDS,
+    FieldMap,
+    FieldPlan,
+)
+from ragbench.io.ids import IdRegister, derived_id
+from ragbench.io.recorded import Retrieved, outcomes
+from ragbench.io.source import Problems, Row
+from ragbench.io.squad import flatten_squad_row
+from ragbench.io.values import (
+    ValueProblem,
+    as_answers,
+    as_contexts,
+    as_error,
+    as_evidence,
+    as_flag,
+    as_grades,
+    as_id,
+    as_ids,
+    as_labels,
+    as_metadata,
+    as_number,
+    as_numbers,
+    as_response,
+    as_share,
+    as_text,
+    as_texts,
+    check_depth,
+    is_missing,
+    parse_cell,
+)
+
+__all__ = [
+    "DocumentDecoder",
+    "EntryDecoder",
+    "build_case",
+    "build_document",
+    "read_fields",
+]
+
+_CONVERTERS: Mapping[str, Callable[[object], Any]] = {
+    "id": as_id,
+    "query": as_text,
+    "reference": as_answers,
+    "answers": as_answers,
+    "alternative_references": as_texts,
+    "reference_contexts": as_texts,
+    "reference_context_ids": as_ids,
+    "grades": as_grades,
+    "evidence": as_evidence,
+    "answerable": as_flag,
+    "unanswerable": as_flag,
+    "cluster": as_id,
+    "tags": as_labels,
+    "language": as_text,
+    "metadata": as_metadata,
+    "text": as_text,
+    "title": as_text,
+    "response": as_response,
+    "multi_responses": as_texts,
+    "retrieved_contexts": as_contexts,
+    "retrieved_context_ids": as_ids,
+    "retrieved_scores": as_numbers,
+    "confidence": as_share,
+    "abstained": as_flag,
+    "error": as_error,
+    "retrieval_error": as_error,
+    "seconds": as_number,
+    "milliseconds": as_number,
+    "retrieval_seconds": as_number,
+    "retrieval_milliseconds": as_number,
+    "usage": as_metadata,
+    "prompt_tokens": as_number,
+    "completion_tokens": as_number,
+    "total_tokens": as_number,
+}
+_BLANK_SAYS = frozenset({"text", "response"})
+"""Fields in which a blank text is one: a document, an answer. In a table's cell it may be nothing,
+and is an answer nowhere."""
+
+
+def read_fields(
+    row: Row, plan: FieldPlan, problems: Problems, *, outcomes: bool = True
+) -> dict[str, Any] | None:
+    """Converts the fields of one row, metadata included.
+
+    Args:
+        row: the record.
+        plan: which of its fields means what.
+        problems: takes one problem for each field that is wrong.
+        outcomes: whether fields that say what a system did are converted, or passed over.
+
+    Returns:
+        The fields that the row holds, by their name in the record; None when one is wrong.
+    """
+    path, line, values, cells, _ = row
+    known = len(problems)
+    found: dict[str, Any] = {}
+    for target, source in plan.bindings:
+        if not outcomes and target in OUTCOME_FIELDS:
+            continue
+        value = values[source]
+        # White space alone says nothing as a reference, but is the text of a document as it stands.
+        if is_missing(value) and not (
+            type(value) is str and target in _BLANK_SAYS and (target == "text" or not cells)
+        ):
+            continue
+        try:
+            if cells:
+                value = parse_cell(target, str(value))
+            converted = _CONVERTERS[target](value)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=path, line=line, field=source)
+            continue
+        if target in found and found[target] != converted:
+            first = next(name for bound, name in plan.bindings if bound == target)
+            message = _disagreement(target, first, source)
+            problems.add(message, path=path, line=line, field=source)
+        found[target] = converted
+    if plan.rest:
+        _add_rest(found, row, plan.rest, problems)
+    return found if len(problems) == known else None
+
+
+def build_case(found: dict[str, Any]) -> Case:
+    """A case of converted fields; ``id`` and ``query`` must be among them."""
+    main: tuple[str, ...] = found.pop("reference", ())
+    answers: tuple[str, ...] = found.pop("answers", ())
+    if answers:
+        main += tuple([answer for answer in answers if answer not in main])
+    if main:
+        found["reference"] = main[0]
+        if len(main) > 1:
+            found["alternative_references"] = main[1:] + found.get("alternative_references", ())
+    unanswerable: bool | None = found.pop("unanswerable", None)
+    if unanswerable is not None:
+        found["answerable"] = not unanswerable
+    return Case(**found)
+
+
+def build_document(found: dict[str, Any]) -> Document:
+    """A document of converted fields; ``id`` and ``text`` must be among them."""
+    return Document(**found)
+
+
+@dataclass(kw_only=True, slots=True)
+class EntryDecoder:
+    """Rows of one source to cases with what is recorded for them."""
+
+    problems: Problems
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    chunks: Retrieved = field(default_factory=Retrieved)
+    """How retrieved chunks that are objects are read."""
+    outcomes: bool = True
+    """Whether what a system did is looked at; it never becomes a part of the case."""
+    has_answers: bool = False
+    """See `ragbench.io.fields.FieldMap`."""
+    is_join: bool = False
+    """Whether the rows only add to other cases: they may lack a query, and an id may come back."""
+    _map: FieldMap = field(init=False)
+    _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
+    _ids: IdRegister = field(default_factory=IdRegister)
+    _count: int = 0
+    _known: int = field(init=False)
+    _reported: set[FieldPlan] = field(default_factory=set[FieldPlan])
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a field mapping that cannot be."""
+        self._map = FieldMap(
+            recognised=ENTRY_FIELDS, overrides=self.fields, has_answers=self.has_answers
+        )
+        self._known = len(self.problems)
+        self._paths = tuple(
+            (path, getter(path))
+            for target, path in self.fields.items()
+            if "." in path and target not in HIT_FIELDS
+        )
+
+    def plan(self, row: Row) -> FieldPlan:
+        """Which of a row's fields mean what."""
+        return self._map.plan(self._flat(row).values)
+
+    def decode(self, row: Row) -> Entry | None:
+        """The case that a row holds, or None with at least one problem noted."""
+        self._count += 1
+        row = self._flat(row)
+        plan = self._map.plan(row.values)
+        known = len(self.problems)
+        found = read_fields(row, plan, self.problems, outcomes=self.outcomes)
+        if found is None or _contradicts(found, row, self.problems):
+            return None
+        recorded: Mapping[str, Outcome[Any]] = {}
+        if self.outcomes:
+            recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
+            if len(self.problems) > known:
+                return None
+        if "query" not in found:
+            if not (self.is_join and "id" in found):
+                _add_absent("query", row, plan, self._reported, self.problems)
+                return None
+            found["query"] = ""
+        line = self._count if row.line is None else row.line
+        if "id" not in found:
+            found["id"] = self._ids.add_derived(derived_id("q", found["query"]), line)
+        elif not self.is_join and _is_repeated(found["id"], line, row, self._ids, self.problems):
+            return None
+        return Entry(case=build_case(found), recorded=recorded)
+
+    def finish(self, source: str) -> None:
+        """Notes what only the end shows: no case at all, or a mapping that never applied."""
+        if self._count == 0:
+            _add_nothing("cases", source, self._known, self.problems)
+        else:
+            _add_unused(source, self._map, self.problems)
+
+    def _flat(self, row: Row) -> Row:
+        """The row with what stands deeper in it, where a mapping names it, at its top."""
+        values = row.values
+        # An abstract check would cost more than the rest of this method's own work.
+        if type(values.get("answers")) is dict:
+            values = flatten_squad_row(values)
+        for path, find in self._paths:
+            if path not in values and (value := find(values)) is not None:
+                values = {**without_path(values, path), path: value}
+        return row if values is row.values else row._replace(values=values)
+
+
+@dataclass(kw_only=True, slots=True)
+class DocumentDecoder:
+    """Rows of one source to documents."""
+
+    problems: Problems
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    _map: FieldMap = field(init=False)
+    _ids: IdRegister = field(default_factory=IdRegister)
+    _count: int = 0
+    _known: int = field(init=False)
+    _reported: set[FieldPlan] = field(default_factory=set[FieldPlan])
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a field mapping that cannot be."""
+        self._map = FieldMap(recognised=DOCUMENT_FIELDS, overrides=self.fields)
+        self._known = len(self.problems)
+
+    def decode(self, row: Row) -> Document | None:
+        """The document that a row holds, or None with at least one problem noted."""
+        self._count += 1
+        plan = self._map.plan(row.values)
+        found = read_fields(row, plan, self.problems)
+        if found is None:
+            return None
+        if "text" not in found:
+            _add_absent("text", row, plan, self._reported, self.problems)
+            return None
+        line = self._count if row.line is None else row.line
+        if "id" not in found:
+            found["id"] = self._ids.add_derived(derived_id("d", found["text"]), line)
+        elif _is_repeated(found["id"], line, row, self._ids, self.problems):
+            return None
+        return build_document(found)
+
+    def finish(self, source: str) -> None:
+        """Notes what only the end shows: no document at all, or a mapping that never applied."""
+        if self._count == 0:
+            _add_nothing("documents", source, self._known, self.problems)
+        else:
+            _add_unused(source, self._map, self.problems)
+
+
+def _disagreement(target: str, first: str, second: str) -> str:
+    said = next((name for name in (first, second) if name.casefold() == "answer"), None)
+    more = "" if said is None else f", or say that it is a system's answer: response={said}"
+    return (
+        f"'{first}' and '{second}' both hold the {target} and disagree; "
+        f"choose one with the field mapping {target}={first} or {target}={second}{more}"
+    )
+
+
+def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: Problems) -> None:
+    values = row.values
+    metadata: dict[str, Any] = {name: values[name] for name in rest}
+    for name in rest:
+        try:
+            check_depth(metadata[name])
+        except ValueProblem as problem:
+            problems.add(str(problem), path=row.path, line=row.line, field=name)
+    nested: dict[str, Any] | None = found.get("metadata")
+    if nested is not None:
+        for name in metadata.keys() & nested.keys():
+            if metadata[name] != nested[name]:
+                message = "stands in the record and in its 'metadata', and the two disagree"
+                problems.add(message, path=row.path, line=row.line, field=name)
+        metadata = {**nested, **metadata}
+    found["metadata"] = metadata
+
+
+def _contradicts(found: dict[str, Any], row: Row, problems: Problems) -> bool:
+    if "unanswerable" in found and found.get("answerable") is found["unanswerable"]:
+        message = "'answerable' and its opposite are given and contradict each other"
+        problems.add(message, path=row.path, line=row.line, field="answerable")
+        return True
+    return False
+
+
+def _add_absent(
+    target: str, row: Row, plan: FieldPlan, reported: set[FieldPlan], problems: Problems
+) -> None:
+    for bound, source in plan.bindings:
+        if bound == target:
+            message = f"expected the {target} as text, found nothing"
+            problems.add(message, path=row.path, line=row.line, field=source)
+            return
+    if plan in reported:
+        return
+    reported.add(plan)
+    names = ", ".join(sorted(map(str, row.values))) or "none"
+    documents = [name for name in DOCUMENT_FIELDS["text"] if name in row.values]
+    if target == "query" and documents:
+        hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"
+    else:
+        hint = ""
+    message = (
+        f"no field for the {target}, here and in every further record with the same fields "
+        f"({names}). Name the right one with the field mapping {target}=NAME.{hint}".rstrip(".")
+    )
+    problems.add(message, path=row.path, line=row.line)
+
+
+def _is_repeated(identifier: str, line: int, row: Row, ids: IdRegister, problems: Problems) -> bool:
+    earlier = ids.add(identifier, line)
+    if earlier is None:
+        return False
+    message = f"'{identifier}' is already the id of record {earlier}; ids must be unique"
+    problems.add(message, path=row.path, line=line, field="id")
+    return True
+
+
+def _add_nothing(kind: str, source: str, known: int, problems: Problems) -> None:
+    # A source that could not be read at all has said so already.
+    if len(problems) == known:
+        problems.add(f"holds no {kind}", path=source)
+
+
+def _add_unused(source: str, fields: FieldMap, problems: Problems) -> None:
+    for target in sorted(fields.unseen):
+        name = fields.overrides[target]
+        message = f"no record has the field that the mapping {target}={name} names"
+        problems.add(message, path=source, field=name)

@@ -1,0 +1,335 @@
+"""How a dump is read, guessed from its first records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple, TypedDict
+
+from ragbench.errors import DataError, Problem
+from ragbench.io.dumps.form import FORM as PLAIN
+from ragbench.io.dumps.form import (
+    ID_NAMES,
+    SCORE_NAMES,
+    TEXT_NAMES,
+    DumpForm,
+    DumpRecord,
+    Hits,
+    getter,
+    is_list,
+    is_object,
+    text_paths,
+)
+from ragbench.io.dumps.forms import FORMS, ROWS
+from ragbench.io.dumps.mapping import DumpMapping, Layout, guess_kind
+from ragbench.io.values import describe
+
+__all__ = [
+    "GuessedMapping",
+    "guess_mapping",
+]
+
+_CONTAINERS = (
+    *("chunks", "retrieved_contexts", "contexts", "source_documents", "source_nodes", "documents"),
+    *("results", "result", "hits", "points", "matches", "passages", "context", "docs", "nodes"),
+    *("retrieved", "retrieved_chunks", "retrieved_documents", "response", "search_results"),
+    *("retrieval", "candidates", "output", "outputs", "ctxs", "data"),
+)
+"""What a record calls its chunks, the more telling names first."""
+_QUERIES = (
+    *("query", "question", "user_input", "query_text", "input", "prompt", "search_query"),
+    *("user_query", "q", "inputs.query", "inputs.question", "inputs.input", "request.query"),
+    *("eval_sample.user_input", "query.text"),
+)
+_QUERY_IDS = (
+    *("query_id", "qid", "queryId", "question_id", "case_id", "sample_id", "example_id", "id"),
+    *("_id", "request_id", "trace_id", "run_id"),
+)
+_RELEVANT = ("relevant", "is_relevant", "label", "relevance", "grade", "is_gold", "gold")
+_ANSWER_PRESENT = ("answer_present", "has_answer", "answerable", "contains_answer")
+_NOT_RETRIEVED = {"reference_contexts", "ground_truth_contexts", "references", "vector"}
+_METADATA = frozenset({"metadata", "meta", "payload"})
+_KNOWN = frozenset({*_METADATA, *PLAIN.text, *ID_NAMES, *SCORE_NAMES, *_RELEVANT, "version"})
+"""What a chunk may hold without there being an unknown field that could be its text."""
+_OWN_FIELDS = frozenset({"id", "text", "score", "metadata", "document_id", "start", "end"})
+_SHORTEST_TEXT = 20
+_DETECTED = (*(form for form in FORMS if form.unwrap is not PLAIN.unwrap), PLAIN)
+"""What fits many a list comes last."""
+
+
+class GuessedMapping(NamedTuple):
+    """A mapping, and the form whose responses are unwrapped by it."""
+
+    mapping: DumpMapping
+    form: DumpForm
+
+
+class _HitFields(TypedDict):
+    """Where in a hit its fields are."""
+
+    id: str | None
+    text: str
+    score: str | None
+    metadata: str | None
+    relevant: str | None
+
+
+class _Place(NamedTuple):
+    """Where in a record the chunks are, and in which form."""
+
+    path: str
+    form: DumpForm
+
+
+def guess_mapping(
+    records: Sequence[DumpRecord],
+    *,
+    form: DumpForm | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> GuessedMapping:
+    """Guesses how a dump is read.
+
+    Args:
+        records: its first records; at least one.
+        form: the form, when the user named it.
+        overrides: what the user said of fields; see `ragbench.io.dumps.mapping.MAPPABLE`.
+
+    Raises:
+        DataError: no chunks or no texts are found in them; the message says what is there.
+    """
+    given = dict(overrides or {})
+    values = [record.value for record in records]
+    is_own = form is None and "chunks" not in given and all(map(_is_own, values))
+    place = _OWN_PLACE if is_own else _place(values, form, given.get("chunks"))
+    if place is None:
+        if _has_rows(values, given):
+            return _rows(records, form, given)
+        raise _not_found(records[0], form, given)
+    hits = list(chain.from_iterable(_lists(values, place)))
+    mapping = DumpMapping(
+        format=_name(place, values),
+        query=given.get("query", _first(values, _QUERIES)),
+        query_id=given.get("query_id", _first(values, _QUERY_IDS, texts=False)),
+        chunks=place.path,
+        answer_present=given.get("answer_present", _first(values, _ANSWER_PRESENT, texts=False)),
+        **_hit_fields(hits, place.form, given, records[0]),
+    )
+    kind = guess_kind(_lists(values, place), mapping.score, place.form.scores_are_distances)
+    return GuessedMapping(replace(mapping, scores=kind), place.form)
+
+
+_OWN_PLACE = _Place("chunks", PLAIN)
+
+
+def _is_own(value: object) -> bool:
+    """Whether a record is as ragbench writes it: there is nothing to guess."""
+    chunks = value.get("chunks") if is_object(value) and "query" in value else None
+    return is_list(chunks) and all(is_object(hit) and _OWN_FIELDS.issuperset(hit) for hit in chunks)
+
+
+def _place(values: Sequence[object], form: DumpForm | None, path: str | None) -> _Place | None:
+    """The place that most of the records' chunks are at."""
+    counts: Counter[_Place] = Counter()
+    for value in values:
+        for place, lists in _candidates(value, form, path):
+            # A list without a hit says little of the form: it counts when there is nothing else.
+            counts[place] += 1000 if any(lists) else 1
+            if any(lists):
+                break
+    return max(counts, key=counts.__getitem__) if counts else None
+
+
+def _candidates(
+    value: object, form: DumpForm | None, path: str | None
+) -> Iterator[tuple[_Place, Sequence[Hits]]]:
+    forms = _DETECTED if form is None else (form,)
+    paths = list(_container_paths(value)) if path is None else [path]
+    for where in paths:
+        held = getter(where)(value)
+        for known in forms:
+            lists = known.unwrap(held)
+            if lists is not None:
+                yield _Place(where, known), lists
+        if is_list(held) and (where == "chunks" or path is not None):
+            yield _Place(where, PLAIN if form is None else form), [held]
+
+
+def _container_paths(value: object) -> Iterator[str]:
+    """Where chunks may be: the record itself, its usual fields, any other, those one deeper."""
+    yield ""
+    if not is_object(value):
+        return
+    usual = [name for name in _CONTAINERS if name in value]
+    others = [name for name in value if name not in usual and name not in _NOT_RETRIEVED]
+    yield from usual
+    for name in (*usual, *others):
+        inner = value[name]
+        if is_object(inner):
+            yield from (f"{name}.{deeper}" for deeper in _CONTAINERS if deeper in inner)
+    for name in others:
+        held = value[name]
+        if is_object(held) or (is_list(held) and held and not isinstance(held[0], str)):
+            yield name
+
+
+def _lists(values: Sequence[object], place: _Place) -> list[Hits]:
+    find = getter(place.path)
+    found: list[Hits] = []
+    for held in map(find, values):
+        lists = place.form.unwrap(held)
+        if lists is None and is_list(held):
+            lists = [held]  # it does not begin with a chunk, and may hold some
+        found += lists or ()
+    return found
+
+
+def _name(place: _Place, values: Sequence[object]) -> str:
+    """What to call the form: ragbench's own unwraps as the plain one does."""
+    if place.form.name not in {"ragbench", "plain"}:
+        return place.form.name
+    own = place.path == "chunks" and any(is_object(v) and "query" in v for v in values)
+    return "ragbench" if own else "plain"
+
+
+def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True) -> str | None:
+    """The first path at which some record has something."""
+    kinds = (str, list) if texts else (str, int, float, bool)
+    for path in paths:
+        find = getter(path)
+        if any(isinstance(find(value), kinds) for value in values):
+            return path
+    return None
+
+
+def _hit_fields(
+    hits: Hits, form: DumpForm, given: Mapping[str, str], first: DumpRecord
+) -> _HitFields:
+    objects = [hit for hit in hits if is_object(hit)]
+    if form.name in {"ragbench", "plain"}:
+        form = PLAIN
+    text: str | None = given.get("text") or _text_path(objects, form)
+    if text is None and any(set(hit) - _KNOWN for hit in objects):
+        raise _no_text(objects[0], first)
+    return {
+        "id": given.get("id") or _first(objects, form.id, texts=False),
+        "text": text or "text",
+        "score": given.get("score") or _score_path(objects, form),
+        "metadata": given.get("metadata")
+        or next(
+            (path for path in form.metadata if any(is_object(getter(path)(o)) for o in objects)),
+            None,
+        ),
+        "relevant": given.get("relevant") or _first(objects, _RELEVANT, texts=False),
+    }
+
+
+def _score_path(objects: Sequence[object], form: DumpForm) -> str | None:
+    return _first(objects, form.score, texts=False) or next(
+        (path for path in form.score if any(is_object(o) and path in o for o in objects)), None
+    )
+
+
+def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
+    """The candidate that most hits have a text at, or else the field with the longest texts."""
+    best = max(form.text, key=lambda path: _count_with_text(objects, path), default=None)
+    if best is not None and _count_with_text(objects, best) > 0:
+        return best
+    if form.any_text_in is not None:
+        found = _longest(objects, form.any_text_in)
+        if found is not None:
+            return found
+    # A candidate that is there and empty: chunks without text are told of one by one.
+    for path in form.text:
+        parent, _, name = path.rpartition(".")
+        if any(is_object(o := getter(parent)(hit)) and name in o for hit in objects):
+            return path
+    return None
+
+
+def _count_with_text(objects: Sequence[object], path: str) -> int:
+    find = getter(path)
+    return sum(_has_text(find(hit)) for hit in objects)
+
+
+def _has_text(value: object) -> bool:
+    if is_list(value):
+        return any(isinstance(item, str) and item.strip() for item in value)
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _longest(objects: Sequence[object], below: str) -> str | None:
+    total: Counter[str] = Counter()
+    for hit in objects:
+        for path, text in text_paths(getter(below)(hit), below):
+            if not below and path.partition(".")[0] in _METADATA:
+                continue  # what is said of a chunk is not the chunk
+            name = path.rpartition(".")[2]
+            if name in TEXT_NAMES or (len(text) >= _SHORTEST_TEXT and " " in text.strip()):
+                total[path] += len(text)
+    return max(total, key=total.__getitem__) if total else None
+
+
+def _has_rows(values: Sequence[object], given: Mapping[str, str]) -> bool:
+    """Whether the records are chunks, each with its query."""
+    query = given.get("query") or _first(values, _QUERIES)
+    group = given.get("query_id") or _first(values, _QUERY_IDS[:7], texts=False)
+    text = given.get("text") or _first(values, TEXT_NAMES)
+    return text is not None and (query is not None or group is not None)
+
+
+def _rows(
+    records: Sequence[DumpRecord], form: DumpForm | None, given: Mapping[str, str]
+) -> GuessedMapping:
+    found = form or ROWS
+    values = [record.value for record in records]
+    query = given.get("query") or _first(values, _QUERIES)
+    query_id = given.get("query_id") or _first(values, _QUERY_IDS[:7], texts=False)
+    fields = _hit_fields(values, found, given, records[0])
+    if query == fields["text"]:
+        query = None
+    if fields["id"] == query_id:
+        names = [name for name in ID_NAMES if name != query_id]
+        fields["id"] = given.get("id") or _first(values, names, texts=False)
+    mapping = DumpMapping(
+        format=found.name,
+        layout=Layout.ROWS,
+        query=query,
+        query_id=query_id,
+        chunks=None,
+        answer_present=given.get("answer_present", _first(values, _ANSWER_PRESENT, texts=False)),
+        **fields,
+    )
+    groups: dict[object, list[object]] = {}
+    for value in values:
+        key = getter(query_id or query or "")(value)
+        groups.setdefault(str(key), []).append(value)
+    kind = guess_kind(list(groups.values()), mapping.score, None)
+    return GuessedMapping(replace(mapping, scores=kind), found)
+
+
+def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, str]) -> DataError:
+    asked = f" in the form '{form.name}'" if form is not None else ""
+    where = f" under '{given['chunks']}'" if "chunks" in given else ""
+    message = (
+        f"no chunks are recognised{asked}{where}; the record is {_described(record.value)}. "
+        "Say where they are: --map chunks=FIELD --map text=FIELD, or name the --format"
+    )
+    return DataError([Problem(message=message, path=record.path, line=record.line)])
+
+
+def _no_text(hit: object, record: DumpRecord) -> DataError:
+    message = (
+        f"the chunks have no text that is recognised: a chunk is {_described(hit)}. "
+        "Say where it is: --map text=FIELD (dots lead into objects: payload.body)"
+    )
+    return DataError([Problem(message=message, path=record.path, line=record.line, field="text")])
+
+
+def _described(value: object) -> str:
+    if is_object(value):
+        return f"an object with {', '.join(list(value)[:12]) or 'no fields'}"
+    if is_list(value):
+        return f"a list of {len(value)}"
+    return describe(value)

@@ -1,0 +1,326 @@
+"""Ids and scores joined with a corpus and queries: TREC runs, BEIR results."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ragbench.core.chunk import Document
+from ragbench.errors import DataError, Problem
+from ragbench.io.dumps.form import DumpRecord, is_object
+from ragbench.io.dumps.mapping import as_score
+from ragbench.io.ids import IdRegister
+from ragbench.io.json_files import load
+from ragbench.io.lines import decode_head, decode_line, read_bytes, read_lines
+from ragbench.io.read import read_cases, read_documents
+from ragbench.io.source import Problems, Source
+from ragbench.io.values import describe
+
+__all__ = [
+    "CorpusTexts",
+    "Queries",
+    "corpus_texts",
+    "is_beir_result",
+    "joined_record",
+    "read_queries",
+    "read_result_records",
+    "read_run_records",
+]
+
+_BATCH = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusTexts:
+    """Finds the text of a document."""
+
+    _db: sqlite3.Connection
+
+    def get(self, ids: Iterable[str]) -> dict[str, str]:
+        """The texts of those documents that there are."""
+        found: dict[str, str] = {}
+        for id in ids:
+            row = self._db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
+            if row is not None:
+                found[id] = row[0]
+        return found
+
+
+@contextmanager
+def corpus_texts(path: str | Path) -> Generator[CorpusTexts, None, None]:
+    """Reads a corpus into a temporary file, which is gone when the block ends.
+
+    Args:
+        path: a file or folder that `ragbench.io.read.read_documents` reads.
+
+    Raises:
+        DataError: it cannot be read, or holds no document.
+    """
+    with (
+        TemporaryDirectory(prefix="ragbench-corpus-") as folder,
+        closing(sqlite3.connect(Path(folder) / "texts.sqlite")) as db,
+    ):
+        # The file is thrown away: it need not survive a crash.
+        db.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+            "CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;"
+        )
+        problems = Problems()
+        documents = read_documents(path, problems=problems)
+        count = 0
+        while batch := list(islice(documents, _BATCH)):
+            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", map(_row, batch))
+            count += len(batch)
+        problems.raise_if_any()
+        if not count:
+            name = Source.of(path).name
+            raise DataError([Problem(message="the corpus holds no document", path=name)])
+        yield CorpusTexts(db)
+
+
+def _row(document: Document) -> tuple[str, str]:
+    return document.id, document.text
+
+
+_FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
+_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Queries:
+    """The queries of a file."""
+
+    texts: dict[str, str]
+    """Text by id, in the order of the file."""
+
+    def in_order(self) -> Iterator[tuple[str, str]]:
+        """Id and text of each query."""
+        yield from self.texts.items()
+
+
+def read_queries(path: str | Path) -> Queries:
+    """Reads all queries of a file, or of the usual file in a folder.
+
+    Raises:
+        DataError: it cannot be read, or holds no query.
+    """
+    problems = Problems()
+    source = Source.of(path)
+    if source.is_folder:
+        found = next((child for name in _FILES if (child := source.child(name))), None)
+        if found is None:
+            names = ", ".join(_FILES)
+            problem = Problem(message=f"the folder has none of {names}", path=source.name)
+            raise DataError([problem])
+        source = found
+    with closing(source):
+        texts = dict(_read(source, problems))
+    problems.raise_if_any()
+    if not texts:
+        raise DataError([Problem(message="it holds no query", path=source.name)])
+    return Queries(texts=texts)
+
+
+def _read(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    head = source.head(problems)
+    if head is None:
+        return
+    text = decode_head(head, source.encoding).lstrip()
+    if "<top>" in text.lower():
+        yield from _topics(source, problems)
+    elif text.startswith(("{", "[")) or _is_table(source.suffix, text):
+        yield from _records(source, problems)
+    else:
+        yield from _topic_lines(source, problems)
+
+
+def _is_table(suffix: str, text: str) -> bool:
+    """Whether a file has named columns, rather than an id and a text on each line."""
+    if suffix in {".csv", ".parquet"}:
+        return True
+    if suffix != ".tsv":
+        return False
+    names = {cell.strip().lower() for cell in text.partition("\n")[0].split("\t")}
+    return not names.isdisjoint({"query", "question", "text", "user_input"})
+
+
+def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    raw = read_bytes(source, problems)
+    for topic in _TOPIC.finditer("" if raw is None else raw.decode("utf-8", "replace")):
+        number, title = _NUMBER.search(topic[1]), _TITLE.search(f"{topic[1]}<")
+        if number is None or title is None:
+            problems.add("a topic lacks <num> or <title>", path=source.name)
+        else:
+            yield number[1], " ".join(title[1].split())
+
+
+def _topic_lines(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    """Id and text with a tab between, or the text alone, whose line is then its id."""
+    for line in read_lines(source, problems):
+        text = (decode_line(line, source.name, problems) or "").strip()
+        if text:
+            id, tab, query = text.partition("\t")
+            yield (id.strip(), query.strip()) if tab else (str(line.number), text)
+
+
+def _records(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    if source.path is None:
+        problems.add("the queries cannot come from standard input", path=source.name)
+        return
+    value = _object(source)
+    if value is not None:
+        yield from value.items()
+        return
+    fields = {"query": "text"} if _names_text(source) else None
+    for case in read_cases(source.path, fields=fields, problems=problems):
+        yield case.id, case.query
+
+
+def _object(source: Source) -> dict[str, str] | None:
+    """A JSON object of id and text."""
+    import orjson
+
+    if source.path is None or source.suffix != ".json":
+        return None
+    try:
+        value: object = orjson.loads(source.path.read_bytes())
+    except (orjson.JSONDecodeError, OSError):
+        return None
+    if is_object(value) and value and all(isinstance(text, str) for text in value.values()):
+        return {id: str(text) for id, text in value.items()}
+    return None
+
+
+def _names_text(source: Source) -> bool:
+    """Whether a query's text is called what BEIR calls it."""
+    head = decode_head(source.head(Problems()) or b"", source.encoding)
+    return '"text"' in head and not any(
+        f'"{name}"' in head for name in ("query", "question", "user_input")
+    )
+
+
+_EXPECTED = "expected 'query Q0 document rank score tag'"
+
+
+def read_run_records(
+    source: Source, texts: CorpusTexts, queries: Queries, problems: Problems
+) -> Iterator[DumpRecord]:
+    """Yields a record a query, in ragbench's own form.
+
+    As trec_eval does, the score decides the order; equal scores keep that of the file.
+
+    Args:
+        source: the run; the lines of a query must follow one another.
+        texts: the corpus.
+        queries: the topics.
+        problems: takes what is wrong.
+    """
+    seen = IdRegister()
+    current, first, ranking = "", 0, dict[str, float]()
+    for number, query, document, score in _run_lines(source, problems):
+        if query != current:
+            if ranking:
+                yield from joined_record(
+                    source.name, first, current, ranking, texts, queries, problems
+                )
+            current, first, ranking = query, number, {}
+            earlier = seen.add(query, number)
+            if earlier is not None:
+                message = f"query '{query}' has lines at {earlier} already: sort the run by query"
+                problems.add(message, path=source.name, line=number)
+        if document in ranking:
+            message = f"document '{document}' appears twice in the ranking of query '{query}'"
+            problems.add(message, path=source.name, line=number)
+        ranking.setdefault(document, score)
+    if ranking:
+        yield from joined_record(source.name, first, current, ranking, texts, queries, problems)
+
+
+def joined_record(
+    path: str,
+    line: int | None,
+    query_id: str,
+    ranking: dict[str, float],
+    texts: CorpusTexts,
+    queries: Queries,
+    problems: Problems,
+) -> Iterator[DumpRecord]:
+    """The record of a query, best document first; a problem when nobody knows the query's text."""
+    query = queries.texts.get(query_id)
+    if query is None:
+        message = f"no query has the id '{query_id}'"
+        problems.add(message, path=path, line=line, field="query")
+        return
+    ordered = sorted(ranking, key=lambda document: -ranking[document])
+    found = texts.get(ordered)
+    chunks = [{"id": id, "text": found.get(id), "score": ranking[id]} for id in ordered]
+    yield DumpRecord(path, line, {"query_id": query_id, "query": query, "chunks": chunks})
+
+
+def _run_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str, str, float]]:
+    for line in read_lines(source, problems):
+        text = decode_line(line, source.name, problems)
+        columns = [] if text is None else text.strip().split("\t" if "\t" in text else None)
+        if not any(columns):
+            continue
+        score = as_score(columns[4]) if len(columns) == 6 else None
+        if score is None:
+            found = f"found {len(columns)} columns"
+            if len(columns) == 6:
+                found = f"found '{columns[4][:40]}' as score"
+            problems.add(f"{_EXPECTED}, {found}", path=source.name, line=line.number)
+            continue
+        yield line.number, columns[0], columns[2], score
+
+
+def is_beir_result(value: object) -> bool:
+    """Whether a value is scores by document by query."""
+    if not is_object(value) or not value:
+        return False
+    first = next(iter(value.values()))
+    return is_object(first) and bool(first) and all(map(_is_number, first.values()))
+
+
+def read_result_records(
+    source: Source, texts: CorpusTexts, queries: Queries, problems: Problems
+) -> Iterator[DumpRecord]:
+    """Yields a record a query, in ragbench's own form; the whole file is loaded."""
+    value = load(source, problems)
+    if not is_object(value):
+        if value is not None:
+            message = f"expected an object of query, document and score, found {describe(value)}"
+            problems.add(message, path=source.name)
+        return
+    for query, scores in value.items():
+        if not is_object(scores):
+            message = f"expected an object of document and score, found {describe(scores)}"
+            problems.add(message, path=source.name, field=query)
+            continue
+        ranking = _ranking(source.name, query, scores, problems)
+        yield from joined_record(source.name, None, query, ranking, texts, queries, problems)
+
+
+def _ranking(
+    path: str, query: str, scores: Mapping[str, object], problems: Problems
+) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for document, given in scores.items():
+        score = as_score(given)
+        if score is None:
+            message = f"expected a number as score, found {describe(given)}"
+            problems.add(message, path=path, field=f"{query}.{document}")
+        else:
+            found[document] = score
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

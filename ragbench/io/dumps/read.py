@@ -1,0 +1,299 @@
+"""Open_dump, and what a search found written as a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import RetrievalDump
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.atomic import written_whole
+from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
+from ragbench.io.dumps.form import DumpForm, DumpRecord
+from ragbench.io.dumps.forms import find_form
+from ragbench.io.dumps.guess import guess_mapping
+from ragbench.io.dumps.joined import (
+    CorpusTexts,
+    Queries,
+    corpus_texts,
+    is_beir_result,
+    read_queries,
+    read_result_records,
+    read_run_records,
+)
+from ragbench.io.dumps.mapping import DumpMapping, Layout, ScoreKind, check_overrides
+from ragbench.io.dumps.records import container_of, read_records
+from ragbench.io.ids import IdRegister, derived_id
+from ragbench.io.json_files import load
+from ragbench.io.source import Problems, Source
+from ragbench.io.values import ValueProblem
+
+__all__ = [
+    "OpenDump",
+    "dump_row",
+    "open_dump",
+    "write_retrieval_dump",
+]
+
+
+def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """One query with its chunks, best first, as JSON.
+
+    A chunk has ``id``, ``text``, ``score`` and ``metadata``; where they are known also
+    ``document_id``, ``start`` and ``end``, its place in that document.
+    """
+    return {"query_id": query_id, "query": query, "chunks": [_chunk(chunk) for chunk in chunks]}
+
+
+def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    """Writes rows of `dump_row`, a line each; the file appears whole or not at all.
+
+    Returns:
+        How many lines it has.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    written = 0
+    with written_whole(path) as file:
+        for row in rows:
+            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            written += 1
+    return written
+
+
+def _chunk(chunk: Chunk) -> dict[str, Any]:
+    place = {"document_id": chunk.document_id, "start": chunk.start, "end": chunk.end}
+    return {
+        "id": chunk.id,
+        "text": chunk.text,
+        "score": chunk.score,
+        "metadata": dict(chunk.metadata),
+        **{name: value for name, value in place.items() if value is not None},
+    }
+
+
+_SAMPLE = 20
+"""Records that the mapping is guessed from."""
+_KEPT = 100
+"""Problems that are kept; the others are counted."""
+_NO_QUERY = (
+    "the dump does not say what was asked. Name it with --query TEXT, --queries FILE, or "
+    "--map query=FIELD"
+)
+
+
+@dataclass(kw_only=True, slots=True)
+class OpenDump:
+    """A dump that is read once, from front to back."""
+
+    name: str
+    """What the user called it."""
+    mapping: DumpMapping
+    """How it is read."""
+    problems: Problems
+    """The first problems so far; all were counted in ``malformed``."""
+    repeated_ids: list[str] = field(default_factory=list[str])
+    """The first query ids that stand more than once."""
+    repeated: int = 0
+    """How many queries have an id that an earlier one has."""
+    _retrievals: Iterator[RetrievalDump]
+    _more: int = 0
+
+    def __iter__(self) -> Iterator[RetrievalDump]:
+        """The retrievals, in the order of the file. What is malformed is left out and noted."""
+        seen = IdRegister()
+        for number, retrieval in enumerate(self._retrievals, start=1):
+            if seen.add(retrieval.query_id, number) is not None:
+                self.repeated += 1
+                if len(self.repeated_ids) < 5:
+                    self.repeated_ids.append(retrieval.query_id)
+            if len(self.problems) > _KEPT:
+                self._trim()
+            yield retrieval
+        self._trim()
+
+    @property
+    def malformed(self) -> int:
+        """How many records could not be read so far."""
+        return len(self.problems) + self._more
+
+    def _trim(self) -> None:
+        """A million bad lines must not fill the memory."""
+        over = len(self.problems) - _KEPT
+        if over > 0:
+            self._more += over
+            del self.problems.items[_KEPT:]
+
+
+@contextmanager
+def open_dump(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+    scores: ScoreKind | None = None,
+    query: str | None = None,
+    queries: str | Path | None = None,
+    corpus: str | Path | None = None,
+) -> Generator[OpenDump, None, None]:
+    """Opens a dump: finds out its form and which of its fields means what.
+
+    Example:
+        >>> with open_dump("dump.jsonl") as dump:  # doctest: +SKIP
+        ...     print(dump.mapping.described())
+        ...     for retrieval in dump:
+        ...         print(retrieval.query, len(retrieval.chunks))
+
+    Args:
+        path: a file, or ``-`` for standard input.
+        format: name of the form; recognised when not given.
+        overrides: field of a retrieval to field of the dump; see
+            `ragbench.io.dumps.mapping.MAPPABLE`.
+        scores: whether the higher scores or the lower ones are better; told by the order of the
+            chunks when not given.
+        query: the query, for a dump that is one response without it.
+        queries: file of the queries, for responses that do not hold them: joined by id where the
+            dump has ids, else by their order.
+        corpus: file or folder of the texts, for forms that hold ids alone.
+
+    Raises:
+        ConfigError: no such form or field, or an option that the form needs is not given.
+        DataError: the file cannot be read, or nothing in its first records is understood.
+    """
+    check_overrides(overrides or {})
+    form = None if format is None else find_form(format)
+    problems = Problems()
+    source = Source.of(path)
+    with ExitStack() as stack:
+        stack.callback(source.close)
+        container = container_of(source, problems)
+        problems.raise_if_any()
+        known = _given_queries(query, queries)
+        texts = stack.enter_context(corpus_texts(corpus)) if corpus is not None else None
+        joined = _joined_form(form, container or "", source, texts)
+        if joined is not None:
+            records = _joined(joined, source, texts, known, corpus, problems)
+            form = find_form("ragbench")
+        else:
+            records = read_records(source, container or "", problems)
+        sample = list(islice(records, _SAMPLE))
+        if not sample:
+            problems.raise_if_any()
+            raise DataError([Problem(message="it holds no query", path=source.name)])
+        named = form if isinstance(form, DumpForm) else None
+        mapping, unwrapping = guess_mapping(sample, form=named, overrides=overrides)
+        mapping = replace(mapping, format=joined or mapping.format)
+        if scores is not None and mapping.score is not None:
+            mapping = replace(mapping, scores=scores)
+        decoder = Decoder(mapping, unwrapping)
+        asked = None if joined else known
+        if asked is None and mapping.query is None:
+            raise DataError([Problem(message=_NO_QUERY, path=source.name)])
+        raw = _raw(decoder, chain(sample, records), problems)
+        yield OpenDump(
+            name=source.name,
+            mapping=mapping,
+            problems=problems,
+            _retrievals=_retrievals(decoder, raw, asked, query, problems),
+        )
+
+
+def _given_queries(query: str | None, queries: str | Path | None) -> Queries | None:
+    if query is not None and queries is not None:
+        raise ConfigError("--query and --queries exclude one another")
+    if query is not None:
+        return Queries(texts={derived_id("q", query): query})
+    return None if queries is None else read_queries(queries)
+
+
+def _joined_form(
+    form: DumpForm | str | None, container: str, source: Source, texts: CorpusTexts | None
+) -> str | None:
+    """Whether the dump holds ids alone: ``trec`` or ``beir``."""
+    if isinstance(form, str):
+        return form
+    if form is None and container == "run":
+        return "trec"
+    is_result = form is None and container == "json" and texts is not None
+    if is_result and is_beir_result(_small_value(source)):
+        return "beir"
+    return None
+
+
+def _small_value(source: Source) -> object:
+    """The value of a file; None for standard input, which can be read only once."""
+    return None if source.path is None else load(Source.of(source.path), Problems())
+
+
+def _joined(
+    form: str,
+    source: Source,
+    texts: CorpusTexts | None,
+    known: Queries | None,
+    corpus: str | Path | None,
+    problems: Problems,
+) -> Iterator[DumpRecord]:
+    if texts is None:
+        raise ConfigError(f"{source.name} holds ids alone: name their texts with --corpus PATH")
+    if known is None:
+        # A BEIR folder holds the queries beside the corpus.
+        if corpus is None or not Path(corpus).is_dir():
+            raise ConfigError(
+                f"{source.name} holds ids alone: name the queries with --queries FILE"
+            )
+        known = read_queries(corpus)
+    read = read_run_records if form == "trec" else read_result_records
+    return read(source, texts, known, problems)
+
+
+def _raw(
+    decoder: Decoder, records: Iterable[DumpRecord], problems: Problems
+) -> Iterator[RawRetrieval]:
+    if decoder.mapping.layout is Layout.ROWS:
+        yield from group_rows(decoder, records, problems)
+        return
+    for record in records:
+        try:
+            yield from decoder.raw(record)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=record.path, line=record.line)
+
+
+def _retrievals(
+    decoder: Decoder,
+    raws: Iterable[RawRetrieval],
+    known: Queries | None,
+    only: str | None,
+    problems: Problems,
+) -> Iterator[RetrievalDump]:
+    in_order = None if known is None else known.in_order()
+    derived = IdRegister()
+    for number, raw in enumerate(raws, start=1):
+        record, query, query_id = raw.record, raw.query, raw.query_id
+        if query is None and known is not None:
+            if only is not None and number > 1:
+                message = "--query names one query and this is another response: use --queries FILE"
+                problems.add(message, path=record.path, line=record.line)
+                continue
+            if query_id is not None and query_id in known.texts:
+                query = known.texts[query_id]
+            elif query_id is None and in_order is not None:
+                query_id, query = next(in_order, (None, None))
+        if query is None:
+            message = "expected a query, found none"
+            if query_id is not None and known is not None:
+                message = f"no query has the id '{query_id}'"
+            place = decoder.mapping.query or "query"
+            problems.add(message, path=record.path, line=record.line, field=place)
+            continue
+        if query_id is None:
+            query_id = derived.add_derived(derived_id("q", query), number)
+        yield decoder.retrieval(raw, query_id, query)

@@ -1,0 +1,301 @@
+"""Files of other evaluation tools: DeepEval, RAGChecker, promptfoo, open-rag-eval.
+
+Facts of their forms, as these tools write them:
+
+- DeepEval 4: ``TestRun`` with ``testCases`` in camel case (``.latest_test_run.json`` holds it
+  under ``testRunData``); saved datasets in snake case, in CSV and JSONL with the texts of a list
+  joined by ``|``. ``completionTime`` is in seconds. A retrieved text with a source is written as
+  ``deepeval_source=S,deepeval_context=T``.
+- RAGChecker 0.1: ``results`` with ``query_id, query, gt_answer, response, retrieved_context``.
+- promptfoo: ``results.results`` (an ``EvaluateSummary`` of version 2 or 3), a row per test, prompt
+  and provider. ``error`` also tells of a failed assertion; ``failureReason`` 2 is an error.
+- open-rag-eval 0.2: CSV with a passage per row; ``NO_ANSWER`` and ``API_ERROR`` as answers.
+
+What such a tool measured is left out: it would be the same case in another run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TypeVar, cast
+
+from ragbench.io.detect import container_rows
+from ragbench.io.fields import CASE_FIELDS, OUTCOME_FIELDS, FieldMap
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import is_missing, is_object
+
+__all__ = [
+    "read_deepeval",
+    "read_open_rag_eval",
+    "read_promptfoo",
+    "read_ragchecker",
+]
+
+Values = Mapping[str, object]
+
+_DEEPEVAL = {
+    "input": "query",
+    "actual_output": "response",
+    "expected_output": "reference",
+    "retrieval_context": "retrieved_contexts",
+    "context": "reference_contexts",
+    "completion_time": "seconds",
+    "input_token_count": "prompt_tokens",
+    "output_token_count": "completion_tokens",
+    "tags": "tags",
+    "metadata": "metadata",
+    "additional_metadata": "metadata",
+    "source_file": "source_file",
+    "comments": "comments",
+}
+"""What is taken of a test case, by its name in snake case."""
+_DEEPEVAL_LISTS = ("retrieved_contexts", "reference_contexts")
+_MARKED = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields a row per test case of a test run, or of a saved dataset."""
+    del kind
+    for row in container_rows(source, problems, ("testRunData.testCases", "testCases")):
+        values: dict[str, object] = {}
+        for name, value in row.values.items():
+            plain = _CAPITAL.sub("_", name).lower()
+            target = _DEEPEVAL.get(plain, name if plain in _CASE_NAMES else None)
+            if target is not None and (value == "" or not is_missing(value)):
+                values[target] = _deepeval_texts(value) if target in _DEEPEVAL_LISTS else value
+        yield row._replace(values=values)
+
+
+_CASE_NAMES = frozenset(name for names in CASE_FIELDS.values() for name in names)
+
+
+def _deepeval_texts(value: object) -> object:
+    if isinstance(value, str):
+        if not value or value.lstrip().startswith("["):
+            return value
+        value = value.split("|")
+    if not isinstance(value, list):
+        return value
+    texts = [_deepeval_text(item) for item in cast("list[object]", value)]
+    if any(is_object(text) for text in texts):
+        return [text if is_object(text) else {"text": text} for text in texts]
+    return texts
+
+
+def _deepeval_text(item: object) -> object:
+    """A text; with its source, where one is told, an object."""
+    if isinstance(item, str) and (marked := _MARKED.fullmatch(item)) is not None:
+        return {"text": marked["text"], "metadata": {"source": marked["source"]}}
+    if is_object(item) and isinstance(item.get("context"), str):
+        return {"text": item["context"], "metadata": {"source": item.get("source")}}
+    return item
+
+
+_RAGCHECKER = {
+    "query_id": "id",
+    "query": "query",
+    "gt_answer": "reference",
+    "response": "response",
+    "retrieved_context": "retrieved_contexts",
+}
+
+
+def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields a row per result; claims and their checks are left out."""
+    del kind
+    for row in container_rows(source, problems, ("results",)):
+        taken = {_RAGCHECKER[n]: v for n, v in row.values.items() if n in _RAGCHECKER}
+        yield row._replace(values=taken)
+
+
+# --- promptfoo
+
+_ERROR = 2
+"""promptfoo's ``ResultFailureReason.ERROR``."""
+_ANSWER_NAMES = ("answer", "response", "output", "text", "content", "result")
+_WHOLE_ANSWERS = frozenset(
+    {
+        *("equals", "similar", "similar:cosine", "factuality", "model-graded-factuality"),
+        *("context-recall", "rouge-n", "bleu", "meteor", "levenshtein"),
+    }
+)
+"""Assertions whose value is a right answer as a whole."""
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_NAMES = FieldMap(recognised={**CASE_FIELDS, **OUTCOME_FIELDS})
+
+
+def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields a row per test. With several providers or prompts, `source.split` names one."""
+    del kind
+    rows = list(container_rows(source, problems, ("results.results", "results")))
+    for row in _one_part(rows, _promptfoo_parts(rows), source, problems):
+        values = row.values
+        test = _object(values.get("testCase"))
+        given = dict(_object(values.get("vars")) or _object(test.get("vars")))
+        found: dict[str, object] = {**given, **_promptfoo_answer(values)}
+        if "context" in given:  # by promptfoo's convention what was retrieved
+            found.setdefault("contexts", given["context"])
+            del found["context"]
+        if not _is_named("query", given):
+            texts = [value for value in given.values() if isinstance(value, str)]
+            prompt = _object(values.get("prompt")).get("raw")
+            if len(texts) == 1 or not given:
+                found["query"] = texts[0] if texts else prompt
+        if not _is_named("reference", given) and not _is_named("answers", given):
+            found["answers"] = _promptfoo_references(test, given)
+        if test.get("metadata"):
+            found["metadata"] = test["metadata"]
+        yield row._replace(values=found)
+
+
+def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
+    """What each row is an answer of: provider and prompt, as far as they differ."""
+    pairs = [(_provider(row.values), _prompt(row.values)) for row in rows]
+    providers, prompts = {one for one, _ in pairs}, {other for _, other in pairs}
+    if len(prompts) <= 1:
+        return [provider for provider, _ in pairs]
+    if len(providers) <= 1:
+        return [prompt for _, prompt in pairs]
+    return [f"{provider} / {prompt}" for provider, prompt in pairs]
+
+
+def _provider(values: Values) -> str:
+    provider = values.get("provider")
+    known = _object(provider)
+    return str(known.get("label") or known.get("id") or (provider if not known else ""))
+
+
+def _prompt(values: Values) -> str:
+    prompt = _object(values.get("prompt"))
+    if prompt.get("label") and prompt.get("label") != prompt.get("raw"):
+        return str(prompt["label"])
+    return f"prompt {values.get('promptIdx', 0)}"
+
+
+def _promptfoo_answer(values: Values) -> dict[str, object]:
+    response = _object(values.get("response"))
+    output, metadata = response.get("output"), _object(response.get("metadata"))
+    found: dict[str, object] = {}
+    said = _object(output)
+    error = response.get("error") or values.get("error")
+    if values.get("failureReason") == _ERROR or (error and output in (None, "")):
+        found["error"] = error or "an error without a message"
+    elif said:
+        name = next((name for name in _ANSWER_NAMES if isinstance(said.get(name), str)), None)
+        found["response"] = json.dumps(said, ensure_ascii=False) if name is None else said[name]
+    elif isinstance(output, list):
+        found["response"] = json.dumps(output, ensure_ascii=False)
+    elif output is not None:
+        found["response"] = output
+    for holder in (said, metadata):
+        for name in ("context", *OUTCOME_FIELDS["retrieved_contexts"]):
+            if holder.get(name):
+                found.setdefault("contexts", holder[name])
+    if response.get("isRefusal") is True:
+        found["abstained"] = True
+    if not response.get("cached"):  # else it is the cache that was timed
+        found["latency_ms"] = values.get("latencyMs")
+    return {**found, **_promptfoo_usage(response, values)}
+
+
+def _promptfoo_usage(response: Values, values: Values) -> dict[str, object]:
+    usage = _object(response.get("tokenUsage")) or _object(values.get("tokenUsage"))
+    names = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total": "total_tokens"}
+    # Of a cached answer only the total is told; the parts are then zero.
+    return {target: usage[name] for name, target in names.items() if usage.get(name)}
+
+
+def _promptfoo_references(test: Values, given: Values) -> list[str]:
+    found: list[str] = []
+    asserted = test.get("assert")
+    for item in cast("list[object]", asserted) if isinstance(asserted, list) else []:
+        assertion = _object(item)
+        value = assertion.get("value")
+        if assertion.get("type") in _WHOLE_ANSWERS and isinstance(value, str):
+            variable = _VARIABLE.fullmatch(value.strip())
+            meant = value if variable is None else given.get(variable[1])
+            if isinstance(meant, str) and _VARIABLE.search(meant) is None:
+                found.append(meant)
+    return list(dict.fromkeys(found))
+
+
+def _is_named(target: str, values: Values) -> bool:
+    return any(bound == target for bound, _ in _NAMES.plan(values).bindings)
+
+
+def _object(value: object) -> Values:
+    return value if is_object(value) else {}
+
+
+# --- open-rag-eval
+
+_NO_ANSWER, _API_ERROR = "NO_ANSWER", "API_ERROR"
+
+
+def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields a row per query; its passages follow one another. `source.split` names a run."""
+    del kind
+    groups = [
+        list(rows)
+        for _, rows in groupby(
+            container_rows(source, problems),
+            key=lambda row: (
+                row.values.get("query_id"),
+                row.values.get("query"),
+                row.values.get("query_run"),
+            ),
+        )
+    ]
+    firsts = [rows[0] for rows in groups]
+    parts = [str(row.values.get("query_run") or "1") for row in firsts]
+    taken = {id(row) for row in _one_part(firsts, parts, source, problems)}
+    for rows in groups:
+        if id(rows[0]) in taken:
+            yield rows[0]._replace(values=_open_rag_eval_values(rows), cells=False)
+
+
+def _open_rag_eval_values(rows: Sequence[Row]) -> Values:
+    first = rows[0].values
+    passages = [row.values for row in rows if not is_missing(row.values.get("passage"))]
+    answers = (row.values.get("generated_answer") for row in rows)
+    answer = next((answer for answer in answers if not is_missing(answer)), None)
+    found: dict[str, object] = {
+        "id": first.get("query_id"),
+        "query": first.get("query"),
+        "reference": first.get("expected_answer"),
+        "retrieved_contexts": [passage["passage"] for passage in passages],
+        "response": answer,
+    }
+    ids = [passage.get("passage_id") for passage in passages]
+    if not any(map(is_missing, ids)):
+        found["retrieved_context_ids"] = ids
+    if answer == _API_ERROR:
+        found["error"] = f"{_API_ERROR}, as open-rag-eval recorded it"
+    found["abstained"] = True if answer == _NO_ANSWER else None
+    return found
+
+
+# --- parts
+
+_ItemT = TypeVar("_ItemT")
+
+
+def _one_part(
+    items: Sequence[_ItemT], parts: Sequence[str], source: Source, problems: Problems
+) -> Iterator[_ItemT]:
+    """The items of the part that is wanted; a problem when it is not said which.
+
+    Several systems' answers to a question are not several answers of one system.
+    """
+    known = list(dict.fromkeys(parts))
+    wanted = source.split if source.split is not None else (known[0] if len(known) == 1 else None)
+    if items and wanted not in known:
+        found = "answers of several systems" if source.split is None else f"no '{source.split}'"
+        message = f"found {found}; name one of them with --split: {', '.join(known)}"
+        problems.add(message, path=source.name)
+        return
+    yield from (item for item, part in zip(items, parts, strict=True) if part == wanted)

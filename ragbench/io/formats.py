@@ -1,0 +1,227 @@
+"""The formats that cases, documents and recorded answers are read from; ragbench's own folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ragbench.io.json_files import read_json_lines
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.plugins import Registry
+
+__all__ = [
+    "CASES_FILE",
+    "CORPUS_FILE",
+    "FORMATS",
+    "READERS",
+    "FormatInfo",
+    "read",
+]
+
+CASES_FILE = "cases.jsonl"
+CORPUS_FILE = "corpus.jsonl"
+
+
+def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields the rows of the file that holds what is asked for."""
+    name = CORPUS_FILE if kind == "documents" else CASES_FILE
+    file = source.child(name)
+    if file is None:
+        problems.add(f"the folder has no {name}", path=source.name)
+        return
+    yield from read_json_lines(file, kind=kind, problems=problems)
+
+
+READERS = Registry(
+    kind="formats",
+    builtin={
+        "jsonl": "ragbench.io.json_files:read_json_lines",
+        "json": "ragbench.io.json_files:read_json",
+        "csv": "ragbench.io.delimited:read_csv",
+        "tsv": "ragbench.io.delimited:read_tsv",
+        "parquet": "ragbench.io.arrow:read_parquet",
+        "hf": "ragbench.io.arrow:read_hugging_face",
+        "beir": "ragbench.io.trec:read_beir",
+        "squad": "ragbench.io.squad:read",
+        "ragas": "ragbench.io.ragas:read",
+        "trec": "ragbench.io.trec:read_trec_folder",
+        "text": "ragbench.io.lines:read",
+        "ragbench": "ragbench.io.formats:read",
+        "run": "ragbench.io.written:read_run",
+        "export": "ragbench.io.written:read_export",
+        "report": "ragbench.io.written:read_report",
+        "verdicts": "ragbench.io.written:read_verdicts",
+        "deepeval": "ragbench.io.eval_tools:read_deepeval",
+        "ragchecker": "ragbench.io.eval_tools:read_ragchecker",
+        "promptfoo": "ragbench.io.eval_tools:read_promptfoo",
+        "open-rag-eval": "ragbench.io.eval_tools:read_open_rag_eval",
+    },
+)
+"""Name of a format to its ``RowReader``; packages add theirs in the group ``ragbench.formats``."""
+
+_BOTH: tuple[Kind, ...] = ("cases", "documents")
+_BY_FIELDS = "what its fields say, such as response and retrieved_contexts"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatInfo:
+    """What a user should know of a format."""
+
+    name: str
+    """As ``--format`` takes it."""
+    summary: str
+    """One sentence."""
+    example: str
+    """How a source of this format is named."""
+    reads: tuple[Kind, ...] = _BOTH
+    """What it can hold."""
+    records: str = ""
+    """What a system did that it can hold, in a few words; empty when it can hold nothing of it."""
+    suffixes: tuple[str, ...] = ()
+    """Suffixes that it is recognised by; empty when it is recognised by its shape."""
+    streamed: bool = True
+    """Whether memory stays flat; otherwise the whole file is loaded."""
+    extra: str | None = None
+    """The ragbench extra that it needs."""
+
+
+FORMATS: tuple[FormatInfo, ...] = (
+    FormatInfo(
+        name="jsonl",
+        summary="One JSON object per line, plain or gzip.",
+        records=_BY_FIELDS,
+        example="cases.jsonl",
+        suffixes=(".jsonl", ".ndjson", ".jsonl.gz"),
+    ),
+    FormatInfo(
+        name="json",
+        summary='A JSON array of objects, or an object with one under "cases" or "data".',
+        records=_BY_FIELDS,
+        example="cases.json",
+        suffixes=(".json",),
+        streamed=False,
+    ),
+    FormatInfo(
+        name="csv",
+        summary="Comma-separated with a header row; lists as JSON or as Python prints them.",
+        records=_BY_FIELDS,
+        example="cases.csv",
+        suffixes=(".csv",),
+    ),
+    FormatInfo(
+        name="tsv",
+        summary="Tab-separated with a header row.",
+        records=_BY_FIELDS,
+        example="cases.tsv",
+        suffixes=(".tsv", ".tab"),
+    ),
+    FormatInfo(
+        name="parquet",
+        summary="Apache Parquet, read a thousand rows at a time.",
+        records=_BY_FIELDS,
+        example="cases.parquet",
+        suffixes=(".parquet", ".pq"),
+        extra="hf",
+    ),
+    FormatInfo(
+        name="hf",
+        summary="A folder saved by Hugging Face datasets, or a dataset's name on the hub.",
+        records=_BY_FIELDS,
+        example="hf:owner/name:test",
+        extra="hf",
+    ),
+    FormatInfo(
+        name="beir",
+        summary="A BEIR folder: queries.jsonl, corpus.jsonl, graded judgements in qrels/.",
+        example="scifact/",
+    ),
+    FormatInfo(
+        name="squad",
+        summary="SQuAD 1.1 or 2.0 JSON; its paragraphs are the corpus.",
+        example="dev-v2.0.json",
+        streamed=False,
+    ),
+    FormatInfo(
+        name="ragas",
+        summary="A RAGAS EvaluationDataset or test set as JSONL, CSV or JSON.",
+        records=_BY_FIELDS,
+        example="testset.csv",
+        reads=("cases",),
+    ),
+    FormatInfo(
+        name="trec",
+        summary="A folder with queries.tsv and qrels.txt; its corpus is collection.tsv.",
+        example="msmarco/",
+    ),
+    FormatInfo(
+        name="text",
+        summary="A folder of .txt and .md files; the path is the document's id.",
+        example="handbook/",
+        reads=("documents",),
+        suffixes=(".txt", ".md", ".markdown"),
+    ),
+    FormatInfo(
+        name="ragbench",
+        summary="ragbench's own folder: cases.jsonl and corpus.jsonl.",
+        example="datasets/handbook/",
+        records=_BY_FIELDS,
+    ),
+    FormatInfo(
+        name="run",
+        summary="The folder of a run of ragbench eval.",
+        example="reports/handbook-baseline-1a2b3c4d/",
+        reads=("cases",),
+        records="every stage's outcome, with status, reason and time",
+    ),
+    FormatInfo(
+        name="export",
+        summary="What ragbench export wrote as jsonl, csv, parquet or hf.",
+        example="run.jsonl",
+        reads=("cases",),
+        records="every stage's outcome, with status, reason and time",
+    ),
+    FormatInfo(
+        name="report",
+        summary="ragbench's report.json.",
+        example="run/report.json",
+        reads=("cases",),
+        records="responses, verdicts, statuses; retrieved ids with --corpus",
+        streamed=False,
+    ),
+    FormatInfo(
+        name="verdicts",
+        summary="What ragbench validate wrote; to be joined with a dataset.",
+        example="--answers verdicts.jsonl",
+        reads=("cases",),
+        records="verdicts",
+    ),
+    FormatInfo(
+        name="deepeval",
+        summary="DeepEval test runs and test cases as JSON, JSONL or CSV.",
+        example=".deepeval/.latest_test_run.json",
+        reads=("cases",),
+        records="actual output, retrieval context, completion time, tokens",
+    ),
+    FormatInfo(
+        name="ragchecker",
+        summary="RAGChecker's input and output JSON.",
+        example="checking_outputs.json",
+        reads=("cases",),
+        records="response, retrieved context",
+    ),
+    FormatInfo(
+        name="promptfoo",
+        summary="What promptfoo eval writes as JSON or JSONL.",
+        example="results.json",
+        reads=("cases",),
+        records="output, context, errors, latency, tokens",
+    ),
+    FormatInfo(
+        name="open-rag-eval",
+        summary="open-rag-eval's answers as CSV, a passage per row.",
+        example="answers.csv",
+        reads=("cases",),
+        records="generated answer, passages",
+    ),
+)
+"""Every format that ragbench brings, in the order in which ``ragbench show formats`` lists them."""

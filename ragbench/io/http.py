@@ -1,0 +1,273 @@
+"""JSON over HTTP: one connection pool, few and safe retries, errors without credentials."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
+from ragbench.plugins import require
+from ragbench.safe_text import is_secret, mask_text, mask_url
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = [
+    "VERSION_HEADER",
+    "HTTPRagError",
+    "JsonEndpoint",
+]
+
+_RETRIED = frozenset({502, 503, 504})
+_KEEPING_POST = frozenset({307, 308})
+_LONGEST_WAIT = 60.0
+_SHOWN = 300
+_LONGEST_PROBE = 5.0
+"""Seconds that the question for a version may take."""
+_LONGEST_VERSION = 200
+
+VERSION_HEADER = "X-Ragbench-Version"
+"""In which a server names its version: whatever changes with its answers."""
+
+
+class HTTPRagError(InterfaceError):
+    """An endpoint could not be reached, refused, or answered with something unusable."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        """Keeps the status.
+
+        Args:
+            message: what happened, without credentials.
+            status: the HTTP status, None when there was no answer.
+        """
+        super().__init__(message)
+        self.status = status
+
+
+class JsonEndpoint:
+    """Posts JSON to paths below a base URL."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Opens no connection yet.
+
+        Args:
+            url: the base URL; user and password in it become basic authentication.
+            headers: sent with every request.
+            timeout: seconds for connecting and for each read.
+            retries: how often a request is repeated that could not connect, or that got 502, 503
+                or 504. Nothing else is repeated: the server may have done the work.
+            sleep: waits; a test passes its own.
+
+        Raises:
+            ConfigError: the URL is none of http or https, or a number is out of range.
+            MissingExtraError: httpx is not installed.
+        """
+        self._arguments = {
+            "url": url,
+            "headers": headers,
+            "timeout": timeout,
+            "retries": retries,
+            "sleep": sleep,
+        }
+        parts = urlsplit(url)
+        self.url = mask_url(url).rstrip("/")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"'{self.url}' is not an http:// or https:// URL")
+        if timeout <= 0 or retries < 0:
+            raise ConfigError(
+                f"timeout must be above 0 and retries at least 0, not {timeout} and {retries}"
+            )
+        self._secrets = _secrets(parts.username, parts.password, headers or {})
+        self._base = url.partition("?")[0].rstrip("/")
+        self._query = parts.query
+        self._retries = retries
+        self._timeout = timeout
+        self._has_asked = False
+        self.versions: dict[str, None] = {}
+        """Every version that the server has named, in that order."""
+        self._sleep = sleep
+        self._httpx = require("httpx", extra="http")
+        self._client: httpx.Client = self._httpx.Client(
+            headers=dict(headers or {}), timeout=timeout, follow_redirects=False
+        )
+        weakref.finalize(self, self._client.close)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Travels to another process as its arguments; connections stay."""
+        return _rebuild, (type(self), self._arguments)
+
+    def __repr__(self) -> str:
+        """The URL without credentials."""
+        return f"JsonEndpoint({self.url!r})"
+
+    @property
+    def version(self) -> str | None:
+        """What the server calls its version; None when it names none, or cannot be reached.
+
+        Answers name it in the header ``X-Ragbench-Version``, and ``GET`` of the base URL in the
+        header or as ``{"version": "..."}``. Asked for once; what answers say then is compared.
+        """
+        if not self._has_asked:
+            self._has_asked = True
+            try:
+                target = f"{self._base}?{self._query}" if self._query else self._base
+                response = self._client.get(target, timeout=min(self._timeout, _LONGEST_PROBE))
+                self._note_version(response)
+                if response.is_success and not self.versions:
+                    self._add_version(response.json()["version"])
+            except (self._httpx.HTTPError, self._httpx.InvalidURL, ValueError, KeyError, TypeError):
+                pass  # it is asked in earnest soon enough
+        return next(iter(self.versions), None)
+
+    def _note_version(self, response: httpx.Response) -> None:
+        self._add_version(response.headers.get(VERSION_HEADER))
+
+    def _add_version(self, version: object) -> None:
+        if isinstance(version, (str, int, float)) and not isinstance(version, bool):
+            text = self._masked(str(version).strip())[:_LONGEST_VERSION]
+            if text:
+                self.versions[text] = None
+
+    def stage_identity(self, stage: str) -> object:
+        """The URL without credentials, and the server's version where it names one."""
+        version = self.version
+        return {"url": self.url} | ({} if version is None else {"version": version})
+
+    def post(self, path: str, payload: Mapping[str, Any]) -> Any:
+        """Posts JSON and returns the JSON of the answer.
+
+        Args:
+            path: appended to the base URL, such as ``"/retrieve"``; may be empty.
+            payload: the body.
+
+        Raises:
+            HTTPRagError: no connection, a status other than 2xx, a redirect to another host, or an
+                answer that is no JSON.
+            StageTimeoutError: the server took longer than the timeout.
+        """
+        target = f"{self._base}{path}" + (f"?{self._query}" if self._query else "")
+        shown = f"{self.url.partition('?')[0]}{path}"
+        response = self._answer(target, shown, payload)
+        try:
+            return response.json()
+        except ValueError:
+            raise self._error(f"{shown} answered with no JSON", response) from None
+
+    def _answer(self, target: str, shown: str, payload: Mapping[str, Any]) -> httpx.Response:
+        attempt = 0
+        while True:
+            response, problem = self._send(target, shown, payload)
+            if response is not None and response.is_success:
+                self._note_version(response)
+                return response
+            if response is not None and response.status_code not in _RETRIED:
+                raise self._error(f"{shown} answered {response.status_code}", response)
+            wait = _wait(attempt, response)
+            if attempt == self._retries or wait > _LONGEST_WAIT:
+                tries = f" after {attempt + 1} attempts" if attempt else ""
+                asked = f" and asks to wait {wait:.0f} s" if wait > _LONGEST_WAIT else ""
+                if response is None:
+                    raise HTTPRagError(f"{shown} cannot be reached{tries}: {problem}")
+                raise self._error(
+                    f"{shown} answered {response.status_code}{tries}{asked}", response
+                )
+            self._sleep(wait)
+            attempt += 1
+
+    def _send(
+        self, target: str, shown: str, payload: Mapping[str, Any]
+    ) -> tuple[httpx.Response | None, str]:
+        """One attempt: the answer, or why there was no connection."""
+        library = self._httpx
+        try:
+            response: httpx.Response = self._client.post(target, json=payload)
+            for _ in range(5):
+                if response.status_code not in _KEEPING_POST:
+                    break
+                response = self._client.post(self._same_host(response, shown), json=payload)
+        except (library.ConnectError, library.ConnectTimeout) as error:
+            return None, self._masked(str(error) or type(error).__name__)
+        except library.TimeoutException:
+            raise StageTimeoutError(f"{shown} did not answer in time") from None
+        except (library.HTTPError, library.InvalidURL) as error:
+            text = self._masked(f"{type(error).__name__}: {error}")
+            raise HTTPRagError(f"{shown} failed: {text}") from None
+        return response, ""
+
+    def _same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
+        here = response.request.url
+        location = here.join(response.headers.get("location", ""))
+        if (location.scheme, location.host, location.port) != (here.scheme, here.host, here.port):
+            raise HTTPRagError(
+                f"{shown} redirects to {mask_url(str(location))}, another host: not followed, so "
+                "that no credentials go there. Give that URL if it is meant",
+                response.status_code,
+            )
+        if here.userinfo and not location.userinfo:
+            return location.copy_with(username=here.username, password=here.password)
+        return location
+
+    def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
+        location = response.headers.get("location") if response.is_redirect else None
+        if location:
+            message += f" with a redirect to {self._masked(location)}, which would drop the body"
+        head = " ".join(self._masked(response.text[: 4 * _SHOWN]).split())[:_SHOWN]
+        return HTTPRagError(f"{message}: {head}" if head else message, response.status_code)
+
+    def _masked(self, text: str) -> str:
+        return mask_text(text, self._secrets)
+
+
+def _rebuild(kind: type[JsonEndpoint], arguments: dict[str, Any]) -> JsonEndpoint:
+    return kind(**arguments)
+
+
+def _secrets(
+    username: str | None, password: str | None, headers: Mapping[str, str]
+) -> tuple[str, ...]:
+    found = [value for name, value in headers.items() if is_secret(name)]
+    # "Bearer abc": a server that echoes may echo the token alone.
+    found += [value.rpartition(" ")[2] for value in found]
+    for part in (username, password):
+        if part:
+            found += [part, unquote(part)]
+    # What is shorter would blank out letters all over a message.
+    return tuple(secret for secret in found if len(secret) > 3)
+
+
+def _wait(attempt: int, response: httpx.Response | None) -> float:
+    """Seconds until the next attempt: what the server asks for, else 0.5, 1, 2, 4, ... up to 8."""
+    asked = None if response is None else _retry_after(response.headers.get("retry-after"))
+    return float(min(0.5 * 2**attempt, 8.0)) if asked is None else asked
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds of a Retry-After header (RFC 9110, 10.2.3): a number or a date."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

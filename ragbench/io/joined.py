@@ -1,0 +1,238 @@
+"""Recorded answers joined with the cases of a dataset.
+
+By id where an answer has one that a case has and their questions agree; else by the exact
+question. Which answer belongs to which case is decided once, over both sources whole, and kept in
+a temporary file: memory stays flat.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Outcome, Status
+from ragbench.core.trace import Entry
+from ragbench.io.ids import derived_id
+from ragbench.io.source_info import SourceInfo, counted, in_stage_order
+from ragbench.io.sources import EntrySource
+
+__all__ = [
+    "join_answers",
+]
+
+_EXAMPLES = 3
+_TABLES = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
+CREATE TABLE answers (
+    number INTEGER PRIMARY KEY, id TEXT, query TEXT, same TEXT,
+    stages TEXT, failed INTEGER, timed INTEGER, body BLOB, used INTEGER DEFAULT 0
+);
+CREATE TABLE pairs (position INTEGER PRIMARY KEY, number INTEGER);
+CREATE TABLE pending (position INTEGER PRIMARY KEY, id TEXT, query TEXT);
+"""
+_INDEXES = """
+CREATE INDEX by_id ON answers (id, number);
+CREATE INDEX by_query ON answers (query, used, number);
+"""
+
+
+def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
+    """The cases of one source with the outcomes of another.
+
+    Args:
+        cases: the dataset. What is recorded in it is not used.
+        answers: what a system did; opened with ``is_join``.
+
+    Returns:
+        A source over the cases, in their order. Its notes tell how many answers were joined, stand
+        twice or belong to no case, and how many cases have none: these are not recorded.
+
+    Raises:
+        DataError: records of one of the two are wrong.
+    """
+    db = sqlite3.connect("")  # a file of its own, gone when it is closed
+    held = cases.held
+    held.enter_context(closing(db))
+    held.callback(answers.close)
+    db.executescript(_TABLES)
+    _store(db, answers)
+    db.executescript(_INDEXES)
+    counts = _pair(db, cases)
+    info = _described(db, cases.info, answers.info, counts)
+
+    def read() -> Iterator[Entry]:
+        for position, entry in enumerate(cases):
+            yield Entry(case=entry.case, recorded=_recorded(db, position))
+
+    return EntrySource(info=info, _read=read, held=held)
+
+
+def _store(db: sqlite3.Connection, answers: EntrySource) -> None:
+    db.executemany(
+        "INSERT INTO answers (number, id, query, same, stages, failed, timed, body) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        map(_row, enumerate(answers)),
+    )
+
+
+def _row(numbered: tuple[int, Entry]) -> tuple[object, ...]:
+    number, entry = numbered
+    case, outcomes = entry.case, entry.recorded.values()
+    # An id that was made from the query, because the source has none, says no more than that.
+    same = derived_id("q", case.query) if case.query else None
+    is_made = same is not None and (case.id == same or case.id.startswith(f"{same}-"))
+    return (
+        number,
+        None if is_made else case.id,
+        case.query.strip() or None,
+        same,
+        " ".join(entry.recorded),
+        any(outcome.status is Status.FAILED for outcome in outcomes),
+        any(outcome.seconds is not None for outcome in outcomes),
+        pickle.dumps(dict(entry.recorded), pickle.HIGHEST_PROTOCOL),
+    )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Counts:
+    cases: int = 0
+    by_id: int = 0
+    by_query: int = 0
+    disagreeing: int = 0
+    """Cases with the id of an answer to another question."""
+    own: int = 0
+    """Cases that had something recorded themselves."""
+    missing: list[str] = field(default_factory=list[str])
+    """Ids of the first cases without an answer."""
+
+    @property
+    def without(self) -> int:
+        return self.cases - self.by_id - self.by_query
+
+
+def _pair(db: sqlite3.Connection, cases: EntrySource) -> _Counts:
+    counts = _Counts()
+    for position, entry in enumerate(cases):
+        case = entry.case
+        counts.cases += 1
+        counts.own += bool(entry.recorded)
+        number = _by_id(db, case, counts)
+        if number is None:
+            row = (position, case.id, case.query.strip())
+            db.execute("INSERT INTO pending VALUES (?, ?, ?)", row)
+        else:
+            counts.by_id += 1
+            _take(db, position, number)
+    # An answer that a case has by its id is not given to another one as well.
+    for position, id, query in db.execute("SELECT * FROM pending ORDER BY position").fetchall():
+        number = _by_query(db, query)
+        if number is not None:
+            counts.by_query += 1
+            _take(db, position, number)
+        elif len(counts.missing) < _EXAMPLES:
+            counts.missing.append(id)
+    return counts
+
+
+def _take(db: sqlite3.Connection, position: int, number: int) -> None:
+    db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
+    db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
+
+
+def _by_id(db: sqlite3.Connection, case: Case, counts: _Counts) -> int | None:
+    row = db.execute(
+        "SELECT number, same FROM answers WHERE id = ? ORDER BY number LIMIT 1", (case.id,)
+    ).fetchone()
+    if row is None:
+        return None
+    number, same = row
+    # Two files that number their lines have the same ids for different questions.
+    if same is not None and same != derived_id("q", case.query):
+        counts.disagreeing += 1
+        return None
+    return int(number)
+
+
+def _by_query(db: sqlite3.Connection, query: str) -> int | None:
+    """The next answer to a question; without ids, one answer serves all cases that ask it."""
+    row = db.execute(
+        "SELECT number FROM answers WHERE query = ? AND (used = 0 OR id IS NULL) "
+        "ORDER BY used, number LIMIT 1",
+        (query,),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _recorded(db: sqlite3.Connection, position: int) -> Mapping[str, Outcome[Any]]:
+    row = db.execute(
+        "SELECT body FROM pairs JOIN answers USING (number) WHERE position = ?", (position,)
+    ).fetchone()
+    # Written above, into a file that no one else can open.
+    recorded: dict[str, Outcome[Any]] = {} if row is None else pickle.loads(row[0])
+    return recorded
+
+
+def _described(
+    db: sqlite3.Connection, cases: SourceInfo, answers: SourceInfo, counts: _Counts
+) -> SourceInfo:
+    stages: Counter[str] = Counter()
+    failed = timed = 0
+    for names, count, with_failure, with_time in db.execute(
+        "SELECT stages, count(*), sum(failed), sum(timed) FROM pairs JOIN answers USING (number) "
+        "GROUP BY stages"
+    ):
+        stages.update(dict.fromkeys(names.split(), count))
+        failed += with_failure
+        timed += with_time
+    return replace(
+        cases,
+        looked=counts.cases,
+        cases=counts.cases,
+        recorded=in_stage_order(stages),
+        failed=failed,
+        timed=timed,
+        answers=answers,
+        notes=(*cases.notes, *_notes(db, answers.path, counts)),
+    )
+
+
+def _notes(db: sqlite3.Connection, path: str, counts: _Counts) -> Iterator[str]:
+    ways = [
+        f"{count:,} by {way}"
+        for way, count in (("id", counts.by_id), ("question", counts.by_query))
+        if count
+    ]
+    of = counted(counts.cases, "case")
+    yield f"answers of {path}: {' and '.join(ways) or 'none'} joined with {of}"
+    if counts.without:
+        such = ", ".join(counts.missing)
+        yield f"{counted(counts.without, 'case')} without a recorded answer (such as {such})"
+    twice, extra = _left_over(db)
+    if twice:
+        yield f"{counted(twice, 'answer')} for a question that has one already: the first counts"
+    if extra:
+        yield f"{counted(extra, 'answer')} to questions that no case asks: skipped"
+    if counts.disagreeing:
+        yield (
+            f"{counted(counts.disagreeing, 'answer')} with the id of a case that asks something "
+            "else: joined by the question alone"
+        )
+    if counts.own:
+        yield f"what the dataset itself has recorded ({counted(counts.own, 'case')}) is not used"
+
+
+def _left_over(db: sqlite3.Connection) -> tuple[int, int]:
+    """Answers that were not joined: those given twice, and those of no case."""
+    (unused,) = db.execute("SELECT count(*) FROM answers WHERE used = 0").fetchone()
+    (twice,) = db.execute(
+        "SELECT count(*) FROM answers AS this WHERE used = 0 AND EXISTS ("
+        "SELECT 1 FROM answers AS other WHERE other.number < this.number AND "
+        "(other.id = this.id OR (this.id IS NULL AND other.query = this.query)))"
+    ).fetchone()
+    return int(twice), int(unused) - int(twice)

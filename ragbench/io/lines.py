@@ -1,0 +1,196 @@
+"""Bytes to lines of UTF-8; plain text folders."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ragbench.io.source import Kind, Problems, Row, Source
+
+__all__ = [
+    "SUFFIXES",
+    "Line",
+    "decode_head",
+    "decode_line",
+    "read",
+    "read_bytes",
+    "read_lines",
+    "text_files",
+]
+
+_UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_CHUNK_BYTES = 1 << 20
+_EXPECTED = (
+    "expected UTF-8 (with or without a byte order mark) or UTF-16 with one; name another encoding "
+    "with --encoding, such as cp1252 or gb18030"
+)
+
+
+class Line(NamedTuple):
+    """One line, end of line included."""
+
+    number: int
+    """1-based."""
+    offset: int
+    """How many bytes stand before it in the file; meaningful for UTF-8 files only."""
+    raw: bytes
+    """The line in UTF-8; not checked yet when the file is UTF-8 itself."""
+
+
+def read_lines(source: Source, problems: Problems) -> Iterator[Line]:
+    """Yields the lines of a source. Memory holds one line (or 1 MB of a UTF-16 file)."""
+    with source.opened(problems) as stream:
+        if stream is not None:
+            yield from _lines(stream, source.name, problems, source.encoding)
+
+
+def read_bytes(source: Source, problems: Problems) -> bytes | None:
+    """The whole source in UTF-8 without byte order mark; None, and a problem, when it fails.
+
+    The bytes of a UTF-8 file are not checked: the parser that gets them does it anyway.
+    """
+    lines = read_lines(source, problems)
+    known = len(problems)
+    whole = b"".join(line.raw for line in lines)
+    return whole if len(problems) == known else None
+
+
+def decode_line(line: Line, path: str, problems: Problems) -> str | None:
+    """The line as text; None, and a problem with the byte offset, when it is not UTF-8."""
+    try:
+        return line.raw.decode()
+    except UnicodeDecodeError as error:
+        _add_not_utf8(error, path, line, problems)
+        return None
+
+
+def decode_head(head: bytes, encoding: str | None = None) -> str:
+    """The beginning of a file as text, good enough to recognise a format by."""
+    if encoding is not None:
+        return head.decode(encoding, "replace").removeprefix("\ufeff")
+    for mark, codec in _UTF16_CODECS.items():
+        if head.startswith(mark) and not head.startswith(_UTF32_MARKS):
+            return head[len(mark) :].decode(codec, "replace")
+    return head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
+def _add_not_utf8(error: UnicodeDecodeError, path: str, line: Line, problems: Problems) -> None:
+    offset = line.offset + error.start
+    byte = line.raw[error.start]
+    message = f"byte 0x{byte:02x} at byte offset {offset} is not UTF-8: {_EXPECTED}"
+    problems.add(message, path=path, line=line.number)
+
+
+def _lines(stream: BinaryIO, path: str, problems: Problems, encoding: str | None) -> Iterator[Line]:
+    if encoding not in (None, "utf-8"):
+        yield from _decoded_lines(b"", stream, encoding, path, problems)
+        return
+    first = stream.readline()
+    if first.startswith(_UTF32_MARKS):
+        problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
+        return
+    codec = _UTF16_CODECS.get(first[:2])
+    if codec is not None:
+        yield from _decoded_lines(first, stream, codec, path, problems)
+        return
+    offset = 0
+    if first.startswith(codecs.BOM_UTF8):
+        offset = len(codecs.BOM_UTF8)
+        first = first[offset:]
+    if not first:
+        return
+    for number, raw in enumerate(chain((first,), stream), start=1):
+        yield Line(number, offset, raw)
+        offset += len(raw)
+
+
+def _decoded_lines(
+    first: bytes, stream: BinaryIO, codec: str, path: str, problems: Problems
+) -> Iterator[Line]:
+    rest = ""
+    number = 1
+    for text in _decoded_chunks(first, stream, codec, path, problems):
+        *whole, rest = (rest + text).split("\n")
+        for line in whole:
+            yield Line(number, 0, f"{line}\n".encode())
+            number += 1
+    if rest:
+        yield Line(number, 0, rest.encode())
+
+
+def _decoded_chunks(
+    first: bytes, stream: BinaryIO, codec: str, path: str, problems: Problems
+) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(codec)()
+    chunk, end = first[2:], len(first)
+    is_start = True
+    while True:
+        more = stream.read(_CHUNK_BYTES)
+        try:
+            text = decoder.decode(chunk, final=not more)
+        except UnicodeDecodeError as error:
+            # The error's object holds what the decoder kept from before, then the chunk.
+            offset = end - len(error.object) + error.start
+            name = "UTF-16" if codec.startswith("utf-16") else codec
+            problems.add(f"broken {name} at byte offset {offset}: {_EXPECTED}", path=path)
+            return
+        if is_start and text:
+            text, is_start = text.removeprefix("\ufeff"), False
+        yield text
+        if not more:
+            return
+        chunk, end = more, end + len(more)
+
+
+SUFFIXES = frozenset({".txt", ".md", ".markdown"})
+
+
+def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a file, in the order of their paths; the id is the path in the folder.
+
+    A Markdown file's first heading of the first level is its title. Memory holds one file.
+    """
+    if kind != "documents":
+        problems.add("text files hold documents, not cases", path=source.name)
+        return
+    for name, file in _files(source):
+        text = _text(file, problems)
+        if text is not None:
+            title = None if file.suffix == ".txt" else _heading(text)
+            yield Row(file.name, None, {"id": name, "text": text, "title": title})
+
+
+def text_files(folder: Path) -> Iterator[str]:
+    """Paths of the text files below a folder, relative to it; hidden ones are left out."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES:
+                yield (Path(parent) / name).relative_to(folder).as_posix()
+
+
+def _files(source: Source) -> Iterator[tuple[str, Source]]:
+    if source.path is None or not source.is_folder:
+        yield (source.name if source.path is None else source.path.name), source
+        return
+    for name in text_files(source.path):
+        file = source.child(name)
+        if file is not None:
+            yield name, file
+
+
+def _text(file: Source, problems: Problems) -> str | None:
+    raw = read_bytes(file, problems)
+    return None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
+
+
+def _heading(text: str) -> str | None:
+    for line in text.splitlines():
+        if line.startswith("# ") and line[2:].strip():
+            return line[2:].strip()
+    return None

@@ -1,0 +1,152 @@
+"""RAGAS files and samples, read and written.
+
+Three things about ragas 0.4.3 shape the file:
+
+- It cannot say "failed": ``ExactMatch`` gives a missing response 0.0. Cases of which a stage
+  failed are left out, and counted.
+- It takes the first row's known fields for those of the whole file, and ``evaluate`` refuses a
+  metric when one is missing there. The first of the rows that know most stands first; the others
+  follow in the order of the run.
+- It opens the file in the locale's encoding. Everything beyond ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from ragbench.core.trace import SampleRow, Trace, sample_row
+from ragbench.io.atomic import written_whole
+from ragbench.io.detect import container_rows
+from ragbench.io.export import Exported, Scores, Tally, failed_stage
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.plugins import import_ragas
+
+if TYPE_CHECKING:
+    from ragas import EvaluationDataset, SingleTurnSample
+
+__all__ = [
+    "prepare",
+    "read",
+    "to_dataset",
+    "to_sample",
+    "write",
+]
+
+
+def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a sample; a test set's ``eval_sample`` is unpacked.
+
+    Several turns (``user_input`` as a list) are a problem: a case asks one question.
+    """
+    del kind
+    for row in container_rows(source, problems, ("samples", "data", "cases", "examples")):
+        values = row.values
+        inner = values.get("eval_sample")
+        if isinstance(inner, Mapping):
+            rest = {name: value for name, value in values.items() if name != "eval_sample"}
+            values = {**cast("Mapping[str, object]", inner), **rest}
+        if isinstance(values.get("user_input"), list):
+            message = "expected one question as text, found a conversation of several turns"
+            problems.add(message, path=row.path, line=row.line, field="user_input")
+            continue
+        # RAGAS writes every field of every sample, null where it has none.
+        known = {name: value for name, value in values.items() if value is not None}
+        yield row._replace(values=known)
+
+
+def prepare(traces: Iterable[Trace]) -> Iterator[SampleRow]:
+    """A row for every trace, in order, one at a time.
+
+    Raises:
+        SampleRowError: a result holds something that is not a string, naming field and case.
+    """
+    return map(sample_row, traces)
+
+
+def to_sample(row: SampleRow) -> SingleTurnSample:
+    """A row as ragas' ``SingleTurnSample``.
+
+    Raises:
+        MissingExtraError: ragas is not installed.
+    """
+    sample: SingleTurnSample = import_ragas().SingleTurnSample(**row.as_mapping())
+    return sample
+
+
+def to_dataset(rows: Iterable[SampleRow]) -> EvaluationDataset:
+    """Rows as ragas' ``EvaluationDataset``, in order.
+
+    ragas takes the first sample's known fields for those of the whole dataset, and an empty
+    dataset can neither be printed nor evaluated.
+
+    Raises:
+        MissingExtraError: ragas is not installed.
+    """
+    ragas = import_ragas()
+    # A list per field is made by ragas' validation; nothing is copied before that.
+    samples = [ragas.SingleTurnSample(**row.as_mapping()) for row in rows]
+    dataset: EvaluationDataset = ragas.EvaluationDataset(samples=samples)
+    return dataset
+
+
+def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """RAGAS samples as JSONL that ragas' own ``EvaluationDataset.from_jsonl`` loads.
+
+    One sample per line, all twelve fields on each, null where unknown.
+
+    Scores have no place in a sample and are not written.
+
+    Raises:
+        InputError: the path cannot be written, or a result holds something that is not a string.
+    """
+    del scores
+    tally = Tally()
+    with written_whole(path, make_folders=True) as file, TemporaryFile(dir=path.parent) as lines:
+        start, end = _write_lines(traces, lines, tally)
+        _copy(lines, file, start, end)
+        _copy(lines, file, 0, start)
+        lines.seek(end)
+        shutil.copyfileobj(lines, file)
+    return tally.exported(path)
+
+
+def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Tally) -> tuple[int, int]:
+    """Writes the lines in order; returns where the first of the fullest begins and ends."""
+    position, fullest, most = 0, (0, 0), 0
+    for trace in traces:
+        stage = failed_stage(trace)
+        if stage is not None:
+            tally.leave_out(f"{stage} failed")
+            continue
+        row = sample_row(trace)
+        size = lines.write(_line(row))
+        known = sum(value is not None for value in row.as_mapping().values())
+        if known > most:
+            fullest, most = (position, position + size), known
+        position += size
+        tally.written += 1
+    return fullest
+
+
+def _line(row: SampleRow) -> bytes:
+    # `default` meets the sequences and mappings that are no list and no dict.
+    text = json.dumps(row.as_mapping(), default=_container, separators=(",", ":"))
+    return text.encode("ascii") + b"\n"
+
+
+def _container(value: Sequence[str] | Mapping[str, str]) -> object:
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _copy(source: BinaryIO, target: BinaryIO, start: int, end: int) -> None:
+    source.seek(start)
+    left = end - start
+    while left > 0:
+        block = source.read(min(left, 1 << 20))
+        target.write(block)
+        left -= len(block)

@@ -1,0 +1,176 @@
+"""Cases and documents from any source; which of them are taken."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+from ragbench.core.case import Case
+from ragbench.core.chunk import Document
+from ragbench.errors import ConfigError
+from ragbench.io.decoder import DocumentDecoder, EntryDecoder
+from ragbench.io.detect import detect_format
+from ragbench.io.formats import READERS
+from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
+
+__all__ = [
+    "Named",
+    "Selection",
+    "read_cases",
+    "read_documents",
+]
+
+
+def read_cases(
+    source: str | Path,
+    *,
+    format: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    split: str | None = None,
+    problems: Problems | None = None,
+) -> Iterator[Case]:
+    """Reads cases; nothing is opened before the first one is asked for.
+
+    A bad record never hides the others: it is noted, the good ones are yielded, and the error
+    with all problems comes at the end. Who needs all or nothing takes nothing before the end.
+
+    Example:
+        >>> for case in read_cases("cases.jsonl", fields={"query": "Frage"}):  # doctest: +SKIP
+        ...     print(case.id)
+
+    Args:
+        source: a file, a folder, ``-`` for standard input, or ``hf:owner/name[:split]``.
+        format: name of the format; recognised from the source when not given.
+        fields: field of a case to field of the source, for names that are not recognised. An
+            empty name means that no field of the source has it.
+        split: part of the source, for formats that have parts (``beir``, ``trec``, ``hf``).
+        problems: takes what is wrong; then no error is raised, and the caller looks at it.
+
+    Yields:
+        The cases, in the order of the source, with unique ids.
+
+    Raises:
+        ConfigError: no such format, or no such field of a case (at the call).
+        DataError: something is wrong with the source (at the end; ``problems`` not given).
+        MissingExtraError: the format needs a package that is not installed.
+    """
+    found = Problems() if problems is None else problems
+    decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
+    reader = None if format is None else _reader(format)
+    origin = Source.of(source, split=split)
+
+    def cases() -> Iterator[Case]:
+        for row in _rows(origin, reader, "cases", found):
+            entry = decoder.decode(row)
+            if entry is not None:
+                yield entry.case
+        decoder.finish(origin.name)
+        if problems is None:
+            found.raise_if_any()
+
+    return cases()
+
+
+def read_documents(
+    source: str | Path,
+    *,
+    format: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    split: str | None = None,
+    problems: Problems | None = None,
+) -> Iterator[Document]:
+    """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
+    found = Problems() if problems is None else problems
+    decoder = DocumentDecoder(problems=found, fields=fields or {})
+    reader = None if format is None else _reader(format)
+    origin = Source.of(source, split=split)
+
+    def documents() -> Iterator[Document]:
+        for row in _rows(origin, reader, "documents", found):
+            document = decoder.decode(row)
+            if document is not None:
+                yield document
+        decoder.finish(origin.name)
+        if problems is None:
+            found.raise_if_any()
+
+    return documents()
+
+
+def _rows(
+    source: Source, reader: RowReader | None, kind: Kind, problems: Problems
+) -> Iterator[Row]:
+    # Looking at a folder may fail as well as reading a file.
+    with closing(source), NotingReadErrors(source.name, problems):
+        if reader is None:
+            name = detect_format(source, kind, problems)
+            if name is None:
+                return
+            reader = _reader(name)
+        yield from reader(source, kind=kind, problems=problems)
+
+
+def _reader(name: str) -> RowReader:
+    return cast("RowReader", READERS.load(name))
+
+
+class Named(Protocol):
+    """A case, or a labelled claim."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from others."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=Named)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """The first n cases, a random draw of n, or all.
+
+    Raises:
+        ConfigError: a number below 1, or both given.
+    """
+
+    limit: int | None = None
+    """Take only the first so many."""
+    sample: int | None = None
+    """Draw so many at random, kept in the dataset's order."""
+    seed: int = 0
+    """Seed of the draw."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        if self.limit is not None and self.sample is not None:
+            raise ConfigError("--limit and --sample exclude each other: give one of them")
+        for name, value in (("--limit", self.limit), ("--sample", self.sample)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, not {value}")
+
+    def apply(self, cases: Iterable[ItemT]) -> Iterator[ItemT]:
+        """The chosen cases.
+
+        A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
+        order the dataset stands, and when it grows, most of them again.
+        """
+        if self.sample is not None:
+            yield from self._drawn(cases, self.sample)
+        else:
+            yield from islice(cases, self.limit)
+
+    def _drawn(self, cases: Iterable[ItemT], size: int) -> Iterator[ItemT]:
+        def rank(entry: tuple[int, ItemT]) -> bytes:
+            text = f"{self.seed}:{entry[1].id}".encode("utf-8", "backslashreplace")
+            return blake2b(text, digest_size=16).digest()
+
+        drawn = heapq.nsmallest(size, enumerate(cases), key=rank)
+        for _, case in sorted(drawn, key=lambda entry: entry[0]):
+            yield case

@@ -1,0 +1,268 @@
+"""What a source says that a system did, as recorded outcomes.
+
+Nothing is made up: a null response is not an answer, an empty one is an empty answer; a time or a
+token count that the source does not give stays unmeasured; an error in the source is a failure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.validation import RetrievalDump, WarningKind
+from ragbench.errors import DataError
+from ragbench.io.dumps.decode import Decoder
+from ragbench.io.dumps.form import DumpRecord
+from ragbench.io.dumps.guess import guess_mapping
+from ragbench.io.dumps.mapping import DumpMapping
+from ragbench.io.fields import HIT_FIELDS
+from ragbench.io.source import Problems, Row
+from ragbench.io.values import ValueProblem
+
+__all__ = [
+    "Retrieved",
+    "Texts",
+    "failed_outcome",
+    "generated",
+    "outcomes",
+    "recorded_outcome",
+    "retrieved",
+]
+
+ERROR = "RecordedError"
+"""Type of a failure of which the source tells the message alone."""
+
+
+def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:
+    """A value that the source holds; an abstention where the source says that it is one."""
+    declined = getattr(value, "abstained", None) is True
+    status = Status.ABSTAINED if declined else Status.MEASURED
+    return Outcome(status=status, value=value, seconds=seconds, known=Known.RECORDED)
+
+
+def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
+    """A failure that the source tells of."""
+    failure = Failure(type=ERROR, message=message, stage=stage)
+    return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, known=Known.RECORDED)
+
+
+Texts = Callable[[Iterable[str]], Mapping[str, str]]
+"""Looks up texts by id; ids that it does not know are left out."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Retrieved:
+    """Reads what was retrieved, where it is objects, or ids alone."""
+
+    chunks: str | None = None
+    """Path of the chunks in a record; None: the field that is recognised."""
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the user said of fields of a chunk; see `ragbench.io.fields.HIT_FIELDS`."""
+    texts: Texts | None = None
+    """Looks up texts in a corpus, by id."""
+    warnings: Counter[str] = field(default_factory=Counter[str])
+    """What was wrong with chunks so far."""
+    ids_alone: int = 0
+    """Records with ids whose texts nobody knows: they stay unrecorded."""
+    looked_up: bool = False
+    """Whether any text was looked up."""
+    unknown_ids: int = 0
+    """Ids that the corpus does not have."""
+    _decoder: Decoder | None = None
+
+    @property
+    def mapping(self) -> DumpMapping | None:
+        """How a chunk's fields are found; None while none was read."""
+        return None if self._decoder is None else self._decoder.mapping
+
+    def learn(self, rows: Sequence[Row], chunks: str) -> None:
+        """Finds out from some rows how chunks that are objects are read.
+
+        Raises:
+            DataError: no text is found in them.
+        """
+        given = {HIT_FIELDS[name]: path for name, path in self.fields.items() if name in HIT_FIELDS}
+        records = [DumpRecord(row.path, row.line, row.values) for row in rows]
+        self._decoder = Decoder(*guess_mapping(records, overrides={"chunks": chunks, **given}))
+
+    def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
+        """The retrieval of a row whose chunks are objects.
+
+        Args:
+            row: the row.
+            source: the field that they stand in.
+
+        Raises:
+            ValueProblem: they are not chunks.
+        """
+        if self._decoder is None:
+            try:
+                self.learn([row], source)
+            except DataError as error:
+                raise ValueProblem(error.problems[0].message.partition(". ")[0]) from error
+        decoder = self._decoder
+        if decoder is None:
+            raise ValueProblem("no chunks are recognised")
+        raw = next(iter(decoder.raw(DumpRecord(row.path, row.line, row.values))), None)
+        if raw is None:
+            raise ValueProblem("no chunks are recognised")
+        dump = decoder.retrieval(raw, "", "")
+        has_ids = decoder.mapping.id is not None
+        for warning in dump.warnings:
+            if has_ids or warning.kind is not WarningKind.MISSING_ID:
+                self.warnings[str(warning.kind)] += warning.count
+        return retrieved(dump, has_ids=has_ids)
+
+    def of_ids(
+        self, ids: Sequence[str], scores: Sequence[float] | None
+    ) -> RetrievalResult[Any] | None:
+        """The retrieval of ids; None, and counted, where nobody knows their texts."""
+        if self.texts is None and ids:
+            self.ids_alone += 1
+            return None
+        self.looked_up = self.texts is not None
+        found: Mapping[str, str] = {} if self.texts is None else self.texts(ids)
+        self.unknown_ids += sum(id not in found for id in ids)
+        return RetrievalResult(
+            [found.get(id, "") for id in ids],
+            context_ids=list(ids),
+            scores=None if scores is None else list(scores),
+        )
+
+
+def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[Any]:
+    """A query's chunks as a retrieval.
+
+    Args:
+        dump: the query with its chunks.
+        has_ids: False when their ids only say where they stand.
+    """
+    result: RetrievalResult[Any] = RetrievalResult.from_chunks(dump.chunks)
+    if not has_ids:
+        result = replace(result, context_ids=None)
+    if not any(result.context_metadata or ()):
+        result = replace(result, context_metadata=None)
+    return result
+
+
+def outcomes(
+    found: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
+) -> dict[str, Outcome[Any]]:
+    """Takes what a system did out of a row's fields.
+
+    Args:
+        found: the row's converted fields; those of `ragbench.io.fields.OUTCOME_FIELDS` are removed.
+        row: the row.
+        chunks: reads chunks that are objects.
+        source: the field of the row that holds them.
+        problems: takes what is wrong.
+    """
+    recorded: dict[str, Outcome[Any]] = {}
+    retrieval = _retrieval(found, row, chunks, source, problems)
+    if retrieval is not None:
+        recorded["retrieve"] = retrieval
+    generation = _generation(found)
+    if generation is not None:
+        recorded["generate"] = generation
+    # What a form of its own says knows more than single fields do.
+    return {**recorded, **row.recorded}
+
+
+def _retrieval(
+    found: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
+) -> Outcome[Any] | None:
+    contexts, ids = found.pop("retrieved_contexts", None), found.pop("retrieved_context_ids", None)
+    scores = found.pop("retrieved_scores", None)
+    seconds = _seconds(found, "retrieval_")
+    error = found.pop("retrieval_error", "")
+    if error:
+        return failed_outcome("retrieve", error, seconds=seconds)
+    try:
+        result = _result(contexts, ids, scores, row, chunks, source)
+    except ValueProblem as problem:
+        problems.add(str(problem), path=row.path, line=row.line, field=source)
+        return None
+    return None if result is None else recorded_outcome(result, seconds=seconds)
+
+
+def _result(
+    contexts: object,
+    ids: Sequence[str] | None,
+    scores: Sequence[float] | None,
+    row: Row,
+    chunks: Retrieved,
+    source: str | None,
+) -> RetrievalResult[Any] | None:
+    if contexts is None:
+        return None if ids is None else chunks.of_ids(ids, scores)
+    if not isinstance(contexts, tuple):
+        return chunks.of_objects(row, chunks.chunks or source or "")
+    texts = cast("tuple[str, ...]", contexts)
+    for name, values in (("ids", ids), ("scores", scores)):
+        if values is not None and len(values) != len(texts):
+            raise ValueProblem(f"found {len(texts)} texts and {len(values)} {name} for them")
+    return RetrievalResult(
+        list(texts),
+        context_ids=None if ids is None else list(ids),
+        scores=None if scores is None else list(scores),
+    )
+
+
+def _generation(found: dict[str, Any]) -> Outcome[Any] | None:
+    seconds, usage = _seconds(found, ""), _usage(found)
+    error = found.pop("error", "")
+    candidates = found.pop("multi_responses", None)
+    response = found.pop("response", candidates[0] if candidates else None)
+    abstained, confidence = found.pop("abstained", None), found.pop("confidence", None)
+    # A text beside an error is not an answer: it may be the error itself, or half an answer.
+    if error:
+        return failed_outcome("generate", error, seconds=seconds)
+    if response is None and abstained is not True:
+        return None
+    result = generated(
+        response or "",
+        candidates=candidates,
+        confidence=confidence,
+        abstained=abstained,
+        usage=usage,
+    )
+    return recorded_outcome(result, seconds=seconds)
+
+
+def generated(
+    response: str,
+    *,
+    candidates: Sequence[str] | None = None,
+    confidence: float | None = None,
+    abstained: bool | None = None,
+    usage: Mapping[str, Any] | None = None,
+) -> GenerationResult[Any]:
+    """A generation; token counts stand in its metadata."""
+    return GenerationResult(
+        response,
+        multi_responses=list(candidates) if candidates else None,
+        confidence=confidence,
+        abstained=abstained,
+        metadata=dict(usage) if usage else None,
+    )
+
+
+def _seconds(found: dict[str, Any], stage: str) -> float | None:
+    seconds: float | None = found.pop(f"{stage}seconds", None)
+    thousandths: float | None = found.pop(f"{stage}milliseconds", None)
+    if seconds is None and thousandths is not None:
+        seconds = thousandths / 1000
+    return None if seconds is None or seconds < 0 else seconds
+
+
+def _usage(found: dict[str, Any]) -> dict[str, Any]:
+    usage: dict[str, Any] = dict(found.pop("usage", None) or {})
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        count: float | None = found.pop(name, None)
+        if count is not None:
+            usage[name] = int(count) if count.is_integer() else count
+    return usage

@@ -1,0 +1,120 @@
+"""What a retriever returned, from any source that has it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.core.outcome import Outcome
+from ragbench.core.result import RetrievalResult
+from ragbench.core.validation import RetrievalDump
+from ragbench.errors import DataError, Problem
+from ragbench.io.detect import detect_format
+from ragbench.io.dumps.decode import Decoder, RawRetrieval
+from ragbench.io.dumps.form import FORM as PLAIN
+from ragbench.io.dumps.form import DumpRecord
+from ragbench.io.dumps.mapping import DumpMapping, ScoreKind
+from ragbench.io.dumps.read import OpenDump, open_dump
+from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
+from ragbench.io.sources import EntrySource, open_source
+
+__all__ = [
+    "open_retrievals",
+]
+
+
+@contextmanager
+def open_retrievals(
+    where: str | Path, *, format: str | None = None, **options: Any
+) -> Generator[OpenDump]:
+    """As `ragbench.io.dumps.read.open_dump`, also for sources that hold more than retrievals.
+
+    A run, an export, a report or another tool's results give what generation was given, or else
+    what was retrieved.
+
+    Raises:
+        DataError: it cannot be read, or holds no retrieval.
+    """
+    form = format if format is None or format in _WHOLE_FORMS else ""
+    if form is None and where != STDIN:
+        with closing(Source.of(where)) as place, NotingReadErrors(place.name, Problems()):
+            form = detect_format(place, "cases", Problems())
+    if form == "verdicts":
+        raise DataError([Problem(message=_NO_CHUNKS, path=str(where))])
+    if form not in _WHOLE_FORMS:
+        with open_dump(where, format=format, **options) as dump:
+            yield dump
+        return
+    with open_source(where, form=format, corpus=options.get("corpus")) as source:
+        problems = Problems()
+        yield OpenDump(
+            name=source.info.path,
+            mapping=replace(_OWN_MAPPING, format=source.info.form),
+            problems=problems,
+            _retrievals=_retrievals(source, problems),
+        )
+
+
+_WHOLE_FORMS = frozenset(
+    {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval"}
+)
+_NO_CHUNKS = (
+    "holds verdicts, not the retrievals that they judge; to use them in a report: ragbench eval "
+    "DATASET --answers FILE"
+)
+_OWN_MAPPING = DumpMapping(
+    format="",
+    query="query",
+    query_id="query_id",
+    chunks="chunks",
+    id="id",
+    text="text",
+    score="score",
+    metadata="metadata",
+    scores=ScoreKind.SIMILARITY,
+)
+
+
+def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
+    decoder = Decoder(_OWN_MAPPING, PLAIN)
+    entries = iter(source)
+    while True:
+        try:
+            entry = next(entries, None)
+        except DataError as error:
+            problems.items += error.problems
+            return
+        if entry is None:
+            return
+        case = entry.case
+        outcome = entry.recorded.get("post_retrieve", entry.recorded.get("retrieve"))
+        if outcome is None or outcome.value is None:
+            why = "no retrieval is recorded" if outcome is None else _why(outcome)
+            problems.add(f"case '{case.id}': {why}", path=source.info.path)
+            continue
+        result: RetrievalResult[Any] = outcome.value
+        known = result.context_ids is not None
+        chunks = [
+            {
+                "id": c.id if known else None,
+                "text": c.text,
+                "score": c.score,
+                "metadata": c.metadata,
+            }
+            for c in result.to_chunks()
+        ]
+        record = DumpRecord(source.info.path, None, {"chunks": chunks})
+        raw = RawRetrieval(record=record, query=case.query, query_id=case.id, hits=chunks)
+        ids = case.reference_context_ids
+        yield replace(
+            decoder.retrieval(raw, case.id, case.query),
+            relevant_ids=None if ids is None else frozenset(ids),
+            answers=case.references,
+        )
+
+
+def _why(outcome: Outcome[Any]) -> str:
+    return str(outcome.failure) if outcome.failure is not None else str(outcome.reason)

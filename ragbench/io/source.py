@@ -1,0 +1,296 @@
+"""Where data comes from, what is wrong with it, the row protocol."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
+
+from ragbench.errors import ConfigError, DataError, Problem
+
+__all__ = [
+    "HEAD_BYTES",
+    "HUB_PREFIX",
+    "MOST_PROBLEMS",
+    "STDIN",
+    "Kind",
+    "NotingReadErrors",
+    "Problems",
+    "Row",
+    "RowReader",
+    "Source",
+]
+
+
+@dataclass(kw_only=True, slots=True)
+class Problems:
+    """What was found wrong so far, in the order of the file.
+
+    Example:
+        >>> found = Problems()
+        >>> found.add("expected text, found a number", path="cases.jsonl", line=3, field="query")
+        >>> print(*found)
+        cases.jsonl:3: field 'query': expected text, found a number
+    """
+
+    items: list[Problem] = field(default_factory=list[Problem])
+    """The first of them: a million bad lines must not fill the memory."""
+    more: int = 0
+    """How many were found besides."""
+
+    def add(
+        self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
+    ) -> None:
+        """Notes one problem; the arguments are the fields of ``Problem``."""
+        if len(self.items) < MOST_PROBLEMS:
+            self.items.append(Problem(message=message, path=path, line=line, field=field))
+        else:
+            self.more += 1
+
+    def raise_if_any(self) -> None:
+        """Raises all of them as one error.
+
+        Raises:
+            DataError: at least one problem was noted.
+        """
+        if self.items:
+            rest = [Problem(message=f"... and {self.more:,} more")] if self.more else []
+            raise DataError([*self.items, *rest])
+
+    def __len__(self) -> int:
+        """How many problems there are."""
+        return len(self.items) + self.more
+
+    def __iter__(self) -> Iterator[Problem]:
+        """The problems that are kept, in the order in which they were found."""
+        return iter(self.items)
+
+
+STDIN = "-"
+"""How a user names standard input."""
+HUB_PREFIX = "hf:"
+"""How a user names a dataset on the Hugging Face hub."""
+HEAD_BYTES = 1 << 16
+"""How much of a file is looked at to recognise its format."""
+MOST_PROBLEMS = 10_000
+"""Problems that are kept; the others are counted."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(kw_only=True, slots=True)
+class Source:
+    """One place to read from. A stream is opened once, also to look at its head.
+
+    Opening once matters for standard input and named pipes: what was read to recognise the format
+    cannot be read again.
+    """
+
+    name: str
+    """What the user called it; stands in every problem."""
+    path: Path | None = None
+    """The file or folder; None for standard input and hub names."""
+    hub: str | None = None
+    """The dataset's name on the hub."""
+    split: str | None = None
+    """Which part to read, for sources that have parts."""
+    encoding: str | None = None
+    """How text files are encoded, when the user says; else UTF-8, or UTF-16 with its mark."""
+    _stream: BinaryIO | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, source: str | Path, *, split: str | None = None, encoding: str | None = None
+    ) -> Source:
+        """Takes ``-``, ``hf:owner/name[:split]``, or a path.
+
+        Raises:
+            ConfigError: no such encoding.
+        """
+        if encoding is not None:
+            encoding = _codec_name(encoding)
+        if isinstance(source, str):
+            if source == STDIN:
+                return cls(name="<stdin>", split=split, encoding=encoding)
+            if source.startswith(HUB_PREFIX):
+                hub, _, named = source.removeprefix(HUB_PREFIX).partition(":")
+                return cls(name=source, hub=hub, split=split or named or None)
+        path = Path(source)
+        return cls(name=str(source) or str(path), path=path, split=split, encoding=encoding)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is an existing folder."""
+        return self.path is not None and self.path.is_dir()
+
+    @property
+    def suffix(self) -> str:
+        """The suffix in lower case, that of compression left out; empty when there is none."""
+        if self.path is None:
+            return ""
+        suffixes = [suffix.lower() for suffix in self.path.suffixes]
+        if suffixes and suffixes[-1] == ".gz":
+            suffixes.pop()
+        return suffixes[-1] if suffixes else ""
+
+    def child(self, name: str) -> Source | None:
+        """The file of this name in the folder, plain or with ``.gz``; None when there is none."""
+        if self.path is None:
+            return None
+        for candidate in (self.path / name, self.path / f"{name}.gz"):
+            if candidate.is_file():
+                # Joined by hand: Path drops a leading "./" that the user may have typed.
+                shown = f"{self.name.rstrip('/' + os.sep)}/{candidate.relative_to(self.path)}"
+                return Source(
+                    name=shown.replace(os.sep, "/"), path=candidate, encoding=self.encoding
+                )
+        return None
+
+    def head(self, problems: Problems) -> bytes | None:
+        """The first bytes, decompressed, without consuming them; None when it cannot be read."""
+        with NotingReadErrors(self.name, problems):
+            if self._stream is None:
+                self._stream = self._open()
+            return _peek(self._stream)
+        return None
+
+    @contextmanager
+    def opened(self, problems: Problems) -> Generator[BinaryIO | None, None, None]:
+        """The decompressed bytes from the start; None, and a problem, when it cannot be opened.
+
+        An error while reading inside the ``with`` block ends the block and becomes a problem.
+        """
+        stream: BinaryIO | None = None
+        with NotingReadErrors(self.name, problems):
+            stream, self._stream = self._stream or self._open(), None
+        if stream is None:
+            yield None
+            return
+        try:
+            with NotingReadErrors(self.name, problems):
+                yield stream
+        finally:
+            if self.path is not None:
+                stream.close()
+
+    def close(self) -> None:
+        """Closes what ``head`` opened and nothing has read since."""
+        if self._stream is not None and self.path is not None:
+            self._stream.close()
+        self._stream = None
+
+    def _open(self) -> BinaryIO:
+        if self.hub is not None:
+            raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
+        raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
+        if not _peek(raw).startswith(_GZIP_MAGIC):
+            return raw
+        unpacked = gzip.GzipFile(fileobj=raw, mode="rb")
+        return cast("BinaryIO", _Buffered(unpacked, raw))
+
+
+def _codec_name(encoding: str) -> str:
+    """A text encoding's canonical name."""
+    try:
+        found = codecs.lookup(encoding)
+        b"".decode(encoding)  # refuses what encodes bytes as bytes, such as base64
+    except (LookupError, ValueError) as error:
+        raise ConfigError(
+            f"no text encoding '{encoding}'. Such as: utf-8, cp1252, gb18030, shift_jis, utf-16"
+        ) from error
+    return found.name
+
+
+class _Buffered(io.BufferedReader):
+    """A buffer over a decompressor that also closes the file below it."""
+
+    def __init__(self, unpacked: gzip.GzipFile, below: BinaryIO) -> None:
+        super().__init__(unpacked, HEAD_BYTES)
+        self._below = below
+
+    def close(self) -> None:
+        super().close()
+        if self._below is not getattr(sys.stdin, "buffer", None):
+            self._below.close()
+
+
+def _stdin() -> BinaryIO:
+    stream = sys.stdin.buffer
+    if hasattr(stream, "peek"):
+        return stream
+    # Only a replaced standard input lacks it, such as one made of bytes in memory.
+    return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", stream), HEAD_BYTES))
+
+
+def _peek(stream: BinaryIO) -> bytes:
+    return cast("io.BufferedReader", stream).peek(HEAD_BYTES)
+
+
+class NotingReadErrors:
+    """Ends its block on an error of reading, and turns the error into a problem."""
+
+    def __init__(self, name: str, problems: Problems) -> None:
+        self._name = name
+        self._problems = problems
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        """Swallows what reading raises, and nothing else."""
+        if isinstance(error, FileNotFoundError):
+            message = "no such file or folder"
+        elif isinstance(error, IsADirectoryError):
+            message = "expected a file, found a folder"
+        elif isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
+            message = f"the gzip data is damaged or cut off ({error})"
+        elif isinstance(error, OSError):
+            message = f"cannot be read: {error.strerror or error}"
+        else:
+            return False
+        self._problems.add(message, path=self._name)
+        return True
+
+
+Kind = Literal["cases", "documents"]
+"""What is being read."""
+
+
+class Row(NamedTuple):
+    """One record of a source, before its fields are understood.
+
+    A named tuple, not a dataclass: one is made for every line of files with millions of lines.
+    """
+
+    path: str
+    """The file that it stands in, as the user named it."""
+    line: int | None
+    """Its 1-based line, or its number where the format has no lines."""
+    values: Mapping[str, object]
+    """Its fields, as JSON values."""
+    cells: bool = False
+    """Whether the values are text cells, in which lists and truth values are still spelled out."""
+    recorded: Mapping[str, Any] = MappingProxyType({})
+    """What stages gave for it already, where the format says it in a form of its own; see
+    `ragbench.core.trace.Entry`."""
+
+
+class RowReader(Protocol):
+    """A format: a function from a source to rows.
+
+    It notes what it cannot read in ``problems`` and goes on with the next record where that is
+    possible. It never checks fields: that is done once, for all formats.
+    """
+
+    def __call__(self, source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+        """Yields the rows that hold cases, or documents, one at a time."""
+        ...

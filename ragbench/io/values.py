@@ -1,0 +1,446 @@
+"""One JSON value, or one cell of a table, to one field of a record."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard, TypeVar, cast
+
+import orjson
+
+from ragbench.core.case import Evidence
+
+__all__ = [
+    "MAX_DEPTH",
+    "ValueProblem",
+    "as_answers",
+    "as_contexts",
+    "as_error",
+    "as_evidence",
+    "as_flag",
+    "as_grades",
+    "as_id",
+    "as_ids",
+    "as_labels",
+    "as_metadata",
+    "as_number",
+    "as_numbers",
+    "as_response",
+    "as_share",
+    "as_text",
+    "as_texts",
+    "check_depth",
+    "describe",
+    "is_missing",
+    "is_object",
+    "parse_cell",
+]
+
+MAX_DEPTH = 200
+"""How deep lists and objects may be nested; the JSON writer's own limit is 254."""
+
+_TRUE = frozenset({"true", "yes", "y", "1", "answerable"})
+_FALSE = frozenset({"false", "no", "n", "0", "unanswerable"})
+_NO_ERROR = frozenset({"", "none", "null", "nan", "false", "0"})
+_WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
+_EXACT_INTEGERS = 2.0**53
+_CONTAINERS = frozenset({list, dict})
+_EVIDENCE_KEYS = frozenset({"text", "document_id", "start", "end"})
+_T = TypeVar("_T")
+
+
+class ValueProblem(ValueError):
+    """A value that its field cannot hold; the message says what was expected."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value says that nothing is known: null, NaN, or text without a visible character.
+
+    NaN is how pandas writes an empty cell.
+    """
+    if type(value) is str:
+        return not value or value.isspace()
+    return value is None or (type(value) is float and math.isnan(value))
+
+
+def as_text(value: object) -> str:
+    """Text, as it came."""
+    if type(value) is not str:
+        raise ValueProblem(f"expected text, found {describe(value)}")
+    if "\x00" in value:
+        raise ValueProblem("the text holds a NUL character")
+    return value
+
+
+def as_id(value: object) -> str:
+    """An id: text as it came; 1 and 1.0 both become ``"1"``."""
+    if type(value) is str:
+        return as_text(value)
+    if type(value) is int:
+        return str(value)
+    if type(value) is float and math.isfinite(value):
+        if abs(value) >= _EXACT_INTEGERS:
+            raise ValueProblem(f"the number {value!r} is too large to be exact: write it as text")
+        return str(int(value)) if value.is_integer() else repr(value)
+    raise ValueProblem(f"expected an id (text or a number), found {describe(value)}")
+
+
+def as_texts(value: object) -> tuple[str, ...]:
+    """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
+    if _is_plain(value):
+        return tuple(value)
+    return _listed(value, _as_answer)
+
+
+def as_ids(value: object) -> tuple[str, ...]:
+    """A list of ids; one id is a list of one."""
+    if _is_plain(value):
+        return tuple(value)
+    return _listed(value, as_id)
+
+
+def as_labels(value: object) -> tuple[str, ...]:
+    """A list of tags; one tag is a list of one."""
+    return as_ids(value)
+
+
+def as_answers(value: object) -> tuple[str, ...]:
+    """Right answers, each once: one text or number, a list of them, or SQuAD's answer objects."""
+    if type(value) is str:
+        return (as_text(value),)
+    if is_object(value):
+        # The columns of SQuAD in Hugging Face's form: {"text": [...], "answer_start": [...]}.
+        texts = value.get("text")
+        if texts is None:
+            raise ValueProblem("expected a list of answers, or an object with them under 'text'")
+        value = texts
+    if isinstance(value, (list, tuple)):
+        value = [_answer_text(item) for item in cast("list[object]", value)]
+    return tuple(dict.fromkeys(as_texts(value)))
+
+
+def as_response(value: object) -> str:
+    """What a system answered, as it came, also when it is empty; a number as it is written."""
+    if type(value) in (str, int, float):
+        return _as_answer(value)
+    raise ValueProblem(f"expected the response as text, found {describe(value)}")
+
+
+def as_contexts(value: object) -> object:
+    """What was retrieved: texts as a tuple; anything with objects in it as it came.
+
+    No element may be null: the places of ids and scores would shift.
+    """
+    if _is_plain(value):
+        return tuple(value)
+    if type(value) is str:
+        return (as_text(value),)
+    if is_object(value):
+        return value
+    if not isinstance(value, (list, tuple)):
+        raise ValueProblem(f"expected a list of texts or objects, found {describe(value)}")
+    items = cast("list[object]", value)
+    if any(is_object(item) or isinstance(item, (list, tuple)) for item in items):
+        return items
+    return tuple([_as_answer(item) for item in items])
+
+
+def as_number(value: object) -> float:
+    """A finite number, also when it is written as text."""
+    number = _number(value)
+    if number is None or not math.isfinite(number):
+        raise ValueProblem(f"expected a number, found {describe(value)}")
+    return number
+
+
+def as_share(value: object) -> float:
+    """A number from 0 to 1."""
+    number = as_number(value)
+    if not 0 <= number <= 1:
+        raise ValueProblem(f"expected a number from 0 to 1, found {describe(value)}")
+    return number
+
+
+def as_numbers(value: object) -> tuple[float, ...]:
+    """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
+    if not isinstance(value, (list, tuple)):
+        raise ValueProblem(f"expected a list of numbers, found {describe(value)}")
+    found: list[float] = []
+    for item in cast("list[object]", value):
+        number = _number(item)
+        if number is None:
+            raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
+        found.append(number)
+    return tuple(found)
+
+
+def as_error(value: object) -> str:
+    """What went wrong, as text; empty where the value says that nothing did."""
+    if type(value) is str:
+        return "" if value.strip().casefold() in _NO_ERROR else value.strip()
+    if is_object(value) and value:
+        message = value.get("message")
+        return message if type(message) is str else json.dumps(value, default=str)
+    if isinstance(value, (list, tuple)):
+        return json.dumps(value, default=str) if value else ""
+    return str(value) if value else ""
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)
+
+
+def as_flag(value: object) -> bool:
+    """True or false, also as 1 and 0 or as a word."""
+    if type(value) is bool:
+        return value
+    if type(value) in (int, float) and value in (0, 1):
+        return bool(value)
+    if type(value) is str:
+        word = value.strip().lower()
+        if word in _TRUE:
+            return True
+        if word in _FALSE:
+            return False
+    raise ValueProblem(f"expected true or false, found {describe(value)}")
+
+
+def as_grades(value: object) -> dict[str, int]:
+    """Relevance by id: whole numbers, 0 for judged and not relevant."""
+    if not is_object(value):
+        raise ValueProblem(f"expected an object of id and grade, found {describe(value)}")
+    return {
+        as_id(key): _as_whole(grade, "grade")
+        for key, grade in value.items()
+        # Arrow gives every row the keys of all rows, null where a row has none.
+        if grade is not None
+    }
+
+
+def as_evidence(value: object) -> tuple[Evidence, ...]:
+    """Spans: texts, or objects of text, document_id, start and end."""
+    items = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
+    return tuple(_as_span(item) for item in items)
+
+
+def as_metadata(value: object) -> dict[str, Any]:
+    """An object that may be nested ``MAX_DEPTH`` deep."""
+    if not is_object(value):
+        raise ValueProblem(f"expected an object, found {describe(value)}")
+    metadata: dict[str, Any] = dict(value)
+    check_depth(metadata)
+    return metadata
+
+
+def check_depth(value: object) -> None:
+    """Refuses what is nested too deep to be written again."""
+    level = [value] if type(value) in _CONTAINERS else []
+    for _ in range(MAX_DEPTH):
+        below: list[object] = []
+        for item in level:
+            inner = cast("dict[str, object]", item).values() if type(item) is dict else item
+            below += [v for v in cast("list[object]", inner) if type(v) in _CONTAINERS]
+        if not below:
+            return
+        level = below
+    raise ValueProblem(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether a value is a JSON object."""
+    # The plain type first: an abstract check takes ten times as long.
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def _is_plain(value: object) -> TypeGuard[list[str]]:
+    # Nearly every list is one of sound texts: seeing that first saves a call for each of them.
+    if type(value) is not list:
+        return False
+    for item in cast("list[object]", value):
+        if type(item) is not str or "\x00" in item:
+            return False
+    return True
+
+
+def _listed(value: object, convert: Callable[[object], _T]) -> tuple[_T, ...]:
+    if isinstance(value, (list, tuple)):
+        items = cast("list[object]", value)
+        return tuple([convert(item) for item in items if item is not None])
+    return (convert(value),)
+
+
+def _as_answer(value: object) -> str:
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return json.dumps(value)
+    return as_text(value)
+
+
+def _answer_text(item: object) -> object:
+    if is_object(item):
+        return item.get("text", item)
+    return item
+
+
+def _as_whole(value: object, what: str) -> int:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is str and _WHOLE_NUMBER.fullmatch(value):
+        return int(value)
+    raise ValueProblem(f"expected a whole number as {what}, found {describe(value)}")
+
+
+def _as_span(item: object) -> Evidence:
+    if not is_object(item):
+        return Evidence(text=as_text(item))
+    if not item.keys() <= _EVIDENCE_KEYS or item.get("text") is None:
+        unknown = sorted(map(str, item.keys() - _EVIDENCE_KEYS))
+        found = f"unknown key '{unknown[0]}'" if unknown else "no text"
+        raise ValueProblem(f"expected text, document_id, start and end, found {found}")
+    document, start, end = item.get("document_id"), item.get("start"), item.get("end")
+    first = None if start is None else _as_whole(start, "start")
+    behind = None if end is None else _as_whole(end, "end")
+    if (first or 0) < 0 or (behind is not None and behind < (first or 0)):
+        raise ValueProblem(f"expected 0 <= start <= end, found start {first} and end {behind}")
+    return Evidence(
+        text=as_text(item["text"]),
+        document_id=None if document is None else as_id(document),
+        start=first,
+        end=behind,
+    )
+
+
+def describe(value: object) -> str:
+    """A value as the end of a sentence that begins with "expected text, found"."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r}"
+    if isinstance(value, str):
+        return f"'{value if len(value) <= 40 else value[:37] + '...'}'"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if is_object(value):
+        return "an object"
+    return f"a {type(value).__name__}"
+
+
+_LIST_FIELDS = frozenset(
+    {
+        *("answers", "reference", "alternative_references", "reference_contexts", "evidence"),
+        *("multi_responses", "retrieved_contexts", "retrieved_scores"),
+    }
+)
+_ID_FIELDS = frozenset({"reference_context_ids", "tags", "retrieved_context_ids"})
+_OBJECT_FIELDS = frozenset({"grades", "metadata", "usage"})
+
+_PRINTED_ITEM = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[0-9]{1,18}(?:\.[0-9]*)?|None|nan""", re.DOTALL
+)
+_BETWEEN = re.compile(r"\s*,?\s*")
+
+
+def parse_cell(target: str, cell: str) -> object:
+    """The JSON value that a cell spells for a field.
+
+    A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
+    Ids and tags may also be separated by ``;`` or ``|``.
+
+    Args:
+        target: the field of the record.
+        cell: the cell's text, not empty.
+
+    Returns:
+        The value; the cell itself for fields that hold text.
+
+    Raises:
+        ValueProblem: the cell begins like a list or object and is none.
+    """
+    text = cell.strip()
+    if target in _OBJECT_FIELDS:
+        return _parse_json(text, "a JSON object")
+    if target in _ID_FIELDS:
+        return _parse_list(text) if _is_bracketed(text) else _split_ids(target, text)
+    if target in _LIST_FIELDS and _is_bracketed(text):
+        return _parse_bracketed_text(target, cell, text)
+    return cell
+
+
+def _is_bracketed(text: str) -> bool:
+    return text.startswith("[") and text.endswith("]")
+
+
+def _parse_bracketed_text(target: str, cell: str, text: str) -> object:
+    # An answer such as "[citation needed]" is text; a column of contexts is a list in every row.
+    try:
+        return _parse_list(text)
+    except ValueProblem:
+        if target in {"reference", "answers"}:
+            return cell
+        raise
+
+
+def _parse_json(text: str, expected: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueProblem(f"expected {expected}: {error.msg}") from error
+
+
+def _parse_list(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _parse_printed(text)
+
+
+def _parse_printed(text: str) -> list[object]:
+    # NumPy prints ['a' 'b'] without commas, which Python itself would read as the one text 'ab'.
+    items: list[object] = []
+    position, end = _skip(text, 1), len(text) - 1
+    while position < end:
+        match = _PRINTED_ITEM.match(text, position, end)
+        if match is None:
+            raise ValueProblem("expected a list of texts as JSON or as Python prints it")
+        items.append(_printed_item(match.group()))
+        position = _skip(text, match.end())
+    return items
+
+
+def _skip(text: str, position: int) -> int:
+    match = _BETWEEN.match(text, position)
+    return position if match is None else match.end()
+
+
+def _printed_item(literal: str) -> object:
+    if literal in {"None", "nan"}:
+        return None
+    try:
+        # Printed lists escape line breaks; NumPy does not, and a bare one ends a literal.
+        item: object = ast.literal_eval(literal.replace("\n", "\\n").replace("\r", "\\r"))
+    except (ValueError, SyntaxError) as error:
+        raise ValueProblem(f"not a value as Python prints it: {literal[:40]}") from error
+    return item
+
+
+def _split_ids(target: str, text: str) -> list[str]:
+    if target != "tags" and "," in text:
+        raise ValueProblem(
+            "holds a comma: separate several ids by ';', or write a JSON list such as "
+            '["a", "b"] (also for one id with a comma in it)'
+        )
+    separators = r"[;|,]" if target == "tags" else r"[;|]"
+    return [part for part in map(str.strip, re.split(separators, text)) if part]

@@ -1,0 +1,322 @@
+"""YAML with the line of everything, and typed values out of it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from ragbench.errors import DataError, Problem
+
+__all__ = [
+    "Place",
+    "Section",
+    "YamlFile",
+    "read_yaml",
+    "spoken_of",
+]
+
+Place = tuple[str | int, ...]
+"""Keys and positions from the top of the file down to a value."""
+
+_MOST_NODES = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class YamlFile:
+    """What a file holds. JSON is YAML too."""
+
+    path: str
+    """The file, as the user named it."""
+    value: Any
+    """Mappings, lists, texts, numbers, booleans, dates and None."""
+    lines: Mapping[Place, int]
+    """The line, from 1, at which each value's key or list item stands."""
+
+    def at(self, place: Place) -> Any:
+        """The value at a place that is there."""
+        value = self.value
+        for part in place:
+            value = value[part]
+        return value
+
+    def problem(self, place: Place, message: str) -> Problem:
+        """A problem at a place: at its line, or that of the nearest thing around it."""
+        known = next(place[:end] for end in range(len(place), -1, -1) if place[:end] in self.lines)
+        field = next((part for part in reversed(place) if isinstance(part, str)), None)
+        return Problem(path=self.path, line=self.lines[known], field=field, message=message)
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """Reads a file.
+
+    Raises:
+        DataError: it cannot be read, is not YAML, is empty, or gives a key twice; with the line.
+    """
+    import yaml
+
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise _refusal(path, f"is not UTF-8: {error.reason} at byte {error.start}") from error
+    try:
+        loader: Any = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                raise _refusal(path, "is empty")
+            lines = dict(_lines(path, node))
+            value = loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = f"is not YAML: {error.problem or error.context}"
+        raise _refusal(path, message, None if mark is None else mark.line + 1) from error
+    except RecursionError as error:
+        raise _refusal(path, "is nested too deep") from error
+    except (yaml.YAMLError, ValueError) as error:  # a date such as 2024-13-01
+        raise _refusal(path, f"is not YAML: {error}") from error
+    return YamlFile(path=str(path), value=value, lines=lines)
+
+
+def _lines(path: Path, root: Any) -> Iterator[tuple[Place, int]]:
+    """The line of each place, in depth; anchors are followed wherever they are used."""
+    import yaml
+
+    waiting: list[tuple[Place, int, Any, frozenset[int]]] = [((), 0, root, frozenset())]
+    seen = 0
+    while waiting:
+        place, line, node, around = waiting.pop()
+        seen += 1
+        if id(node) in around or seen > _MOST_NODES:
+            raise _refusal(path, "an alias leads into itself, or to too much", line + 1)
+        yield place, line + 1
+        within = around | {id(node)}
+        if isinstance(node, yaml.MappingNode):
+            keys: set[str] = set()
+            for key, value in node.value:
+                name = str(key.value)
+                if name in keys:
+                    raise _refusal(
+                        path, f"the key '{name}' is given twice", key.start_mark.line + 1
+                    )
+                keys.add(name)
+                waiting.append(((*place, name), key.start_mark.line, value, within))
+        elif isinstance(node, yaml.SequenceNode):
+            for position, value in enumerate(node.value):
+                waiting.append(((*place, position), value.start_mark.line, value, within))
+
+
+def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
+    return DataError([Problem(path=str(path), line=line, message=message)])
+
+
+ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A mapping of a file, by key."""
+
+    file: YamlFile
+    place: Place
+    values: Mapping[str, object]
+    problems: list[Problem]
+    """Shared by all sections of the file."""
+
+    @classmethod
+    def of(
+        cls, file: YamlFile, value: object, place: Place, problems: list[Problem]
+    ) -> Section | None:
+        """The mapping at a place; None, and a problem, when there is something else.
+
+        Nothing behind a key is taken for a mapping without entries.
+        """
+        if value is not None and not isinstance(value, dict):
+            problems.append(
+                _problem(file, place, f"expected 'name: value' entries, found {_value_text(value)}")
+            )
+            return None
+        entries = cast("Mapping[object, object]", value or {})
+        values = {str(key): inner for key, inner in entries.items()}
+        return cls(file=file, place=place, values=values, problems=problems)
+
+    @property
+    def name(self) -> str:
+        """The last key on the way to it."""
+        return str(self.place[-1]) if self.place else ""
+
+    def note(self, message: str, *keys: str) -> None:
+        """Notes a mistake in the section, or below one of its keys."""
+        self.problems.append(_problem(self.file, (*self.place, *keys), message))
+
+    def has(self, key: str) -> bool:
+        """Whether something stands behind a key."""
+        return self.values.get(key) is not None
+
+    def inner(self, key: str) -> Section | None:
+        """The mapping behind a key."""
+        return Section.of(self.file, self.values.get(key), (*self.place, key), self.problems)
+
+    def sections(self, key: str) -> Iterator[Section]:
+        """The mappings in the mapping behind a key; none when it is not there."""
+        around = self.inner(key)
+        for name in () if around is None else around.values:
+            found = None if around is None else around.inner(name)
+            if found is not None:
+                yield found
+
+    def refuse_others(self, known: Sequence[str]) -> None:
+        """Notes each key that is not known."""
+        for key in self.values:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                meant = f". Did you mean '{near[0]}'?" if near else ""
+                self.note(f"unknown key; known are {', '.join(known)}{meant}", key)
+
+    def texts(self, key: str) -> Iterator[str]:
+        """The texts of the list behind a key; none when it is not there."""
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, list):
+            self.note(f"expected a list, found {_value_text(value)}", key)
+            return
+        for item in cast("list[object]", value or []):
+            if isinstance(item, str) and item:
+                yield item
+            else:
+                self.note(f"expected a text, found {_value_text(item)}", key)
+
+    def names(self, key: str, known: Sequence[str]) -> tuple[str, ...] | None:
+        """A list of known names; None when it is not there."""
+        if not self.has(key):
+            return None
+        found = tuple(self.texts(key))
+        for name in found:
+            if name not in known:
+                self.note(f"'{name}' is not one of {', '.join(known)}", key)
+        return found
+
+    def text(self, key: str) -> str | None:
+        """A text; None when it is not there."""
+        value = self.values.get(key)
+        if value is None or (isinstance(value, str) and value):
+            return value
+        self.note(f"expected a text, found {_value_text(value)}", key)
+        return None
+
+    def flag(self, key: str) -> bool | None:
+        """True or false; None when it is not there."""
+        value = self.values.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.note(f"expected true or false, found {_value_text(value)}", key)
+        return None
+
+    def choice(self, key: str, choices: type[ChoiceT]) -> ChoiceT | None:
+        """One of the values of an enumeration; None when it is not there."""
+        value = self.values.get(key)
+        known = [choice.value for choice in choices]
+        if value is None or value in known:
+            return None if value is None else choices(value)
+        self.note(f"expected one of {', '.join(known)}, found {_value_text(value)}", key)
+        return None
+
+    def whole_number(self, key: str, *, low: int) -> int | None:
+        """A whole number from ``low`` on; None when it is not there."""
+        number = self.number(key)
+        if number is None:
+            return None
+        if number != int(number) or number < low:
+            self.note(f"expected a whole number of at least {low}, found {number:g}", key)
+            return None
+        return int(number)
+
+    def number(
+        self,
+        key: str,
+        *,
+        low: float = -math.inf,
+        high: float = math.inf,
+        low_excluded: bool = False,
+        high_excluded: bool = False,
+    ) -> float | None:
+        """A finite number within bounds; None when it is not there."""
+        if not self.has(key):
+            return None
+        number = _number(self.values[key])
+        if number is None:
+            message = f"expected a number, found {_value_text(self.values[key])}"
+        elif number < low or (low_excluded and number == low):
+            bound = f"{'above' if low_excluded else 'at least'} {low:g}"
+            message = f"{number:g} is too small: it must be {bound}"
+        elif number > high or (high_excluded and number == high):
+            bound = f"{'below' if high_excluded else 'at most'} {high:g}"
+            message = f"{number:g} is too large: it must be {bound}"
+        else:
+            return number
+        self.note(message, key)
+        return None
+
+
+def _problem(file: YamlFile, place: Place, message: str) -> Problem:
+    """A problem that names its whole place: a key such as ``min`` stands below many metrics."""
+    line = file.problem(place, message).line
+    field = ".".join(map(str, place)) or None
+    return Problem(path=file.path, line=line, field=field, message=message)
+
+
+def _number(value: object) -> float | None:
+    """A number as people write it: YAML 1.1 takes 1e-3 for a text."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _value_text(value: object) -> str:
+    """A value as a message names it."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return f"'{value}'" if value not in ("", None) else "nothing"
+
+
+_KINDS = ("action", "type")
+
+
+def spoken_of(file: YamlFile, place: Place, given: object, message: str) -> list[Problem]:
+    """What is wrong with settings, each line of a message as a problem of its own.
+
+    Args:
+        file: where the settings stand.
+        place: where in it.
+        given: the settings; a line of the message belongs to the first of their keys that it names.
+        message: what is wrong, a line each, as `ragbench.io.settings` words it.
+    """
+    keys = [str(key) for key in cast("Mapping[Any, Any]", given)] if _is_mapping(given) else []
+    found: list[Problem] = []
+    for line in message.splitlines():
+        key = next((key for key in keys if _speaks_of(line, key)), None)
+        found.append(file.problem(place if key is None else (*place, key), line))
+    return found
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _speaks_of(message: str, key: str) -> bool:
+    if key in _KINDS:
+        return f"unknown {key} " in message
+    return message.startswith(f"{key} ") or f": {key} " in message or f"'{key}'" in message

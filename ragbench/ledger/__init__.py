@@ -1,0 +1,1 @@
+"""What a run knows: its journal, its manifest, its folder, and what identifies a result."""

@@ -1,0 +1,291 @@
+"""What files and folders hold, as digests that do not depend on where they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from ragbench.safe_text import MASK, is_secret
+
+__all__ = [
+    "ABSENT",
+    "Content",
+    "changed_lines",
+    "file_content",
+    "folder_content",
+    "listing",
+    "path_content",
+    "stamp_of",
+]
+
+ABSENT = "absent"
+"""In the place of a digest where there is no file."""
+
+_TEXT = re.compile(
+    r"(?i)\.(cfg|conf|csv|env|html|ini|j2|jinja2?|jsonl?|md|prompt|pyi?|rst|sql|toml|tsv|txt|xml|ya?ml)$"
+)
+_LARGEST_TEXT = 1 << 20
+_MOST_LINES = 5_000
+_LINE = 4
+"""Bytes that are kept of a line's digest: enough to count changes, too few to read anything."""
+_BY_DATE = 4 << 30
+"""Bytes from which on a file is known by its size and date: to read it would take too long."""
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a file's date has certainly moved on with its next change."""
+_MOST_FILES = 20_000
+_VOLATILE = re.compile(r"\.(lock|pid|swp|pyc)$|-(shm|journal)$|~$|^LOCK$|^LOG(\.old.*)?$")
+"""Files that say that a folder is in use, and nothing of what it holds."""
+_CHROMA = "chroma.sqlite3"
+_CHROMA_STATE = (
+    "select id, name from collections order by id",
+    "select id, collection from segments order by id",
+    "select segment_id, count(*), max(seq_id), total(seq_id) from embeddings group by 1 order by 1",
+    "select count(*), max(seq_id) from embeddings_queue",
+)
+_NOT_DATA = frozenset({"__pycache__", "node_modules", ".git", ".venv"})
+_SETTING = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=")
+
+
+class Content(NamedTuple):
+    """What a file or folder holds."""
+
+    digest: str
+    """Equal where the content is equal; `ABSENT` where there is nothing."""
+    size: int = 0
+    """Bytes of a file, entries of a folder."""
+    detail: str = ""
+    """Of a text its lines' digests, of a folder its files' digests, of a large file its date: so
+    that a change can be described, or is known without reading the file again."""
+
+
+_known: dict[tuple[str, str, str], Content] = {}
+
+
+def stamp_of(path: str | Path) -> str:
+    """Size, dates and inode of a file: unchanged, the file is; `ABSENT` where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # called for each file that is opened
+    except (OSError, ValueError):
+        return ABSENT
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_ino}"
+
+
+def file_content(path: Path, *, before: Content | None = None) -> Content:
+    """Digests a file; SQLite's log beside it belongs to it.
+
+    Args:
+        path: the file.
+        before: what it held before: where its dates say that it is still the same, a large file
+            is not read again.
+
+    Returns:
+        Its content; `ABSENT` for one that cannot be read.
+    """
+    stamp = stamp_of(path)
+    if stamp == ABSENT or not path.is_file():
+        return Content(ABSENT)
+    log = stamp_of(_log_of(path))
+    if before is not None and log == ABSENT and before.detail == f"stamp {stamp}":
+        return before
+    key = (str(path), stamp, log)
+    found = _known.get(key)
+    if found is None:
+        try:
+            found = _read(path, stamp)
+        except OSError:
+            return Content(ABSENT)
+        if _is_settled(stamp) and (log == ABSENT or _is_settled(log)):
+            _known[key] = found
+    return found
+
+
+def _is_settled(stamp: str) -> bool:
+    """Whether a change from now on gives the file another date than it has."""
+    _, modified, changed, _ = map(int, stamp.split(":"))
+    return time.time_ns() - max(modified, changed) > _SETTLED
+
+
+def _read(path: Path, stamp: str) -> Content:
+    size, modified, _, _ = stamp.split(":")
+    if path.name == _CHROMA and (state := _chroma_state(path)):
+        return Content(_digest(state), int(size))
+    if int(size) > _BY_DATE:
+        return Content(f"dated:{size}:{modified}", int(size))
+    if int(size) <= _LARGEST_TEXT:
+        data = path.read_bytes()
+        is_text = _is_text(path)
+        if is_text:
+            data = _plain_text(path, data)
+        lines = _lines(data) if is_text and not is_secret(path.stem) else ""
+        return Content(_digest(data + _log(path)), int(size), lines)
+    with path.open("rb") as file:
+        whole = hashlib.file_digest(file, "sha256")
+    log = _log(path)
+    whole.update(log)
+    detail = f"stamp {stamp}" if _is_settled(stamp) and not log else ""
+    return Content(whole.hexdigest()[:32], int(size), detail)
+
+
+def _chroma_state(path: Path) -> bytes:
+    """What Chroma numbers its records by: the file itself is written to whenever it is opened.
+
+    Empty where the file is not as Chroma lays it out.
+    """
+    import sqlite3  # most commands never come here
+
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as base:
+            found = [base.execute(query).fetchall() for query in _CHROMA_STATE]
+    except sqlite3.Error:
+        return b""
+    return repr(found).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _is_text(path: Path) -> bool:
+    return _TEXT.search(path.name) is not None or path.name.startswith(".env")
+
+
+def _log_of(path: Path) -> Path:
+    """Where SQLite keeps what it has not yet written into a database."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _log(path: Path) -> bytes:
+    try:
+        return _log_of(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def _plain_text(path: Path, data: bytes) -> bytes:
+    # Line ends differ between checkouts of the same commit.
+    data = data.replace(b"\r\n", b"\n")
+    if not path.name.startswith(".env"):
+        return data
+    return b"\n".join(_without_secret(line) for line in data.split(b"\n"))
+
+
+def _without_secret(line: bytes) -> bytes:
+    """A line of a file of environment variables; a key may be renewed without a change."""
+    named = _SETTING.match(line.decode("utf-8", "replace"))
+    return f"{named[1]}={MASK}".encode() if named and is_secret(named[1]) else line
+
+
+def _lines(data: bytes) -> str:
+    lines = data.splitlines()
+    if len(lines) > _MOST_LINES:
+        return ""
+    short = (hashlib.blake2b(line, digest_size=_LINE).digest() for line in lines)
+    return f"lines {b64encode(b''.join(short)).decode()}"
+
+
+def changed_lines(before: str, now: str) -> int | None:
+    """How many lines of a text differ.
+
+    Args:
+        before: a `Content.detail`.
+        now: another.
+
+    Returns:
+        Lines that were changed, added or removed; None where either has no lines.
+    """
+    from difflib import SequenceMatcher  # rarely needed
+
+    old, new = _split(before), _split(now)
+    if old is None or new is None:
+        return None
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    spans = (span for span in matcher.get_opcodes() if span[0] != "equal")
+    return sum(max(i2 - i1, j2 - j1) for _, i1, i2, j1, j2 in spans)
+
+
+def _split(detail: str) -> list[bytes] | None:
+    if not detail.startswith("lines "):
+        return None
+    data = b64decode(detail[6:])
+    return [data[at : at + _LINE] for at in range(0, len(data), _LINE)]
+
+
+def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
+    """Digests all files in a folder and below it.
+
+    Locks, logs, caches, hidden folders and ragbench's own run folders are left out.
+
+    Args:
+        path: the folder.
+        without: absolute paths of files and folders that are left out.
+
+    Returns:
+        Its content; `ABSENT` when there is no such folder. One of more than 20,000 files has the
+        digest ``"too large"``, which nobody may take for equal.
+    """
+    if not path.is_dir():
+        return Content(ABSENT)
+    found: dict[str, str] = {}
+    for file in _files(path, frozenset(without)):
+        if len(found) == _MOST_FILES:
+            return Content("too large", _MOST_FILES)
+        found[file.relative_to(path).as_posix()] = file_content(file).digest
+    text = json.dumps(found, sort_keys=True)
+    return Content(f"files:{_digest(text.encode())}", len(found), _entries(found))
+
+
+def _entries(found: dict[str, str]) -> str:
+    short = {name: digest[:8] for name, digest in found.items()}
+    return f"entries {json.dumps(short, sort_keys=True)}" if len(found) <= 1_000 else ""
+
+
+def _files(folder: Path, without: frozenset[str]) -> Iterator[Path]:
+    is_chroma = (folder / _CHROMA).exists()
+    for at, folders, names in os.walk(folder):
+        here = Path(at)
+        folders[:] = sorted(
+            name for name in folders if _is_data(here / name) and str(here / name) not in without
+        )
+        for name in sorted(names):
+            # SQLite's log is part of its database.
+            volatile = name.endswith("-wal") or _VOLATILE.search(name)
+            if is_chroma and name == "length.bin":  # rewritten whenever it is opened
+                continue
+            if not volatile and str(here / name) not in without:
+                yield here / name
+
+
+def _is_data(folder: Path) -> bool:
+    if folder.name.startswith(".") or folder.name in _NOT_DATA:
+        return False
+    return not (folder / "journal.sqlite").exists() and not (folder / "pyvenv.cfg").exists()
+
+
+def path_content(path: Path) -> Content:
+    """Digests a file, or a folder with all below it."""
+    return folder_content(path) if path.is_dir() else file_content(path)
+
+
+def listing(path: Path, *, without: Collection[str] = ()) -> Content:
+    """Digests the names in a folder, which is what a program sees that lists it.
+
+    Args:
+        path: the folder.
+        without: absolute paths that are left out.
+    """
+    try:
+        names = sorted(os.listdir(path))  # noqa: PTH208  # names alone
+    except OSError:
+        return Content(ABSENT)
+    left = [n for n in names if not _VOLATILE.search(n) and n != "__pycache__"]
+    shown = dict.fromkeys((n for n in left if str(path / n) not in without), "")
+    text = json.dumps(list(shown))
+    return Content(f"names:{_digest(text.encode())}", len(shown), _entries(shown))

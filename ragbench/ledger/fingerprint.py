@@ -1,0 +1,175 @@
+"""Fingerprints: short names for content, equal exactly when the content is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import Any, cast
+
+import orjson
+
+__all__ = [
+    "NOTHING",
+    "SIZE",
+    "always_jsonable",
+    "digest",
+    "fingerprint",
+    "fixed_digest",
+    "jsonable",
+    "readable",
+    "running_digest",
+    "text_digest",
+    "text_digests",
+]
+
+SIZE = 16
+"""Bytes of a digest: 2**64 contents before two are likely to collide."""
+
+_OPTIONS = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_NON_STR_KEYS
+    | orjson.OPT_SERIALIZE_NUMPY
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+
+
+NOTHING = bytes(SIZE)
+"""In the place of a digest where there is nothing to digest."""
+
+
+def digest(parts: Iterable[bytes]) -> bytes:
+    """Digest of several byte strings; where one ends and the next begins matters."""
+    known = tuple(parts)
+    sizes = [len(part).to_bytes(8, "big") for part in known]
+    return blake2b(b"".join([*sizes, *known]), digest_size=SIZE).digest()
+
+
+def fixed_digest(*parts: bytes) -> bytes:
+    """Digest of parts that tell themselves where each ends: those of fixed size, and the last."""
+    return blake2b(b"".join(parts), digest_size=SIZE).digest()
+
+
+def running_digest(parts: Iterable[bytes]) -> bytes:
+    """Digest of any number of parts of one size, which are never held together."""
+    whole = blake2b(digest_size=SIZE)
+    for part in parts:
+        whole.update(part)
+    return whole.digest()
+
+
+def text_digest(text: str) -> bytes:
+    """Digest of a text.
+
+    Raises:
+        UnicodeEncodeError: it holds a lone surrogate.
+    """
+    return blake2b(text.encode(), digest_size=SIZE).digest()
+
+
+_remembered = lru_cache(maxsize=8192)(text_digest)
+
+
+def text_digests(texts: Iterable[str]) -> list[bytes]:
+    """`text_digest` of several texts; many of them are retrieved again and again."""
+    return [_remembered(text) for text in texts]
+
+
+def fingerprint(value: object) -> str:
+    """Hexadecimal fingerprint of anything that JSON can hold, whatever its key order."""
+    return blake2b(always_jsonable(value), digest_size=SIZE).hexdigest()
+
+
+def always_jsonable(value: object) -> bytes:
+    """A value as JSON with sorted keys, whatever is in it: see `jsonable` and `readable`."""
+    try:
+        return jsonable(value)
+    except TypeError:
+        return jsonable(readable(value))
+
+
+def jsonable(value: object) -> bytes:
+    """A value as JSON with sorted keys; what JSON does not know is written in a stable form.
+
+    Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
+    NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
+    an address, which would differ from run to run.
+
+    Raises:
+        TypeError: a string holds a lone surrogate, an integer exceeds 64 bits, a key is a
+            container, or a value holds itself. `readable` makes such values writable.
+    """
+    return orjson.dumps(value, default=_default, option=_OPTIONS)
+
+
+def readable(value: object, depth: int = 32) -> object:
+    """The value with everything replaced that `jsonable` refuses.
+
+    Lone surrogates are escaped, integers beyond 64 bits and keys become texts, and what lies
+    deeper than ``depth`` levels is left out.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+        if depth == 0:
+            return "<nested too deeply>"
+        if isinstance(value, Mapping):
+            entries = cast("Mapping[object, object]", value).items()
+            return {_key(key): readable(entry, depth - 1) for key, entry in entries}
+        return [readable(entry, depth - 1) for entry in _listed(cast("Iterable[object]", value))]
+    try:
+        jsonable(value)
+    except TypeError:
+        return _class_name(value)
+    return value
+
+
+def _key(key: object) -> str:
+    return cast("str", readable(key)) if isinstance(key, str) else jsonable(readable(key)).decode()
+
+
+def _listed(values: Iterable[object]) -> list[object]:
+    """Elements in an order that is the same in every process."""
+    if isinstance(values, (set, frozenset)):
+        return sorted(
+            cast("frozenset[object]", values), key=lambda entry: jsonable(readable(entry))
+        )
+    return list(values)
+
+
+def _default(value: Any) -> object:
+    """What orjson does not know; subclasses of built-in types come here as well."""
+    for types, convert in _CONVERSIONS:
+        if isinstance(value, types):
+            return convert(value)
+    for method in ("tolist", "model_dump"):  # arrays and tensors; pydantic
+        plain: object = getattr(value, method)() if hasattr(value, method) else value
+        if type(plain) is not type(value):
+            return plain
+    return float(value) if hasattr(value, "__float__") else _class_name(value)
+
+
+def _class_name(value: object) -> str:
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    # Files of ragbench move between versions.
+    return f"<{package if package == 'ragbench' else kind.__module__}.{kind.__qualname__}>"
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
+    (Enum, lambda value: value.value),
+    (str, "".join),
+    (Mapping, dict),
+    ((set, frozenset), _listed),
+    (bytes, bytes.hex),
+    (Sequence, list),
+    (bool, bool),
+    (int, int),
+    (float, float),
+    ((PurePath, timedelta), str),
+)

@@ -1,0 +1,163 @@
+"""A run's folder: its files, and the lock that keeps a second process out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ragbench.errors import RunError, RunLockedError, RunMismatchError
+
+__all__ = [
+    "RunFolder",
+    "run_around",
+    "run_name",
+]
+
+_JOURNAL = "journal.sqlite"
+_LOCK = ".lock"
+# What a run writes. Anything else in the folder is the user's.
+# The log first: were it to outlive its journal, SQLite would take it for the next journal's.
+_IN_FLIGHT = f"{_JOURNAL}-in-flight"
+_JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _IN_FLIGHT, _JOURNAL)
+_NEW_JOURNAL = f"{_JOURNAL}-new"
+_NEW_JOURNAL_FILES = (f"{_NEW_JOURNAL}-wal", f"{_NEW_JOURNAL}-shm", _NEW_JOURNAL)
+_WRITTEN = ("manifest.json", "report.json", "report.md", "cases.csv", "timings.json")
+
+
+def run_around(path: Path) -> Path:
+    """A run's folder, for one of the files in it; any other path as it is."""
+    folder = path.parent
+    is_there = (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file()
+    return folder if is_there and path.name in (*_WRITTEN, _JOURNAL) and path.is_file() else path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFolder:
+    """Where a run keeps everything that belongs to it."""
+
+    path: Path
+
+    @property
+    def journal(self) -> Path:
+        """Every outcome, as it happened."""
+        return self.path / _JOURNAL
+
+    @property
+    def in_flight(self) -> Path:
+        """The cases that are being asked."""
+        return self.path / _IN_FLIGHT
+
+    @property
+    def manifest(self) -> Path:
+        """What the run is a run of."""
+        return self.path / "manifest.json"
+
+    @property
+    def report(self) -> Path:
+        """The report for programs."""
+        return self.path / "report.json"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run has been begun here."""
+        return self.journal.is_file()
+
+    @contextmanager
+    def locked(self) -> Generator[bool]:
+        """Holds the folder for this process, creating it when it does not exist.
+
+        Yields:
+            Whether the folder is new: made by this call.
+
+        Raises:
+            RunLockedError: another process holds it.
+            RunMismatchError: there is something at the path that is not a run folder.
+            RunError: the folder cannot be written.
+        """
+        try:
+            self._refuse_foreign()
+            is_new = not self.path.exists()
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / _LOCK)
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise RunLockedError(
+                f"another ragbench process{self._holder()} is working on {self.path}. Wait for it, "
+                f"or choose another folder with --out"
+            ) from error
+        except OSError as error:
+            raise RunError(
+                f"{self.path} cannot be written: {error.strerror}. Choose another with --out"
+            ) from error
+        try:
+            self._pid.write_text(str(os.getpid()), encoding="utf-8")
+            yield is_new
+        finally:
+            self._pid.unlink(missing_ok=True)
+            lock.release()
+
+    @contextmanager
+    def new_journal(self) -> Generator[Path]:
+        """Lets a new journal be begun; when that goes well, it replaces all that a run left here.
+
+        Yields:
+            Where to write it; closed before the context ends. On an error the earlier run stays as
+            it was.
+        """
+        self._unlink(_NEW_JOURNAL_FILES)
+        try:
+            yield self.path / _NEW_JOURNAL
+            self._unlink((*_JOURNAL_FILES, *_WRITTEN))
+            (self.path / _NEW_JOURNAL).replace(self.journal)
+        finally:
+            self._unlink(_NEW_JOURNAL_FILES)
+
+    def discard(self) -> None:
+        """Removes the folder with everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _refuse_foreign(self) -> None:
+        if self.path.is_dir():
+            if not self.exists and any(not _is_ours(entry) for entry in self.path.iterdir()):
+                raise RunMismatchError(
+                    f"{self.path} is not empty and is not a run folder. Choose another with --out"
+                )
+        elif self.path.exists():
+            raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
+
+    def _unlink(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+    @property
+    def _pid(self) -> Path:
+        return self.path / f"{_LOCK}.pid"
+
+    def _holder(self) -> str:
+        try:
+            return f" (pid {int(self._pid.read_text(encoding='utf-8'))})"
+        except (OSError, ValueError):
+            return ""
+
+
+def run_name(dataset: str, rag: str, identity: str) -> str:
+    """A readable folder name that the same command always arrives at.
+
+    Args:
+        dataset: the dataset's name.
+        rag: the RAG's name.
+        identity: fingerprint of what distinguishes the command from others.
+    """
+    words = [re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") or "run" for part in (dataset, rag)]
+    return f"{words[0][:40]}-{words[1][:40]}-{identity[:8]}"
+
+
+def _is_ours(entry: Path) -> bool:
+    return entry.name.startswith((_LOCK, _JOURNAL))

@@ -1,0 +1,72 @@
+"""A stored run as cases with what was recorded for them: the source of another evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.trace import Entry
+from ragbench.ledger.codec import CODECS, decode_failure
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
+from ragbench.ledger.manifest import read_manifest
+
+__all__ = [
+    "entries",
+]
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """The cases of a run in order, with every outcome that it has, as recorded ones.
+
+    What was not asked yet, because the run was interrupted, and what a source had not recorded, is
+    not recorded here either.
+
+    Args:
+        path: the run's folder.
+
+    Raises:
+        RunMismatchError: there is no run in the folder, or one of another version.
+    """
+    folder = RunFolder(path=path)
+    stages = read_manifest(folder.manifest).rag.stages
+    with Journal(folder.journal) as journal:
+        for window in journal.cases():
+            numbers = [stored.number for stored in window]
+            known = {stage: journal.valid_outcomes(stage, numbers) for stage in CODECS}
+            for stored in window:
+                yield Entry(case=stored.case, recorded=_recorded(stored, known, stages, journal))
+
+
+def _recorded(
+    case: StoredCase,
+    known: Mapping[str, Mapping[int, StoredOutcome]],
+    stages: Container[str],
+    journal: Journal,
+) -> dict[str, Outcome[Any]]:
+    found: dict[str, Outcome[Any]] = {}
+    failed: Outcome[Any] | None = None
+    for stage in CODECS:
+        stored = known[stage].get(case.number)
+        if stored is not None:
+            found[stage] = _outcome(stage, stored, journal)
+            if stage != "validate" and found[stage].status is Status.FAILED:
+                failed = replace(found[stage], seconds=None)
+        elif failed is not None and stage in stages:
+            # A stage that an earlier one's failure kept from running has no row of its own.
+            found[stage] = failed
+    return found
+
+
+def _outcome(stage: str, stored: StoredOutcome, journal: Journal) -> Outcome[Any]:
+    status, seconds = stored.status, stored.seconds
+    if status is Status.FAILED:
+        failure = decode_failure(stored.body)
+        return Outcome(status=status, failure=failure, seconds=seconds, known=Known.RECORDED)
+    if status is Status.SKIPPED:
+        return Outcome(status=status, reason=stored.body.decode(), known=Known.RECORDED)
+    value = CODECS[stage].decode(journal.texts(stored.texts), stored.body)
+    return Outcome(status=status, value=value, seconds=seconds, known=Known.RECORDED)

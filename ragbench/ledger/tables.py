@@ -1,0 +1,215 @@
+"""The SQLite file of a run: tables, views, version, transactions.
+
+The views are the documented way to read it with other programs (docs/formats.md): ``scores``,
+``outcomes_by_case``, ``chunks`` and ``judgement_steps``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from ragbench.errors import RunMismatchError
+
+__all__ = [
+    "connect",
+    "score_view",
+    "transaction",
+]
+
+_APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
+_VERSION = 2
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    started TEXT NOT NULL,    -- local time, ISO 8601
+    complete INTEGER NOT NULL DEFAULT 0,
+    notes TEXT NOT NULL       -- what was asked again and why, as JSON
+);
+CREATE TABLE origins (
+    stage TEXT PRIMARY KEY,
+    generation INTEGER NOT NULL,  -- counts up when anything that its outcomes came from changed
+    body TEXT NOT NULL            -- the parts that they came from, as JSON
+) WITHOUT ROWID;
+CREATE TABLE cases (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    position INTEGER UNIQUE,  -- NULL: not among the cases of the latest command
+    digest BLOB NOT NULL,
+    body BLOB                 -- NULL: the source is read again instead
+);
+CREATE TABLE texts (
+    digest BLOB PRIMARY KEY,
+    text TEXT NOT NULL
+);
+CREATE TABLE outcomes (
+    number INTEGER NOT NULL,
+    stage TEXT NOT NULL,
+    epoch INTEGER NOT NULL,   -- the latest one in which it was found valid; 0: another one is
+    run INTEGER NOT NULL,     -- the one that asked for it
+    key BLOB NOT NULL,        -- digest of all that it depends on
+    status TEXT NOT NULL,
+    known TEXT NOT NULL,      -- asked or recorded
+    texts BLOB NOT NULL,      -- digests of its context texts, one behind the other
+    body BLOB NOT NULL,
+    seconds REAL,
+    digest BLOB NOT NULL,     -- of what it gave
+    PRIMARY KEY (number, stage, key)
+) WITHOUT ROWID;
+CREATE TABLE metrics (
+    metric INTEGER PRIMARY KEY,  -- its column in cells is m<metric>, its letter in status this one
+    identity TEXT NOT NULL,
+    judge BLOB NOT NULL,
+    name TEXT NOT NULL,
+    UNIQUE (identity, judge)
+);
+CREATE TABLE cells (
+    number INTEGER PRIMARY KEY,
+    epoch INTEGER NOT NULL,   -- the latest one in which they were found valid
+    question BLOB NOT NULL,   -- digest of what cells depend on that read no answer
+    answer BLOB NOT NULL,     -- and of those that read it
+    status TEXT NOT NULL      -- a letter per metric: m a s f, and a point where there is no cell
+);
+CREATE TABLE notes (
+    number INTEGER NOT NULL,
+    metric INTEGER NOT NULL,
+    detail BLOB NOT NULL,     -- why a cell has no value
+    PRIMARY KEY (number, metric)
+) WITHOUT ROWID;
+CREATE TABLE judgements (
+    number INTEGER NOT NULL,
+    metric INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (number, metric)
+) WITHOUT ROWID;
+"""
+
+# What json_each and friends need is SQLite's own; plain SELECTs are read by DuckDB as well.
+_VIEWS = """
+CREATE VIEW outcomes_by_case AS
+    SELECT cases.id AS case_id, outcomes.stage, outcomes.status, outcomes.known,
+           outcomes.seconds, CAST(outcomes.body AS TEXT) AS body
+    FROM outcomes JOIN cases USING (number)
+    WHERE cases.position IS NOT NULL
+      AND outcomes.epoch = (SELECT value FROM meta WHERE key = 'epoch');
+CREATE VIEW chunks AS
+    SELECT cases.id AS case_id, outcomes.stage, place.value + 1 AS rank,
+           json_extract(CAST(outcomes.body AS TEXT), '$[0][' || place.value || ']') AS chunk_id,
+           json_extract(CAST(outcomes.body AS TEXT), '$[1][' || place.value || ']') AS score,
+           texts.text
+    FROM outcomes JOIN cases USING (number)
+    JOIN generate_places AS place ON place.value < length(outcomes.texts) / 16
+    JOIN texts ON texts.digest = substr(outcomes.texts, place.value * 16 + 1, 16)
+    WHERE cases.position IS NOT NULL AND outcomes.status = 'measured'
+      AND outcomes.epoch = (SELECT value FROM meta WHERE key = 'epoch');
+CREATE VIEW judgement_steps AS
+    SELECT cases.id AS case_id, metrics.name AS metric,
+           CAST(judgements.body AS TEXT) AS judgements
+    FROM judgements JOIN cases USING (number) JOIN metrics USING (metric)
+    WHERE cases.position IS NOT NULL;
+"""
+_PLACES = """
+CREATE VIEW generate_places AS
+    WITH RECURSIVE places(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM places LIMIT 1000)
+    SELECT value FROM places;
+"""
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+{_TABLES}{_PLACES}{_VIEWS}
+CREATE VIEW scores AS SELECT '' AS case_id, '' AS metric, '' AS status, 0.0 AS value, '' AS reason
+    WHERE 0;
+PRAGMA application_id={_APPLICATION};
+PRAGMA user_version={_VERSION};
+COMMIT;
+"""
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Opens a journal's file, creating it when it does not exist.
+
+    Args:
+        path: the file; None for one in memory.
+
+    Raises:
+        RunMismatchError: the file is not a journal, or another version of ragbench wrote it.
+    """
+    try:
+        db = sqlite3.connect(path or ":memory:", isolation_level=None, cached_statements=256)
+    except sqlite3.Error as error:
+        raise RunMismatchError(f"{path} cannot be opened: {error}") from error
+    try:
+        _check_version(db, path)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may cost the last seconds
+        db.execute("PRAGMA cache_size=-8000")
+        if db.execute("PRAGMA user_version").fetchone() == (0,):
+            db.executescript(_SCHEMA)
+    except sqlite3.OperationalError as error:  # locked, read-only, disk full
+        db.close()
+        raise RunMismatchError(f"{path} cannot be opened: {error}") from error
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise RunMismatchError(f"{path} is not a journal of ragbench: {error}") from error
+    except RunMismatchError:
+        db.close()
+        raise
+    return db
+
+
+def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if (application, version, tables) == (0, 0, 0):
+        return  # new
+    if application != _APPLICATION:
+        raise RunMismatchError(f"{path} is not a journal of ragbench: something else wrote it")
+    if version != _VERSION:
+        raise RunMismatchError(
+            f"{path} was written by another version of ragbench (journal version {version}, "
+            f"this one reads {_VERSION}). Its report.json can still be compared and gated; to "
+            "evaluate again in this folder, use --fresh"
+        )
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Generator[None]:
+    """Everything that is written inside happens, or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:  # a full disk has ended it already
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def score_view(metrics: Iterable[tuple[int, str]]) -> str:
+    """The statement that makes the view ``scores`` over the columns of these metrics.
+
+    Args:
+        metrics: number and name of each.
+    """
+    parts = [
+        f"SELECT cases.id AS case_id, {_quoted(name)} AS metric, "
+        f"CASE substr(cells.status, {number + 1}, 1) WHEN 'm' THEN 'measured' "
+        f"WHEN 'a' THEN 'abstained' WHEN 's' THEN 'skipped' WHEN 'u' THEN 'unproved' "
+        f"ELSE 'failed' END AS status, cells.m{number} AS value, "
+        f"CAST(notes.detail AS TEXT) AS reason "
+        f"FROM cells JOIN cases ON cases.number = cells.number "
+        f"LEFT JOIN notes ON notes.number = cells.number AND notes.metric = {number} "
+        f"WHERE cases.position IS NOT NULL "
+        f"AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch') "
+        f"AND substr(cells.status, {number + 1}, 1) NOT IN ('.', '')"
+        for number, name in metrics
+    ]
+    return f"CREATE VIEW scores AS {' UNION ALL '.join(parts)}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

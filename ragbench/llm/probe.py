@@ -1,0 +1,256 @@
+"""What an endpoint really does: tried out, and told as settings."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragbench.core.chat import Message, Reply
+from ragbench.errors import LLMError, LLMPromptCutError, LLMReplyError
+from ragbench.llm.client import LLMClient
+from ragbench.llm.concurrency import CallLimits, Clock, RetryPolicy
+from ragbench.llm.endpoint import Endpoint, StructuredOutput
+from ragbench.llm.request import fewest_prompt_tokens
+from ragbench.llm.schema import Schema
+from ragbench.llm.session import ask_word
+from ragbench.llm.transport import Transport
+
+__all__ = [
+    "CONTEXT_SIZES",
+    "Finding",
+    "probe",
+]
+
+CONTEXT_SIZES = (2_000, 8_000, 32_000)
+"""Words of the prompts in which something is hidden, one after the other until one is too long."""
+_BURST = 16
+_PURPOSE = "doctor"
+_WAYS = (
+    StructuredOutput.JSON_SCHEMA,
+    StructuredOutput.JSON_OBJECT_SCHEMA,
+    StructuredOutput.JSON_OBJECT,
+    StructuredOutput.NONE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What one probe found."""
+
+    name: str
+    """What was looked at."""
+    detail: str
+    good: bool = True
+    """Whether it can be left as it is."""
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What to set, by the names of the section ``llm``; None for what is not to be sent."""
+
+
+async def probe(
+    endpoint: Endpoint,
+    *,
+    transport: Transport | None = None,
+    clock: Clock | None = None,
+    sizes: Sequence[int] = CONTEXT_SIZES,
+) -> AsyncGenerator[Finding]:
+    """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`.
+
+    Args:
+        endpoint: as it is set.
+        transport: carries the requests; through the ``openai`` package by default.
+        clock: the time.
+        sizes: see `CONTEXT_SIZES`.
+
+    Yields:
+        A finding each, in an order in which later ones rest on earlier ones.
+
+    Raises:
+        LLMError: it does not answer at all.
+    """
+    tools = _Tools(transport, clock)
+    async with tools.client(endpoint) as client:
+        reply = await ask_word(client, purpose=_PURPOSE)
+        for finding in _parameters(endpoint, client, reply):
+            yield finding
+        endpoint = _without(endpoint, client)
+    yield await _structure(endpoint, tools)
+    async for finding in _context(endpoint, tools, sizes):
+        yield finding
+    yield await _burst(endpoint, tools)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    transport: Transport | None
+    clock: Clock | None
+
+    def client(self, endpoint: Endpoint, *, retries: int = 1, wait: float = 5.0) -> LLMClient:
+        """A client that keeps nothing and is not patient: a probe has to see what happens."""
+        patience = RetryPolicy(retries=retries, rate_limit_wait=wait)
+        limits = CallLimits(retry=patience, concurrency=_BURST)
+        return LLMClient(endpoint, limits=limits, transport=self.transport, clock=self.clock)
+
+
+def _without(endpoint: Endpoint, client: LLMClient) -> Endpoint:
+    """The endpoint without the parameters that it refuses."""
+    refused = set(client.not_sent)
+    extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
+    names = ("temperature", "seed", "max_tokens", "reasoning_effort")
+    none: dict[str, Any] = {name: None for name in names if name in refused}
+    return replace(endpoint, extra=extra, **none)
+
+
+def _parameters(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
+    """What became of the parameters of the first question."""
+    found: list[Finding] = []
+    for name, told in client.not_sent.items():
+        found.append(
+            Finding(name=name, good=False, detail=f"refused: {told}", settings={name: None})
+        )
+    if endpoint.temperature is not None and "temperature" not in client.not_sent:
+        found.append(Finding(name="temperature", detail=f"{endpoint.temperature:g} is accepted"))
+    if client.token_limit is not None:
+        thinks = "; the model thinks before it answers" if client.reasons else ""
+        detail = f"called {client.token_limit}{thinks}"
+        found.append(Finding(name="limit", detail=detail))
+    if not reply.usage.reported:
+        detail = "no tokens are told: neither cost nor a cut prompt can be seen"
+        found.append(Finding(name="tokens", good=False, detail=detail))
+    return found
+
+
+_ODD = {
+    "title": "Odd",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["zebra"],
+    "properties": {"zebra": {"type": "string", "enum": ["striped-17"]}},
+}
+
+
+def _is_odd(value: object) -> str:
+    if value != {"zebra": "striped-17"}:
+        raise ValueError("it is not what the schema allows")
+    return "striped-17"
+
+
+async def _structure(endpoint: Endpoint, tools: _Tools) -> Finding:
+    """The strongest way that is followed, not only accepted.
+
+    The question leads away from the only value that the schema allows: a model that is not held to
+    the schema, and does not see it, does not hit on it.
+    """
+    asked = [Message(role="user", content="Say hello in a short sentence.")]
+    schema: Schema[str] = Schema(definition=_ODD, check=_is_odd)
+    ignored: list[str] = []
+    for way in _WAYS:
+        async with tools.client(replace(endpoint, structured=way)) as client:
+            try:
+                reply = await client.ask(asked, schema=schema, purpose=_PURPOSE)
+                # The objection to a first answer tells the schema: that is another way of asking.
+                if reply.repaired and way is not StructuredOutput.NONE:
+                    raise LLMReplyError("")
+            except LLMReplyError:
+                ignored.append(f"{way.value} is accepted and not followed")
+            except LLMError as error:
+                ignored.append(f"{way.value} is refused ({error.status or type(error).__name__})")
+            else:
+                told = "".join(f"{text}; " for text in ignored)
+                return Finding(
+                    name="structure",
+                    detail=f"{told}{way.value} is followed",
+                    good=not ignored,
+                    settings={"structured": way.value} if ignored else {},
+                )
+    return Finding(name="structure", detail="; ".join(ignored), good=False)
+
+
+_FILLER = "The river runs past the mill and the road goes on over the hill to the next village. "
+
+
+def _haystack(words: int, codes: Sequence[str]) -> str:
+    """A text of about so many words with a code at its beginning, in its middle and at its end."""
+    parts = [_FILLER * (words // len(_FILLER.split()) // 4)] * 4
+    told = [f"Code {number} is {code}. " for number, code in enumerate(codes, start=1)]
+    return f"{told[0]}{parts[0]}{parts[1]}{told[1]}{parts[2]}{parts[3]}{told[2]}"
+
+
+async def _context(
+    endpoint: Endpoint, tools: _Tools, sizes: Sequence[int]
+) -> AsyncGenerator[Finding]:
+    """How long a prompt may be of which everything is read."""
+    unchecked = replace(endpoint, prompt_check=False, context=None)
+    read = 0
+    for words in sizes:
+        draw = random.Random(words)
+        codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
+        text = _haystack(words, codes)
+        asked = [Message(role="user", content=f"{text}\n\nWhich are the three codes?")]
+        fewest = fewest_prompt_tokens([{"content": asked[0].content}])
+        try:
+            async with tools.client(unchecked) as client:
+                reply = await client.ask(asked, purpose=_PURPOSE)
+        except LLMError as error:
+            cut = isinstance(error, LLMPromptCutError)
+            what = "cut" if cut else f"refused ({error.status or type(error).__name__})"
+            yield _too_long(words, what, read)
+            return
+        missing = [number for number, code in enumerate(codes, start=1) if code not in reply.text]
+        told = reply.usage.prompt_tokens
+        is_short = reply.usage.reported and 0 < told < 0.75 * fewest
+        if missing:
+            which = ", ".join(map(str, missing))
+            what = f"read in part: code {which} of 3 is not found, {told:,} tokens are told"
+            yield _too_long(words, what, read)
+            return
+        if is_short:
+            yield Finding(
+                name="prompt tokens",
+                good=False,
+                detail=f"{told:,} tokens are told of {words:,} words that were all read: only what "
+                "was not kept from before is counted",
+                settings={"prompt_check": False},
+            )
+        read = max(words, told)
+    detail = f"all of {read:,} tokens is read; more was not tried"
+    yield Finding(name="context", detail=detail)
+
+
+def _too_long(words: int, what: str, read: int) -> Finding:
+    return Finding(
+        name="context",
+        good=False,
+        detail=f"a prompt of {words:,} words is {what}; {read:,} tokens are read as a whole. Give "
+        "the server more context, or judge with fewer contexts",
+        settings={"context": read} if read else {},
+    )
+
+
+async def _burst(endpoint: Endpoint, tools: _Tools) -> Finding:
+    """How many small calls at once are answered without being told to wait."""
+    limited = 0
+
+    async def ask(client: LLMClient, number: int) -> None:
+        nonlocal limited
+        asked = [Message(role="user", content=f"Reply with the number {number}.")]
+        try:
+            await client.ask(asked, purpose=_PURPOSE)
+        except LLMError:
+            limited += 1
+
+    async with tools.client(endpoint, retries=0, wait=0.0) as client:
+        await asyncio.gather(*(ask(client, number) for number in range(_BURST)))
+        peak = client.peak
+    passed = _BURST - limited
+    if not limited:
+        return Finding(name="rate", detail=f"{_BURST} calls, {peak} at once, are all answered")
+    fewer = max(1, passed // 2)
+    return Finding(
+        name="rate",
+        good=False,
+        detail=f"{passed} of {_BURST} calls at once are answered, {limited} are not",
+        settings={"concurrency": fewer},
+    )

@@ -1,0 +1,301 @@
+"""Credentials, and texts without them.
+
+They are known by where they stand: environment variables and settings whose names say so, key
+files, users and passwords in URLs. `hidden` masks their values wherever they turn up, in every form
+that a writer may give them. It is called where text leaves the process, and nowhere else needs to
+think of it: by `ragbench.io.atomic`, by what the ledger stores, by the command line's streams.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import cast
+
+__all__ = [
+    "MASK",
+    "hidden",
+    "hidden_bytes",
+    "hide",
+    "hide_arguments",
+    "is_secret",
+    "mask_text",
+    "mask_url",
+    "mask_urls",
+]
+
+MASK = "***"
+
+_SECRET = frozenset(
+    {
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "cookie",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+        "pwd",
+        "secret",
+        "token",
+    }
+)
+# "key" alone may be a sort key; after one of these words it opens something.
+_KEY_OF = frozenset({"access", "account", "api", "auth", "encryption", "private", "secret"})
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
+_BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{4,}", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting or header of this name holds a credential.
+
+    Example:
+        >>> [is_secret(name) for name in ("api_key", "X-Auth-Token", "max_tokens", "sort_key")]
+        [True, True, False, False]
+    """
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not _SECRET.isdisjoint(words):
+        return True
+    return any(first in _KEY_OF and second == "key" for first, second in pairwise(words))
+
+
+def mask_url(url: str) -> str:
+    """A URL without user, password and the values of secret query parameters.
+
+    Example:
+        >>> mask_url("https://bob:pw@host/rag?api_key=1&lang=en")
+        'https://***@host/rag?api_key=***&lang=en'
+    """
+    from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return MASK
+    host = parts.netloc.rpartition("@")[2]
+    netloc = f"{MASK}@{host}" if "@" in parts.netloc else host
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    if any(is_secret(key) for key, _ in pairs):
+        masked = [(key, MASK if is_secret(key) else value) for key, value in pairs]
+        parts = parts._replace(query=urlencode(masked, safe="*"))
+    return urlunsplit(parts._replace(netloc=netloc))
+
+
+def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
+    """A text without the given secrets, those that are known, and what looks like a credential.
+
+    For messages, settings and descriptions. What a user's data hold is masked by `hidden` alone: a
+    document may explain what a key looks like.
+    """
+    # The longest first: one secret may be part of another.
+    for secret in sorted((s for s in secrets if s), key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    text = _TOKEN.sub(MASK, mask_urls(hidden(text)))
+    return _BEARER.sub(lambda match: f"{match.group(1)} {MASK}", text)
+
+
+def mask_urls(text: str) -> str:
+    """A text whose URLs hold no credentials; nothing else is changed."""
+    return _URL.sub(lambda match: mask_url(match.group()), text)
+
+
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{8,}|"  # OpenAI, Anthropic, OpenRouter
+    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|"
+    r"xox[abprs]-[A-Za-z0-9-]{10,}|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|"
+    r"hf_[A-Za-z0-9]{20,}|gsk_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{20,}|"
+    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r")"
+)
+"""Forms that issuers give their keys so that they are recognised."""
+_SAYS_SECRET = re.compile(
+    r"(?:APIKEY|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIE|"
+    r"(?:^|_)(?:KEYS?|PWD|PASS|PAT|AUTH|DSN))$"
+)
+_NO_SECRETS = frozenset({"PWD", "OLDPWD"})
+"""Variables of the shell that are called so for another reason."""
+_MARKED = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
+"""What `ragbench.safe_text.markdown_text` puts a backslash before."""
+_SHORTEST = 6
+_WORD = re.compile(r"[a-z]+|[A-Z]+|[A-Z][a-z]+|[\d.,:-]+|true|false|none", re.IGNORECASE)
+_LONG = 12
+"""From so many letters on, a value without digits and signs is no word of a text, either."""
+_IN_FULL = 16
+"""A shorter value is masked only where it stands by itself."""
+_LOOK_AGAIN = 0.5
+"""Seconds after which the environment is looked at again: a RAG may load a file of variables."""
+
+
+def _is_worth_hiding(value: str) -> bool:
+    """Whether a value says so little else that it can be masked anywhere.
+
+    ``postgres``, ``8080`` and ``true`` would take every such word out of every report. Numbers are
+    never masked: they stand in all files as numbers.
+    """
+    if len(value) < _SHORTEST or not any(map(str.isalpha, value)):
+        return False
+    return len(value) >= _LONG or _WORD.fullmatch(value) is None
+
+
+class _Secrets:
+    """The secrets that this process knows of, in every form that a writer may give them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given: set[str] = set()
+        self._environment: set[str] = set()
+        self._size = -1
+        self._looked = 0.0
+        self.forms: tuple[tuple[str, bool], ...] = ()
+        """Each form, the longest first, and whether it is masked inside of words, too."""
+        self.bytes: tuple[bytes, ...] = ()
+
+    def add(self, values: Iterable[str]) -> None:
+        with self._lock:
+            fresh = {value for value in values if _is_worth_hiding(value)} - self._given
+            if fresh:
+                self._given |= fresh
+                self._make()
+
+    def look(self) -> None:
+        """Takes up what has come into the environment."""
+        now = time.monotonic()
+        if len(os.environ) == self._size and now - self._looked < _LOOK_AGAIN:
+            return
+        with self._lock:
+            self._size, self._looked = len(os.environ), now
+            found = set(_of_environment(os.environ))
+            if found - self._environment:
+                # What was a secret stays one.
+                self._environment |= found
+                self._make()
+
+    def _make(self) -> None:
+        forms: dict[str, bool] = {}
+        for value in self._given | self._environment:
+            for form in _forms(value):
+                forms[form] = forms.get(form, False) or len(value) >= _IN_FULL
+        self.forms = tuple(sorted(forms.items(), key=lambda item: (-len(item[0]), item[0])))
+        self.bytes = tuple(form.encode("utf-8", "surrogatepass") for form, _ in self.forms)
+
+
+_SECRETS = _Secrets()
+
+
+def _of_environment(environ: Mapping[str, str]) -> list[str]:
+    """Values of variables that hold credentials, and the credentials in URLs of others."""
+    found: list[str] = []
+    for name, text in environ.items():
+        value = text.strip()
+        if name not in _NO_SECRETS and _SAYS_SECRET.search(name.upper()):
+            found += [value, *(line.strip() for line in value.splitlines())]
+        if "://" in value:
+            found += _of_url(value)
+    return [value for value in found if _is_worth_hiding(value)]
+
+
+def _of_url(text: str) -> list[str]:
+    """The passwords and the secret parameters of the URLs in a text."""
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
+    found: list[str] = []
+    for match in _URL.finditer(text):
+        try:
+            parts = urlsplit(match.group())
+            values = [parts.password or ""] if "@" in parts.netloc else []
+            values += [value for key, value in parse_qsl(parts.query) if is_secret(key)]
+        except ValueError:
+            continue
+        found += [*values, *map(unquote, values)]
+    return found
+
+
+def _forms(value: str) -> set[str]:
+    """A value as JSON, Python, URLs, HTML, Markdown, CSV and shells write it."""
+    from urllib.parse import quote, quote_plus
+
+    plain = {
+        value,
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        repr(value)[1:-1],
+        quote(value, safe=""),
+        quote(value),
+        quote_plus(value),
+        value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"),
+        _MARKED.sub(r"\\\g<0>", value),
+        value.replace('"', '""'),
+        value.replace("'", "'\"'\"'"),
+    }
+    # A JSON text that stands in JSON again, as in a command line in a manifest.
+    return plain | {json.dumps(form)[1:-1] for form in plain}
+
+
+def hide(*values: str | None) -> None:
+    """Makes values known as secrets: from now on `hidden` masks them.
+
+    Args:
+        values: credentials; None and what is too short or too common is passed over.
+    """
+    _SECRETS.add(value.strip() for value in values if value)
+
+
+def hide_arguments(value: object) -> None:
+    """Makes those of nested settings known whose names say that they hold a credential.
+
+    Also the credentials in URLs, wherever they stand.
+    """
+    if isinstance(value, Mapping):
+        for name, inner in cast("Mapping[object, object]", value).items():
+            if isinstance(inner, str) and is_secret(str(name)):
+                hide(inner)
+            hide_arguments(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in cast("Sequence[object]", value):
+            hide_arguments(inner)
+    elif isinstance(value, str):
+        hide(*_TOKEN.findall(value), *_of_url(value))
+
+
+def hidden(text: str) -> str:
+    """A text without the secrets that this process knows of."""
+    _SECRETS.look()
+    for form, anywhere in _SECRETS.forms:
+        if form in text:
+            text = text.replace(form, MASK) if anywhere else _alone(form).sub(MASK, text)
+    return text
+
+
+def hidden_bytes(data: bytes) -> bytes:
+    """The same for UTF-8, such as JSON, CSV or Markdown. Never for a format with lengths in it."""
+    _SECRETS.look()
+    for (form, anywhere), raw in zip(_SECRETS.forms, _SECRETS.bytes, strict=True):
+        if raw in data:
+            mask = MASK.encode()
+            data = data.replace(raw, mask) if anywhere else _alone_bytes(form).sub(mask, data)
+    return data
+
+
+_BEFORE = (
+    r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\[abfnrtv])|"
+    r"(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2}))"
+)
+"""No letter and no digit, but where they are the end of what an escape stands for."""
+
+
+def _alone(form: str) -> re.Pattern[str]:
+    return re.compile(rf"{_BEFORE}{re.escape(form)}(?![A-Za-z0-9])")
+
+
+def _alone_bytes(form: str) -> re.Pattern[bytes]:
+    return re.compile(_alone(form).pattern.encode("utf-8", "surrogatepass"))

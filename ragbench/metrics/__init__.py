@@ -1,0 +1,1 @@
+"""Metrics: what they measure, which cases they apply to, and how scores become summaries."""

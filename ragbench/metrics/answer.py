@@ -1,0 +1,171 @@
+"""Answers against references: exact match, F1, edit similarity, ROUGE, BLEU, chrF."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from ragbench.metrics.metric import metric
+from ragbench.plugins import require
+from ragbench.text.tokens import multilingual_tokens, squad_tokens
+
+__all__ = [
+    "bleu",
+    "chrf",
+    "edit_similarity",
+    "exact_match",
+    "rouge",
+    "token_f1",
+]
+
+_SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
+_TOKENS = {"multilingual": multilingual_tokens, "squad": squad_tokens}
+
+
+@metric(group="generator", abstains=True, aliases=("EM",), cite=_SQUAD)
+def exact_match(
+    response: str,
+    reference: str,
+    *,
+    normalise: Annotated[
+        Literal["multilingual", "squad", "none"],
+        "how texts are made alike: for any script, as SQuAD's script does, not",
+    ] = "multilingual",
+) -> float:
+    """1 when the answer equals a reference after normalisation, else 0."""
+    if normalise == "none" or response == reference:
+        return float(response == reference)
+    tokens = _TOKENS[normalise]
+    # SQuAD's script compares the tokens joined by spaces, which is the same.
+    return float(tokens(response) == tokens(reference))
+
+
+@metric(group="generator", abstains=True, aliases=("F1",), cite=_SQUAD)
+def token_f1(
+    response: str,
+    reference: str,
+    *,
+    normalise: Annotated[
+        Literal["multilingual", "squad"],
+        "how texts become tokens: for any script, or exactly as SQuAD's script does",
+    ] = "multilingual",
+) -> float:
+    """F1 of the tokens that answer and reference share; characters in Chinese."""
+    if response == reference:
+        return 1.0
+    tokens = _TOKENS[normalise]
+    given, wanted = tokens(response), tokens(reference)
+    if not given or not wanted:  # 1 when neither has any, else 0, as in SQuAD 2.0
+        return float(given == wanted)
+    distinct, distinct_wanted = set(given), set(wanted)
+    shared = len(distinct & distinct_wanted)
+    # Where either side repeats no token, no repetition can be shared.
+    if len(distinct) < len(given) and len(distinct_wanted) < len(wanted):
+        shared = (Counter(given) & Counter(wanted)).total()
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(given), shared / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    aliases=("string_similarity",),
+    cite="Levenshtein 1966, Binary codes capable of correcting deletions, insertions ...",
+)
+def edit_similarity(response: str, reference: str) -> float:
+    """1 - Levenshtein distance / length of the longer text."""
+    from rapidfuzz.distance import Levenshtein
+
+    return 1 - Levenshtein.normalized_distance(reference, response)
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    extra="text",
+    prepare=lambda: require("rouge_score.rouge_scorer", extra="text"),
+    cite="Lin 2004, ROUGE: A Package for Automatic Evaluation of Summaries",
+)
+def rouge(
+    response: str,
+    reference: str,
+    *,
+    variant: Annotated[
+        Literal["rouge1", "rouge2", "rougeL"],
+        "single tokens, pairs of tokens, or longest common subsequence",
+    ] = "rougeL",
+) -> float:
+    """F-measure of shared n-grams or of the longest common subsequence."""
+    return float(_rouge(variant).score(reference, response)[variant].fmeasure)
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    extra="text",
+    prepare=lambda: require("sacrebleu.metrics", extra="text"),
+    cite="Papineni et al. 2002; Post 2018, A Call for Clarity in Reporting BLEU Scores",
+)
+def bleu(response: str, references: Sequence[str]) -> float:
+    """Sentence BLEU with effective order, divided by 100."""
+    return _sentence_score(_bleu(_script(references)), response, references)
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    extra="text",
+    prepare=lambda: require("sacrebleu.metrics", extra="text"),
+    cite="Popović 2015, chrF: character n-gram F-score for automatic MT evaluation",
+)
+def chrf(response: str, references: Sequence[str]) -> float:
+    """F-score of shared character n-grams (chrF2), divided by 100."""
+    return _sentence_score(_chrf(), response, references)
+
+
+class _Tokeniser:
+    """rouge-score's own tokeniser drops everything but a-z and 0-9."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return list(multilingual_tokens(text))
+
+
+@cache
+def _rouge(variant: str) -> Any:
+    package: Any = require("rouge_score.rouge_scorer", extra="text")
+    return package.RougeScorer([variant], tokenizer=_Tokeniser())
+
+
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
+_OTHER_SPACELESS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]")
+
+
+def _script(references: Sequence[str]) -> str:
+    """Sacrebleu's tokeniser for the references' script."""
+    text = "".join(references)
+    if _OTHER_SPACELESS.search(text):
+        return "char"
+    return "zh" if _HAN.search(text) else "13a"
+
+
+@cache
+def _bleu(tokeniser: str) -> Any:
+    package: Any = require("sacrebleu.metrics", extra="text")
+    # Without effective order, an answer of fewer than four tokens is always 0.
+    return package.BLEU(effective_order=True, tokenize=tokeniser)
+
+
+@cache
+def _chrf() -> Any:
+    package: Any = require("sacrebleu.metrics", extra="text")
+    return package.CHRF()
+
+
+def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:
+    # sacrebleu's 100 can be 100.00000000000004.
+    return float(min(scorer.sentence_score(response, list(references)).score / 100, 1.0))

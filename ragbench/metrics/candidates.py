@@ -1,0 +1,143 @@
+"""Several candidate answers; confidence and its calibration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from typing import Annotated, Literal
+
+from ragbench.core.metric import Skip
+from ragbench.metrics.answer import edit_similarity, exact_match, token_f1
+from ragbench.metrics.metric import AtLeast, metric
+
+__all__ = [
+    "best_of_n",
+    "brier",
+    "calibration_gap",
+    "candidate_agreement",
+    "expected_calibration_error",
+]
+
+_Name = Literal["token_f1", "exact_match", "edit_similarity"]
+_MEASURES: dict[str, Callable[[str, str], float]] = {
+    "token_f1": token_f1,
+    "exact_match": exact_match,
+    "edit_similarity": edit_similarity,
+}
+
+Correct = Annotated[_Name, "the metric that says whether an answer is correct"]
+Threshold = Annotated[
+    float, AtLeast(0.0), "the answer is correct when that metric gives at least this much"
+]
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    cite="oracle best-of-n, as in Brown et al. 2024, Large Language Monkeys, 2407.21787",
+)
+def best_of_n(
+    multi_responses: Sequence[str],
+    references: Sequence[str],
+    *,
+    n: Annotated[int, AtLeast(0), "how many candidates; 0 takes all there are"] = 0,
+    metric: Annotated[_Name, "the metric that scores each candidate"] = "token_f1",
+) -> float:
+    """Score of the best of the first n candidates: what a perfect choice would give."""
+    chosen = multi_responses[:n] if n else multi_responses
+    return max(_best(metric, candidate, references) for candidate in chosen)
+
+
+@metric(
+    group="generator",
+    direction="neither",
+    cite="lexical similarity of Kuhn, Gal and Farquhar 2023, Semantic Uncertainty, "
+    "arXiv:2302.09664, with token F1 in place of ROUGE-L",
+)
+def candidate_agreement(multi_responses: Sequence[str]) -> float | Skip:
+    """Mean token F1 over all pairs of candidates: how alike they are."""
+    pairs = list(combinations(multi_responses, 2))
+    return sum(token_f1(one, other) for one, other in pairs) / len(pairs) if pairs else _TOO_FEW
+
+
+@metric(
+    group="generator",
+    abstains=True,
+    direction="lower",
+    cite="Brier 1950, Verification of Forecasts Expressed in Terms of Probability",
+)
+def brier(
+    response: str,
+    references: Sequence[str],
+    confidence: float,
+    *,
+    by: Correct = "token_f1",
+    threshold: Threshold = 0.5,
+) -> float:
+    """(confidence - correct)^2, where correct is 1 or 0."""
+    correct = float(_best(by, response, references) >= threshold)
+    return (confidence - correct) ** 2
+
+
+def expected_calibration_error(gaps: Iterable[float], *, bins: int = 10) -> float:
+    """The mean over bins of |accuracy - mean confidence|, weighted by the bins' sizes.
+
+    Since accuracy minus mean confidence, times the bin's size, is the sum of the bin's gaps, the
+    gaps alone are enough: a positive gap tells that the answer was correct and its confidence
+    1 - gap, a negative one that it was wrong and its confidence -gap. A gap of 0 adds nothing,
+    whichever bin it is in. Bins are [0, 1/n), [1/n, 2/n) ... [(n-1)/n, 1].
+
+    Args:
+        gaps: correct - confidence of each case; at least one.
+        bins: how many.
+
+    Returns:
+        A value in [0, 1].
+    """
+    sums: dict[int, list[float]] = {}
+    total = 0
+    for gap in gaps:
+        total += 1
+        confidence = 1 - gap if gap > 0 else -gap
+        # 1 - (1 - 0.3) is a little more than 0.3: rounding keeps it in its bin.
+        position = min(math.floor(round(confidence * bins, 9)), bins - 1)
+        sums.setdefault(position, []).append(gap)
+    return sum(abs(math.fsum(sums[position])) for position in sorted(sums)) / total
+
+
+@metric(
+    name="ECE",
+    group="generator",
+    abstains=True,
+    direction="lower",
+    low=-1.0,
+    aliases=("expected_calibration_error",),
+    aggregate=expected_calibration_error,
+    cite="Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, arXiv:1706.04599",
+)
+def calibration_gap(
+    response: str,
+    references: Sequence[str],
+    confidence: float,
+    *,
+    bins: Annotated[int, AtLeast(1), "bins of equal width over [0, 1]"] = 10,
+    by: Correct = "token_f1",
+    threshold: Threshold = 0.5,
+) -> float:
+    """Expected calibration error; a case's own value is correct - confidence.
+
+    It is positive when the system was too modest, negative when it was too sure of itself.
+    """
+    del bins  # of the run's figure
+    correct = float(_best(by, response, references) >= threshold)
+    return correct - confidence
+
+
+_TOO_FEW = Skip("fewer than two candidates")
+
+
+def _best(name: str, answer: str, references: Sequence[str]) -> float:
+    """The score against the reference that gives most, as SQuAD has it."""
+    measure = _MEASURES[name]
+    return max([measure(answer, reference) for reference in references])

@@ -1,0 +1,361 @@
+"""``@metric``: a function that is a metric, with its definition and its line of documentation.
+
+::
+
+    @metric(group="generator", abstains=True)
+    def shared_words(response: str, reference: str, *, least: int = 1) -> float:
+        \"\"\"Share of the reference's words that the answer has.\"\"\"
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
+from ragbench.errors import ConfigError
+
+__all__ = [
+    "ARGUMENTS",
+    "Argument",
+    "AtLeast",
+    "Options",
+    "definition_of",
+    "definitions_in",
+    "metric",
+]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Argument(NamedTuple):
+    """Something of a case that a metric's function can be given."""
+
+    needs: tuple[Need, ...]
+    meaning: str
+
+
+ARGUMENTS: Mapping[str, Argument] = {
+    "query": Argument((), "the question"),
+    "response": Argument((Need.RESPONSE,), "the answer"),
+    "multi_responses": Argument((Need.MULTI_RESPONSES,), "a tuple of candidates, best first"),
+    "confidence": Argument((Need.CONFIDENCE,), "how sure the system is of its answer, 0 to 1"),
+    "declined": Argument((Need.RESPONSE,), "whether the system declined to answer"),
+    "reference": Argument(
+        (Need.REFERENCE,), "a right answer; where a case has several, the best value counts"
+    ),
+    "references": Argument((Need.REFERENCE,), "every right answer, the main one first"),
+    "answerable": Argument((Need.ANSWERABLE,), "whether there is an answer"),
+    "contexts": Argument((Need.RETRIEVED_CONTEXTS,), "a tuple of the texts given to generation"),
+    "context_ids": Argument((Need.RETRIEVED_CONTEXT_IDS,), "their ids"),
+    "scores": Argument((Need.RETRIEVED_CONTEXTS, Need.SCORES), "their scores"),
+    "context_metadata": Argument(
+        (Need.RETRIEVED_CONTEXTS, Need.CONTEXT_METADATA), "a mapping for each of them"
+    ),
+    "ranking": Argument(
+        (Need.RETRIEVED_CONTEXTS, Need.JUDGEMENTS),
+        "the grade of each of them, however they were matched: see ragbench.metrics.matching",
+    ),
+    "reference_contexts": Argument((Need.REFERENCE_CONTEXTS,), "texts that hold the answer"),
+    "reference_context_ids": Argument(
+        (Need.REFERENCE_CONTEXT_IDS,), "ids of the relevant chunks or documents"
+    ),
+    "grades": Argument((Need.GRADES,), "relevance by id; 1 for each of reference_context_ids"),
+    "evidence": Argument((Need.EVIDENCE,), "verbatim spans that support the answer"),
+    "retrieval_seconds": Argument((Need.RETRIEVAL_LATENCY,), "wall time of retrieval"),
+    "tokens": Argument((Need.TOKENS,), "counts of tokens by name, as the RAG reported them"),
+    "generation_seconds": Argument((Need.GENERATION_LATENCY,), "wall time of generation"),
+    "retrieval": Argument((Need.RETRIEVED_CONTEXTS,), "the RetrievalResult"),
+    "generation": Argument((Need.RESPONSE,), "the GenerationResult"),
+    "case": Argument((), "the Case, with tags, language and metadata"),
+    "trace": Argument((Need.TRACE,), "the case with all outcomes, failed ones too"),
+}
+"""By name: what a positional parameter of that name is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The smallest value of a parameter: ``rel: Annotated[int, AtLeast(1), "what it is"] = 1``.
+
+    The text explains the parameter, in the place of a line under ``Args:``.
+    """
+
+    value: float
+
+
+class Options(TypedDict, total=False):
+    """What can be said of a metric besides its function."""
+
+    name: str
+    """How it is written and shown; the function's name when not given."""
+    summary: str
+    """What it measures, in a line; the first one of the docstring when not given."""
+    group: Literal["retriever", "generator", "overall"]
+    """Which part of a RAG it speaks about. When not given, the generator where it reads the answer,
+    else the retriever where it reads the contexts."""
+    direction: Literal["higher", "lower", "neither"]
+    """Which way is better; higher when not given."""
+    low: float | None
+    """Smallest value that it can take; 0 when not given, None for no end."""
+    high: float | None
+    """Largest value that it can take; 1 when not given, None for no end."""
+    unit: str
+    """Unit of the value, such as ``"s"``."""
+    cutoff: str
+    """The keyword-only parameter that is k of ``@k``. Where it has a default, ``@k`` may be left
+    out."""
+    abstains: bool
+    """Whether a declined answer counts as abstained, instead of being scored."""
+    batch: bool
+    """Whether the function is called with a list for each argument, of many cases at once, and
+    returns a list: numbers, None, `Skip` or, for a case that failed, the exception."""
+    aggregate: Callable[..., float]
+    """Makes the run's figure of the measured values, where that is not their mean. It may take
+    parameters of the metric as keywords."""
+    aliases: Sequence[str]
+    """Other names."""
+    deterministic: bool
+    """False for measured times, which differ from run to run."""
+    extra: str
+    """The extra of ragbench that it needs."""
+    prepare: Callable[[], object]
+    """Called once before anything runs: loads what takes long, and raises what is missing."""
+    cite: str
+    """Where its formula comes from."""
+    version: int
+    """Raised when the same inputs give another value than before; 1 when not given."""
+
+
+@overload
+def metric(function: FunctionT, /) -> FunctionT: ...
+
+
+@overload
+def metric(**options: Unpack[Options]) -> Callable[[FunctionT], FunctionT]: ...
+
+
+def metric(function: Any = None, /, **options: Unpack[Options]) -> Any:
+    """Makes a function a metric; it can still be called as before.
+
+    Its positional parameters say by their names what it is given of each case: see `ARGUMENTS`. A
+    case that lacks one of them is skipped, and the function is not called. Its keyword-only
+    parameters are the metric's own, which stand in parentheses behind its name; each has a default
+    that is a text, a number or a truth value. The first line of its docstring is what ``ragbench
+    show metrics`` prints, the lines under ``Args:`` explain the parameters.
+
+    It returns a number between ``low`` and ``high``; None or `Skip` where it does not apply. What
+    it raises fails the case, never the run.
+
+    Args:
+        function: the function, where the decorator is written without parentheses.
+        **options: see `Options`.
+
+    Raises:
+        ConfigError: a parameter has a name that means nothing, or no default.
+    """
+
+    def define(function: FunctionT) -> FunctionT:
+        cast("Any", function).__metric__ = _Signature(function).definition(options)
+        return function
+
+    return define if function is None else define(function)
+
+
+def definition_of(thing: object) -> MetricDefinition | None:
+    """The definition of a function that `metric` made one; None for anything else."""
+    found = getattr(thing, "__metric__", None)
+    return found if isinstance(found, MetricDefinition) else None
+
+
+def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
+    """The metrics that a module defines, in their order there.
+
+    Args:
+        module: its names with what they stand for.
+    """
+    own = [v for v in module.values() if getattr(v, "__module__", None) == module["__name__"]]
+    return tuple(found for value in own if (found := definition_of(value)) is not None)
+
+
+_GENERATOR = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE})
+_RETRIEVER = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class _Signature:
+    """What a function says of itself."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+        if not inspect.isfunction(function):
+            self.refuse("is not a function")
+        if inspect.iscoroutinefunction(function):
+            self.refuse("is a coroutine function: a metric is a plain one")
+        parameters = inspect.signature(function).parameters.values()
+        for one in parameters:
+            if one.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+                self.refuse(f"takes '{one}': name what it reads, one parameter each")
+        self.positional = [one for one in parameters if one.kind in _POSITIONAL]
+        self.keywords = [one for one in parameters if one.kind not in _POSITIONAL]
+        text = inspect.getdoc(function) or ""
+        self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
+        self.explained = dict(_explained(text))
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Says what is wrong with it, and where it stands."""
+        code = getattr(self.function, "__code__", None)
+        place = "" if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}: "
+        raise ConfigError(f"{place}the metric '{self.name}' {problem}")
+
+    def definition(self, options: Options) -> MetricDefinition:
+        """The metric's definition."""
+        arguments = self._arguments()
+        needs = frozenset(need for one in arguments for need in ARGUMENTS[one].needs)
+        cutoff = options.get("cutoff")
+        aggregate = options.get("aggregate")
+        facts = {name: value for name, value in options.items() if name in _AS_GIVEN}
+        unknown = options.keys() - Options.__annotations__.keys()
+        if unknown:
+            self.refuse(f"has the option {_unknown(min(unknown), Options.__annotations__)}")
+        if not _NAME.fullmatch(options.get("name", self.name)):
+            self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
+        return MetricDefinition(
+            **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
+            group=self._one_of(Group, "group", options.get("group") or _group(needs)),
+            needs=needs,
+            direction=self._one_of(Direction, "direction", options.get("direction", "higher")),
+            citation=options.get("cite", ""),
+            scorer=_place(self.function),
+            aliases=tuple(options.get("aliases", ())),
+            parameters=self._parameters(cutoff),
+            cutoff=self._cutoff(cutoff),
+            aggregate=None if aggregate is None else _place(aggregate),
+            formula=Formula(
+                function=self.function,
+                arguments=arguments,
+                cutoff=cutoff,
+                batch=options.get("batch", False),
+                aggregate=aggregate,
+                prepare=options.get("prepare"),
+            ),
+        )
+
+    def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
+        try:
+            return kind(value)
+        except ValueError:
+            self.refuse(f"has the {option} {value!r}: it is one of {', '.join(kind)}")
+
+    def _arguments(self) -> tuple[str, ...]:
+        for one in self.positional:
+            if one.name not in ARGUMENTS:
+                told = _unknown(one.name, ARGUMENTS)
+                self.refuse(
+                    f"reads {told}. A parameter of its own stands behind a '*' and has a default"
+                )
+            if one.default is not one.empty:
+                self.refuse(
+                    f"has a default for '{one.name}', and a case that lacks it is skipped. A "
+                    "parameter of its own stands behind a '*'"
+                )
+        if not self.positional:
+            self.refuse(f"reads nothing of a case. Known: {', '.join(ARGUMENTS)}")
+        return tuple(one.name for one in self.positional)
+
+    def _parameters(self, cutoff: str | None) -> tuple[Parameter, ...]:
+        hints = _hints(self.function)
+        return tuple(
+            self._parameter(one, hints.get(one.name)) for one in self.keywords if one.name != cutoff
+        )
+
+    def _parameter(self, one: inspect.Parameter, hint: Any) -> Parameter:
+        low, summary = None, self.explained.get(one.name, "")
+        if get_origin(hint) is Annotated:
+            hint, *extras = get_args(hint)
+            low = next((extra.value for extra in extras if isinstance(extra, AtLeast)), None)
+            summary = next((extra for extra in extras if isinstance(extra, str)), summary)
+        default = one.default
+        if not isinstance(default, (str, int, float)):
+            self.refuse(
+                f"has the parameter '{one.name}' without a default that is a text, a number or a "
+                "truth value"
+            )
+        return Parameter(
+            name=one.name,
+            default=float(default) if hint is float else default,
+            summary=summary,
+            choices=get_args(hint) if get_origin(hint) is Literal else (),
+            low=low,
+        )
+
+    def _cutoff(self, cutoff: str | None) -> Literal["required", "optional", "none"]:
+        if cutoff is None:
+            return "none"
+        found = [one for one in self.keywords if one.name == cutoff]
+        if not found:
+            self.refuse(f"has cutoff={cutoff!r}, and no keyword-only parameter of that name")
+        return "required" if found[0].default is found[0].empty else "optional"
+
+
+EnumT = TypeVar("EnumT", bound=StrEnum)
+_NAME = re.compile(r"[^\W\d][\w.:-]*")
+_AS_GIVEN = frozenset(
+    {"name", "summary", "low", "high", "unit", "abstains", "deterministic", "extra", "version"}
+)
+"""Options that are fields of the definition."""
+
+
+def _group(needs: frozenset[Need]) -> str:
+    if needs & _GENERATOR:
+        return "generator"
+    return "retriever" if needs & _RETRIEVER else "overall"
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"'{name}', which does not exist.{hint} Known: {', '.join(known)}"
+
+
+def _place(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}:{name}"
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Its annotations as types; none where they name what is imported for type checkers alone."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+_ENTRY = re.compile(r" {2,4}(\w+)(?: \(.*?\))?: (.*(?:\n {6,}.*)*)")
+
+
+def _explained(docstring: str) -> Iterator[tuple[str, str]]:
+    """The entries under ``Args:``, by name."""
+    section = re.search(r"^Args:\n((?:(?: .*)?\n?)*)", docstring, re.MULTILINE)
+    for entry in _ENTRY.finditer(section[1] if section else ""):
+        yield entry[1], " ".join(entry[2].split()).removesuffix(".")

@@ -1,0 +1,111 @@
+"""Times and tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from ragbench.core.metric import Skip
+from ragbench.metrics.metric import metric
+
+__all__ = [
+    "generation_latency",
+    "prompt_tokens",
+    "response_tokens",
+    "retrieval_latency",
+    "token_counts",
+    "total_tokens",
+]
+
+_MEASURED = "measured around the call"
+_REPORTED = "usage as reported by the RAG; never estimated"
+
+
+@metric(
+    group="retriever", direction="lower", high=None, unit="s", deterministic=False, cite=_MEASURED
+)
+def retrieval_latency(retrieval_seconds: float) -> float:
+    """Wall time of retrieving; a batch's time is shared equally by its cases."""
+    return retrieval_seconds
+
+
+@metric(
+    group="generator", direction="lower", high=None, unit="s", deterministic=False, cite=_MEASURED
+)
+def generation_latency(generation_seconds: float) -> float:
+    """Wall time of generating; a batch's time is shared equally by its cases."""
+    return generation_seconds
+
+
+@metric(group="generator", direction="lower", high=None, unit="tokens", cite=_REPORTED)
+def prompt_tokens(tokens: Mapping[str, float]) -> float | Skip:
+    """Tokens of the prompt with its contexts, as the RAG reports them in its metadata."""
+    return tokens.get("prompt_tokens", _NO_USAGE)
+
+
+@metric(
+    group="generator",
+    direction="neither",
+    high=None,
+    unit="tokens",
+    aliases=("completion_tokens",),
+    cite=_REPORTED,
+)
+def response_tokens(tokens: Mapping[str, float]) -> float | Skip:
+    """Tokens of the response, as the RAG reports them in its metadata."""
+    return tokens.get("response_tokens", _NO_USAGE)
+
+
+@metric(group="generator", direction="lower", high=None, unit="tokens", cite=_REPORTED)
+def total_tokens(tokens: Mapping[str, float]) -> float | Skip:
+    """Prompt and response tokens, as the RAG reports them in its metadata."""
+    return tokens.get("total_tokens", _NO_USAGE)
+
+
+_NO_USAGE = Skip("generation reported no token usage")
+_HOLDERS = ("usage", "token_usage", "usage_metadata")
+_SPELLINGS = {
+    "prompt_tokens": ("prompt_tokens", "input_tokens"),
+    "response_tokens": ("completion_tokens", "output_tokens", "response_tokens"),
+    "total_tokens": ("total_tokens",),
+}
+
+
+def token_counts(metadata: object) -> dict[str, float]:
+    """Finds token counts in what a RAG said of a generation; none is ever estimated.
+
+    Args:
+        metadata: a mapping or an object with attributes that holds the counts, or holds such a
+            thing as ``usage``, ``token_usage`` or ``usage_metadata``. The names of the OpenAI
+            (``completion_tokens``) and Anthropic (``output_tokens``) interfaces are known.
+
+    Returns:
+        Those of ``prompt_tokens``, ``response_tokens`` and ``total_tokens`` that are known. The
+        total of a prompt and a response that are both known is known.
+    """
+    places = [metadata, *(_get(metadata, holder) for holder in _HOLDERS)]
+    found: dict[str, float] = {}
+    for name, spellings in _SPELLINGS.items():
+        known = next(_numbers(places, spellings), None)
+        if known is not None:
+            found[name] = known
+    if "total_tokens" not in found and len(found) == 2:
+        found["total_tokens"] = sum(found.values())
+    return found
+
+
+def _numbers(places: Sequence[object], spellings: Sequence[str]) -> Iterator[float]:
+    for place in places:
+        for spelling in spellings:
+            value = _get(place, spelling)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            if math.isfinite(value) and value >= 0:
+                yield float(value)
+
+
+def _get(place: object, name: str) -> object:
+    if isinstance(place, Mapping):
+        return cast("Mapping[str, Any]", place).get(name)
+    return getattr(place, name, None)

@@ -1,0 +1,279 @@
+"""What the functions of metrics give for cases, cell by cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from numbers import Real
+from typing import Any
+
+from ragbench.core.metric import Direction, Metric, MetricDefinition, Need, Skip
+from ragbench.core.outcome import Cell, Failure, Status
+from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
+from ragbench.metrics.matching import Matching
+from ragbench.metrics.registry import computable
+from ragbench.metrics.window import Window
+
+__all__ = [
+    "Plan",
+]
+
+_REMEMBERED = 4096
+"""Values of a metric whose cells are kept: most metrics take few, and a cell never changes."""
+_NO_VALUE = Skip("the metric gave no value")
+_TOLERANCE = 1e-9
+"""How far rounding may take a value out of its metric's range."""
+
+
+class Plan:
+    """Scores cases by a list of metrics, a window of cases at a time."""
+
+    def __init__(self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO) -> None:
+        """Loads what the metrics need, so that what is not installed is known before anything runs.
+
+        Args:
+            metrics: the columns of the result.
+            matching: how retrieved chunks are compared with relevant ones.
+
+        Raises:
+            MissingExtraError: a metric needs a package that is not installed.
+            ConfigError: a metric is not installed here, or asks a model:
+                `ragbench.metrics.judging.JudgePlan` computes those.
+        """
+        judged = [metric.name for metric in metrics if metric.is_judged]
+        if judged:
+            raise ConfigError(
+                f"{', '.join(judged)}: asks a model, and nobody is asked here. 'ragbench eval' does"
+            )
+        self.metrics = tuple(metrics)
+        self.matching = matching
+        self._columns = [_Column(computable(metric)) for metric in metrics]
+        groups: dict[tuple[frozenset[Need], bool], list[int]] = {}
+        for position, column in enumerate(self._columns):
+            definition = column.definition
+            groups.setdefault((definition.needs, definition.abstains), []).append(position)
+        self._groups = list(groups.items())
+
+    def score(self, traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+        """Scores a window of cases.
+
+        Never raises for a case or a metric that cannot be scored: its cell says so.
+
+        Returns:
+            For each case its cells, in the order of ``metrics``.
+
+        Raises:
+            ConfigError: a metric cannot be computed as it is set.
+            MissingExtraError: a metric needs a package that is not installed.
+        """
+        if not self.metrics:
+            return [()] * len(traces)
+        window = Window(traces, self.matching)
+        columns: list[Sequence[Cell]] = [()] * len(self.metrics)
+        for (needs, abstains), positions in self._groups:
+            known = window.blocked(needs, abstains=abstains)
+            part = window if known is None else window.of([n for n, c in enumerate(known) if not c])
+            for position in positions:
+                cells = self._columns[position].cells(part)
+                columns[position] = cells if known is None else _merged(known, cells)
+        return list(zip(*columns, strict=True))
+
+
+def _merged(known: Sequence[Cell | None], scored: Sequence[Cell]) -> list[Cell]:
+    rest = iter(scored)
+    return [cell or next(rest) for cell in known]
+
+
+class _Column:
+    """One metric, ready to be computed."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.definition = metric.definition
+        formula = metric.definition.formula
+        if formula is None:  # made by hand: `computable` gives none such
+            raise ConfigError(f"'{metric.name}' has no function that computes it")
+        if formula.prepare is not None:
+            formula.prepare()
+        given: dict[str, Any] = dict(metric.parameters)
+        if formula.cutoff is not None and metric.cutoff is not None:
+            given[formula.cutoff] = metric.cutoff
+        self._function = partial(formula.function, **given) if given else formula.function
+        self._is_batch = formula.batch
+        self._arguments = formula.arguments
+        # Of a pure function of the ranking alone, what it gave for one is what it gives for the
+        # next: there are few rankings, and equal ones are one object.
+        self._by_ranking = formula.arguments == ("ranking",) and metric.definition.deterministic
+        self._takes_best = (
+            "reference" in formula.arguments
+            and metric.definition.direction is not Direction.NEITHER
+        )
+        self._known: dict[object, Cell] = {}
+
+    def cells(self, window: Window) -> list[Cell]:
+        """A cell a case."""
+        if not len(window):
+            return []
+        columns = [window.column(argument) for argument in self._arguments]
+        if self._by_ranking:
+            known = self._known
+            return [known.get(ranking) or self._of_ranking(ranking) for ranking in columns[0]]
+        if "ranking" in self._arguments:
+            return self._ranked(columns)
+        if self._takes_best:
+            references = window.column("references")
+            if any(len(several) > 1 for several in references):
+                return self._best(columns, references)
+        return self._computed(columns)
+
+    def _of_ranking(self, ranking: object) -> Cell:
+        if isinstance(ranking, Skip):
+            return self._cell(ranking)
+        return self._remembered(ranking, self._computed([[ranking]])[0])
+
+    def _ranked(self, columns: list[list[Any]]) -> list[Cell]:
+        """The cells of a function that reads the ranking, which some cases may lack."""
+        rankings = columns[self._arguments.index("ranking")]
+        known = [self._cell(one) if isinstance(one, Skip) else None for one in rankings]
+        there = [row for row, cell in enumerate(known) if cell is None]
+        return _merged(known, self._computed([[col[row] for row in there] for col in columns]))
+
+    def _best(self, columns: list[list[Any]], references: list[tuple[str, ...]]) -> list[Cell]:
+        """The best of what the function gives for each right answer of a case."""
+        owners = [row for row, several in enumerate(references) for _ in several]
+        each = [
+            [reference for several in references for reference in several]
+            if argument == "reference"
+            else [column[row] for row in owners]
+            for argument, column in zip(self._arguments, columns, strict=True)
+        ]
+        cells = iter(self._computed(each))
+        return [self._best_of([next(cells) for _ in several]) for several in references]
+
+    def _best_of(self, cells: list[Cell]) -> Cell:
+        values = {cell.value: cell for cell in cells if cell.value is not None}
+        failed = [cell for cell in cells if cell.status is Status.FAILED]
+        if failed or not values:
+            return (failed or cells)[0]
+        choose = min if self.definition.direction is Direction.LOWER else max
+        return values[choose(values)]
+
+    def _computed(self, columns: list[list[Any]]) -> list[Cell]:
+        values = self._of_batch(columns) if self._is_batch else self._of_each(columns)
+        known = self._known
+        try:
+            return [known.get(value) or self._cell(value) for value in values]
+        except TypeError:  # a value that has no hash
+            return [self._cell(value) for value in values]
+
+    def _of_each(self, columns: list[list[Any]]) -> list[Any]:
+        values: list[Any] = []
+        # A map goes on with the next case after the function has raised for one.
+        found = map(self._function, *columns)
+        while len(values) < len(columns[0]):
+            try:
+                for value in found:
+                    values.append(value)
+            except (ConfigError, MissingExtraError):
+                raise
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
+                values.append(_failed(error))
+            else:
+                if len(values) < len(columns[0]):
+                    values.append(_failed(RuntimeError("the metric raised StopIteration")))
+        return values
+
+    def _of_batch(self, columns: list[list[Any]]) -> list[Any]:
+        """Calls the function; where that fails, in halves, so that one case costs one cell."""
+        rows = len(columns[0])
+        if not rows:
+            return []
+        try:
+            values = list(self._function(*columns))
+            if len(values) != rows:
+                raise InterfaceError(f"the metric gave {len(values)} values for {rows} cases")
+        except (ConfigError, MissingExtraError):
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it becomes a cell
+            if rows == 1:
+                return [_failed(error)]
+            half = rows // 2
+            first = self._of_batch([column[:half] for column in columns])
+            return [*first, *self._of_batch([column[half:] for column in columns])]
+        return values
+
+    def _cell(self, value: object) -> Cell:
+        """What a function gave, as a cell."""
+        if isinstance(value, Cell):
+            return value
+        if isinstance(value, Exception):
+            return _failed(value)
+        if value is None or isinstance(value, Skip):
+            return self._remembered(value, Cell.skipped((value or _NO_VALUE).reason))
+        number = _number(value)
+        if number is None:
+            kind = type(value).__name__
+            return _unusable(f"the metric gave {_short(value)} (a {kind}), which is not a number")
+        if not math.isfinite(number):
+            return _unusable(f"the metric gave {number}, which is not a finite number")
+        if not self._is_in_range(number):
+            return _unusable(
+                f"the metric gave {number:g}, outside of its range, {_range(self.definition)}: "
+                "give @metric the right low and high, None where there is no end"
+            )
+        return self._remembered(number, _measured(number))
+
+    def _remembered(self, value: object, cell: Cell) -> Cell:
+        if len(self._known) < _REMEMBERED:
+            self._known[value] = cell
+        return cell
+
+    def _is_in_range(self, number: float) -> bool:
+        low, high = self.definition.low, self.definition.high
+        return (low is None or number >= low - _TOLERANCE) and (
+            high is None or number <= high + _TOLERANCE
+        )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _measured(number: float) -> Cell:
+    """One cell for a value, whichever metrics give it."""
+    return Cell.measured(number)
+
+
+def _number(value: object) -> float | None:
+    """A number of any library as a float; None for anything else."""
+    if not isinstance(value, Real):
+        item: Callable[[], object] | None = getattr(value, "item", None)  # of NumPy, torch
+        if not callable(item):
+            return None
+        try:
+            value = item()
+        except (TypeError, ValueError, RuntimeError):  # of several numbers
+            return None
+    try:
+        return float(value) if isinstance(value, Real) else None
+    except OverflowError:
+        return math.inf
+
+
+def _range(definition: MetricDefinition) -> str:
+    if definition.low is None:
+        return f"up to {definition.high:g}"
+    return f"{definition.low:g}" + (
+        " or more" if definition.high is None else f" to {definition.high:g}"
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unusable(message: str) -> Cell:
+    return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
+
+
+def _failed(error: BaseException) -> Cell:
+    return Cell.failed(Failure.of(error, stage="score"))

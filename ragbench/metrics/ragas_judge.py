@@ -1,0 +1,261 @@
+"""How RAGAS' judged metrics are asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import fields
+from importlib.metadata import version
+from typing import Any, NamedTuple, cast
+
+from ragbench.core.metric import Group, Metric
+from ragbench.core.outcome import Cell, Failure, Judgement
+from ragbench.core.trace import SampleRow, Trace, sample_row
+from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
+from ragbench.metrics.judging import JudgeCalls, NothingToJudgeError
+from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasClass
+from ragbench.metrics.scorer import JudgeModels
+from ragbench.plugins import import_ragas, require
+
+__all__ = [
+    "ASKING",
+    "RagasJudge",
+    "RagasModels",
+    "ragas_models",
+]
+
+ASKING: ContextVar[JudgeCalls] = ContextVar("ragbench-asking")
+"""The judging that a task works on. RAGAS' objects hold their model: with this, one object serves
+all cases at once."""
+
+
+class RagasModels(NamedTuple):
+    """What RAGAS' metrics are built with."""
+
+    llm: Any
+    embeddings: Any
+
+
+def ragas_models() -> RagasModels:
+    """Makes both. ragas must have been imported through `ragbench.plugins`."""
+    llms = require("ragas.llms.base", extra="ragas")
+    embeddings = require("ragas.embeddings.base", extra="ragas")
+    own: Any = llms.InstructorBaseRagasLLM
+    other: Any = embeddings.BaseRagasEmbedding
+    return RagasModels(
+        llm=type("RagbenchLLM", (_LLM, own), {})(),
+        embeddings=type("RagbenchEmbeddings", (_Embeddings, other), {})(),
+    )
+
+
+class _LLM:
+    """``InstructorBaseRagasLLM``: prompt and pydantic model in, instance out."""
+
+    is_async = True
+
+    def generate(self, prompt: str, response_model: type[Any]) -> Any:
+        """RAGAS asks through it only where there is no event loop."""
+        raise RuntimeError("this judge answers coroutines only")
+
+    async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
+        """Asks the judge."""
+        return await ASKING.get().ask(prompt, response_model)
+
+
+class _Embeddings:
+    """``BaseRagasEmbedding``. Inside of a loop RAGAS' own blocking call would start another one."""
+
+    def embed_text(self, text: str, **_: Any) -> list[float]:
+        """A vector that was asked for before."""
+        return ASKING.get().embedded(text)
+
+    async def aembed_text(self, text: str, **_: Any) -> list[float]:
+        """A vector."""
+        return (await ASKING.get().embed([text]))[0]
+
+    async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+        """Several vectors, by one request."""
+        return await ASKING.get().embed(texts)
+
+
+_FIELDS = [field.name for field in fields(SampleRow)]
+_NONCOMMITTAL = Cell.abstained("the judge calls the answer noncommittal, and there is none to give")
+_NO_CONTEXTS = Cell.skipped("retrieval gave no contexts to judge the answer by")
+_UNDEFINED = Cell.skipped("RAGAS gave NaN: the metric is not defined for this case")
+
+
+class RagasJudge:
+    """Computes every metric of ``definitions/judged.py``.
+
+    RAGAS' ``evaluate()`` sends the same prompts, loses their answers and turns what fails into
+    NaN.
+    """
+
+    def __init__(self) -> None:
+        """Loads ragas, which takes seconds.
+
+        Raises:
+            MissingExtraError: ragas is not installed.
+        """
+        self._ragas = import_ragas()
+        require("pydantic", extra="llm")
+        self._version = version("ragas")
+        self._models = ragas_models()
+        self._objects: dict[str, Any] = {}
+
+    def identity(self) -> Mapping[str, str]:
+        """See `ragbench.metrics.scorer.JudgeScorer.identity`."""
+        every = [
+            Metric(definition=definition)
+            for definition in DEFINITIONS
+            if definition.name != "ragas:aspect_critic"  # without a definition there is none
+        ]
+        return {"ragas": self._version, "prompts": _digest([self.prepare(m) for m in every])}
+
+    def prepare(self, metric: Metric) -> str:
+        """See `ragbench.metrics.scorer.JudgeScorer.prepare`."""
+        return _digest([self._version, *_prompts(self._object(metric))])
+
+    async def judge(
+        self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
+    ) -> Judgement:
+        """See `ragbench.metrics.scorer.JudgeScorer.judge`."""
+        known = CATALOGUE[metric.definition.name]
+        row = sample_row(trace).as_mapping()
+        found = _unaskable(metric, known, row)
+        if found is not None:
+            return Judgement(cell=found)
+        asking = JudgeCalls(
+            panel,
+            purpose=metric.name,
+            version=f"ragas {self._version}, {metric.definition.version}",
+            repeat=repeat,
+            allowed=known.allowed or _grades(row),
+        )
+        token = ASKING.set(asking)
+        try:
+            cell = await self._cell(metric, known, row, asking)
+        finally:
+            ASKING.reset(token)
+        if _is_right_to_decline(asking, trace):
+            cell = _NONCOMMITTAL
+        return Judgement(cell=cell, steps=tuple(asking.steps))
+
+    async def _cell(
+        self, metric: Metric, known: RagasClass, row: Mapping[str, Any], asking: JudgeCalls
+    ) -> Cell:
+        try:
+            value = await self._value(metric, known, row, asking)
+            problem = asking.problem
+            if problem is None:
+                return Cell.measured(value) if math.isfinite(value) else _UNDEFINED
+        except Exception as error:  # noqa: BLE001  # RAGAS may raise anything: it costs this cell
+            problem = asking.problem or error
+        if isinstance(problem, (LLMStoppedError, ConfigError, InterruptedRunError)):
+            raise problem
+        if isinstance(problem, NothingToJudgeError):
+            return Cell.skipped(str(problem))
+        return Cell.failed(_failure(problem))
+
+    async def _value(
+        self, metric: Metric, known: RagasClass, row: Mapping[str, Any], asking: JudgeCalls
+    ) -> float:
+        judge = self._object(metric)
+        given = {
+            name: _listed(row[name])
+            for name in (*known.columns, *known.optional)
+            if row[name] is not None
+        }
+        if known.is_aspect:
+            sample = self._ragas.__dict__["SingleTurnSample"](**given)
+            return float(await judge.single_turn_ascore(sample))
+        if not known.asks:  # it embeds through a call that blocks
+            await asking.embed([given[name] for name in known.columns])
+        result = await judge.ascore(**given)
+        return float(result.value)
+
+    def _object(self, metric: Metric) -> Any:
+        if metric.name not in self._objects:
+            known = CATALOGUE[metric.definition.name]
+            module = "ragas.metrics" if known.is_aspect else "ragas.metrics.collections"
+            arguments = known.arguments(metric)
+            if known.asks:
+                arguments["llm"] = self._models.llm
+            if known.embeds:
+                arguments["embeddings"] = self._models.embeddings
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                kind = getattr(require(module, extra="ragas"), known.name, None)
+                if kind is None:
+                    raise ConfigError(f"ragas {self._version} has no metric {known.name}")
+                self._objects[metric.name] = kind(**arguments)
+        return self._objects[metric.name]
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _prompts(judge: object) -> Iterator[Any]:
+    """All that a metric's object puts into its prompts."""
+    known: dict[str, Any] = vars(judge)
+    for name, value in sorted(known.items()):
+        if hasattr(value, "instruction") and hasattr(value, "output_model"):
+            yield [
+                name,
+                type(value).__qualname__,
+                value.instruction,
+                [[given.model_dump(), told.model_dump()] for given, told in value.examples],
+                value.output_model.model_json_schema(),
+            ]
+        elif isinstance(value, (str, int, float)):
+            yield [name, value]
+
+
+def _unaskable(metric: Metric, known: RagasClass, row: Mapping[str, Any]) -> Cell | None:
+    """What needs no judge: RAGAS refuses empty texts and empty retrievals."""
+    for name in known.columns:
+        value = row[name]
+        if value is None:
+            return Cell.skipped(f"RAGAS needs {name}")
+        if isinstance(value, str) and not value.strip():
+            return Cell.skipped(f"{name} is empty")
+    contexts = row["retrieved_contexts"]
+    if "retrieved_contexts" in known.columns and not any(text.strip() for text in contexts):
+        # A retriever that finds nothing has found nothing of what is wanted.
+        return Cell.measured(0.0) if metric.definition.group is Group.RETRIEVER else _NO_CONTEXTS
+    return None
+
+
+def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The grades that a case's own rubrics describe, where their names end in numbers."""
+    rubrics: Mapping[str, str] = row["rubrics"] or {}
+    digits = ["".join(letter for letter in name if letter.isdigit()) for name in rubrics]
+    return {"score": tuple(map(int, digits))} if digits and all(digits) else {}
+
+
+def _is_right_to_decline(asking: JudgeCalls, trace: Trace) -> bool:
+    """Whether every answer calls the response noncommittal, where the case has no answer."""
+    told = [step.answer["noncommittal"] for step in asking.steps if "noncommittal" in step.answer]
+    return bool(told) and all(told) and trace.case.answerable is False and asking.problem is None
+
+
+def _listed(value: Any) -> Any:
+    """RAGAS' models take lists and dictionaries."""
+    if isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, str]", value))
+    return list(value)
+
+
+def _failure(problem: BaseException) -> Failure:
+    failure = Failure.of(problem, stage="score")
+    if isinstance(problem, LLMError):  # its message says all; a traceback a cell says nothing more
+        return Failure(type=failure.type, message=failure.message, stage="score")
+    return failure

@@ -1,0 +1,209 @@
+"""Rank metrics, each as trec_eval has it.
+
+What trec_eval knows nothing of, a chunk that holds several gold contexts and several chunks that
+hold the same one, is in `ragbench.metrics.matching.Ranking`: precision, hit rate and MRR ask
+whether a chunk is relevant, nDCG and MAP what it brings that is new, recall which gold contexts
+were found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from ragbench.core.metric import Skip
+from ragbench.metrics.matching import NO_GOLD, UNJUDGED, Ranking
+from ragbench.metrics.metric import AtLeast, metric
+
+__all__ = [
+    "average_precision",
+    "hit_rate",
+    "judged_share",
+    "ndcg",
+    "precision",
+    "recall",
+    "reciprocal_rank",
+    "set_f1",
+    "set_precision",
+    "set_recall",
+]
+
+_MANNING = "Manning, Raghavan and Schütze 2008, Introduction to Information Retrieval, ch. 8"
+_HIGHEST = 15
+"""The highest grade of nDCG(dcg=exp-log2)."""
+
+Level = Annotated[int, AtLeast(1), "smallest grade that counts as relevant (inclusive)"]
+JudgedOnly = Annotated[bool, "leave out chunks that nobody has judged"]
+
+
+@metric(group="retriever", cutoff="k", aliases=("R",), cite=_MANNING)
+def recall(
+    ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
+) -> float | Skip:
+    """Share of the relevant contexts that are among the first k retrieved."""
+    if judged_only:
+        ranking = ranking.judged()
+    return _lacks(ranking, rel) or ranking.found(k, rel) / ranking.relevant(rel)
+
+
+@metric(group="retriever", cutoff="k", aliases=("P",), cite=_MANNING)
+def precision(
+    ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
+) -> float | Skip:
+    """Share of the first k places that hold a relevant chunk; missing places count."""
+    if judged_only:
+        ranking = ranking.judged()
+    return _lacks(ranking, rel) or _relevant(ranking.grades[:k], rel) / k
+
+
+@metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING)
+def hit_rate(
+    ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
+) -> float | Skip:
+    """1 when a relevant chunk is among the first k, else 0."""
+    if judged_only:
+        ranking = ranking.judged()
+    return _lacks(ranking, rel) or float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
+
+
+@metric(
+    name="MRR",
+    group="retriever",
+    cutoff="k",
+    aliases=("RR",),
+    cite="Kantor and Voorhees 2000, The TREC-5 Confusion Track",
+)
+def reciprocal_rank(
+    ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
+) -> float | Skip:
+    """1 / rank of the first relevant chunk, 0 when there is none."""
+    if judged_only:
+        ranking = ranking.judged()
+    for rank, grade in enumerate(ranking.grades[:k], 1):
+        if grade >= rel:
+            return 1 / rank
+    return _lacks(ranking, rel) or 0.0
+
+
+@metric(
+    name="MAP",
+    group="retriever",
+    cutoff="k",
+    aliases=("AP",),
+    cite="Harman 1992, Evaluation Issues in Information Retrieval",
+)
+def average_precision(
+    ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
+) -> float | Skip:
+    """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
+    if judged_only:
+        ranking = ranking.judged()
+    if skip := _lacks(ranking, rel):
+        return skip
+    found, precisions = 0, 0.0
+    for rank, gain in enumerate(ranking.gains[:k], 1):
+        if gain >= rel:
+            found += 1
+            precisions += found / rank
+    return precisions / _relevant(ranking.ideal, rel)
+
+
+@metric(
+    name="nDCG",
+    group="retriever",
+    cutoff="k",
+    cite="Järvelin and Kekäläinen 2002, Cumulated Gain-based Evaluation of IR Techniques",
+)
+def ndcg(
+    ranking: Ranking,
+    *,
+    k: int | None = None,
+    dcg: Annotated[Literal["log2", "exp-log2"], "gain of a grade g: g itself, or 2^g - 1"] = "log2",
+    judged_only: JudgedOnly = False,
+) -> float | Skip:
+    """Gain by grade, discounted by the logarithm of the rank, against the best order."""
+    if judged_only:
+        ranking = ranking.judged()
+    if skip := _lacks(ranking, 1):
+        return skip
+    gains, ideal = ranking.gains[:k], ranking.ideal[:k]
+    if dcg == "exp-log2":
+        if ranking.golds[0] > _HIGHEST:
+            raise ValueError(f"2^{ranking.golds[0]} is too much gain: use grades up to {_HIGHEST}")
+        gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
+    return _discounted(gains) / _discounted(ideal)
+
+
+@metric(
+    name="Judged",
+    group="retriever",
+    cutoff="k",
+    direction="neither",
+    cite="MacAvaney et al. 2022, Streamlining Evaluation with ir-measures",
+)
+def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
+    """Share of the first k chunks that somebody has judged: how far to trust the rest."""
+    first = ranking.grades[:k]
+    return (len(first) - first.count(UNJUDGED)) / len(first) if first else _NOTHING_RETRIEVED
+
+
+@metric(group="retriever", aliases=("SetP",), cite=_MANNING)
+def set_precision(
+    ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False
+) -> float | Skip:
+    """Share of all retrieved chunks that are relevant."""
+    if judged_only:
+        ranking = ranking.judged()
+    return _lacks(ranking, rel) or _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
+
+
+@metric(group="retriever", aliases=("SetR",), cite=_MANNING)
+def set_recall(ranking: Ranking, *, rel: Level = 1) -> float | Skip:
+    """Share of the relevant contexts that were retrieved at any rank."""
+    return _lacks(ranking, rel) or ranking.found(level=rel) / ranking.relevant(rel)
+
+
+@metric(group="retriever", aliases=("SetF",), cite=_MANNING)
+def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float | Skip:
+    """Harmonic mean of set_precision and set_recall."""
+    if judged_only:
+        ranking = ranking.judged()
+    if skip := _lacks(ranking, rel):
+        return skip
+    precision = _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
+    recall = ranking.found(level=rel) / ranking.relevant(rel)
+    return 2 * precision * recall / (precision + recall) if recall else 0.0
+
+
+_NOTHING_RELEVANT = Skip(NO_GOLD)
+_NOTHING_RETRIEVED = Skip("nothing was retrieved")
+
+
+def _lacks(ranking: Ranking, level: int) -> Skip | None:
+    """Why nothing can be measured, where no gold context has a high enough grade."""
+    best = ranking.golds[0]
+    if best >= level:
+        return None
+    if best < 1:
+        return _NOTHING_RELEVANT
+    return Skip(f"no context has a grade of {level} or more")
+
+
+def _relevant(grades: Sequence[int], level: int) -> int:
+    return len([grade for grade in grades if grade >= level])
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    """The discounted cumulated gain."""
+    while len(_LOGARITHMS) < len(gains):
+        _LOGARITHMS.append(math.log2(len(_LOGARITHMS) + 2))
+    total = 0.0  # sum() adds up in another way since Python 3.12
+    for gain, logarithm in zip(gains, _LOGARITHMS, strict=False):
+        if gain > 0:
+            total += gain / logarithm
+    return total
+
+
+_LOGARITHMS: list[float] = []
+"""Of 2, 3, 4 ..., to base 2."""

@@ -1,0 +1,338 @@
+"""Every metric by name, in a file, and out of a stored run.
+
+Other packages add metrics through entry points in the group ``ragbench.metrics``; each names a
+function that `ragbench.metric` made a metric, a `MetricDefinition` of a judged one, or a sequence
+of these::
+
+    [project.entry-points."ragbench.metrics"]
+    mine = "my_package.metrics:token_f1"
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache, partial
+from pathlib import Path, PurePath
+from typing import Any, Protocol, TypeAlias, cast
+
+from ragbench.core.metric import Metric, MetricDefinition, metric_of, undefined_metric
+from ragbench.errors import ConfigError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.identity import described
+from ragbench.ledger.source import compiled, is_own
+from ragbench.metrics import abstention, answer, candidates, operational, ragas, rank, support
+from ragbench.metrics import ragas_judged as judged
+from ragbench.metrics.metric import definition_of, definitions_in
+from ragbench.metrics.spelling import bound, read_spelling, split_metrics
+from ragbench.plugins import Registry, load_attribute, load_target
+
+__all__ = [
+    "MetricLike",
+    "StoredMetric",
+    "computable",
+    "default_metrics",
+    "definitions",
+    "find_definition",
+    "parse_metric",
+    "parse_metrics",
+    "stored_metrics",
+]
+
+MetricLike: TypeAlias = Metric | str | Callable[..., Any]
+"""A metric, its spelling, a function that `ragbench.metric` made one, or a `functools.partial` of
+that with its parameters and cutoff."""
+
+_BUILT_IN: tuple[MetricDefinition, ...] = (
+    *(
+        definition
+        for module in (rank, answer, candidates, abstention, operational, ragas)
+        for definition in definitions_in(vars(module))
+    ),
+    *judged.DEFINITIONS,
+    *support.DEFINITIONS,
+)
+
+_DEFAULT = (
+    "recall@5, precision@5, hit_rate@5, MRR@10, nDCG@10, Judged@10, exact_match, token_f1, "
+    "best_of_n, candidate_agreement, brier, ECE, abstention_accuracy, answer_rate, "
+    "abstention_recall"
+)
+
+
+def definitions() -> tuple[MetricDefinition, ...]:
+    """Every definition: ragbench's own by family, then those of other packages by entry point.
+
+    Raises:
+        ConfigError: an entry point gives something that is not a metric.
+    """
+    return (*_BUILT_IN, *_third_party())
+
+
+def find_definition(name: str) -> MetricDefinition:
+    """The definition of a name, an alias or a place.
+
+    Names are matched without regard to case, and ragbench's own win. A place is
+    ``file.py:function`` or ``package.module:function``.
+
+    Raises:
+        ConfigError: no such metric; the message names close ones.
+    """
+    found = _built_in_index().get(name.casefold())
+    if found is None and ".py:" in name:
+        found = _loaded(name)
+    if found is None and name.endswith(".py"):
+        raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
+    if found is None:
+        # Only now: looking for entry points reads the metadata of every installed package.
+        known = _index(definitions())
+        found = known.get(name.casefold())
+        if found is None:
+            prefixes = {known_name.partition(":")[0] for known_name in known if ":" in known_name}
+            if ":" not in name or name.partition(":")[0].casefold() in prefixes:
+                raise ConfigError(_unknown(name, known))
+            found = _loaded(name)
+    return found
+
+
+def parse_metric(text: str) -> Metric:
+    """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``.
+
+    Raises:
+        ConfigError: the text, the name, a parameter or the cutoff is wrong.
+    """
+    spelling = read_spelling(text)
+    definition = find_definition(spelling.name)
+    spelled = spelling.name if ".py:" in spelling.name else definition.name
+    return bound(definition, spelling.arguments, spelling.cutoff, spelled=spelled)
+
+
+def parse_metrics(metrics: str | Iterable[MetricLike]) -> tuple[Metric, ...]:
+    """Reads a list of metrics, keeping its order and dropping repetitions.
+
+    Args:
+        metrics: a text with commas or spaces between them, or one text, function or metric each.
+
+    Raises:
+        ConfigError: some are wrong; the message holds one line for each of those.
+    """
+    given = split_metrics(metrics) if isinstance(metrics, str) else list(metrics)
+    parsed: dict[str, Metric] = {}
+    problems: list[str] = []
+    for one in given:
+        try:
+            metric = _as_metric(one)
+            if parsed.setdefault(metric.name, metric).identity != metric.identity:
+                places = " and ".join(m.definition.scorer for m in (parsed[metric.name], metric))
+                raise ConfigError(
+                    f"two metrics are called '{metric.name}', {places}: give yours another name, "
+                    "with @metric(name=...)"
+                )
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return tuple(parsed.values())
+
+
+def _as_metric(given: MetricLike) -> Metric:
+    if isinstance(given, Metric):
+        return given
+    if isinstance(given, str):
+        return parse_metric(given)
+    function, values = given, dict[str, Any]()
+    if isinstance(given, partial):
+        function, values = given.func, {**given.keywords}
+        if given.args:
+            raise ConfigError(f"{given}: parameters of a metric are given by their names")
+    definition = definition_of(function)
+    if definition is None or definition.formula is None:
+        raise ConfigError(
+            f"{getattr(function, '__name__', function)!r} is not a metric: write @metric above the "
+            "function (from ragbench import metric)"
+        )
+    cutoff = values.pop(definition.formula.cutoff or "", None)
+    return bound(_identified(definition), values, cutoff)
+
+
+def default_metrics() -> tuple[Metric, ...]:
+    """What a run measures when nothing else is asked for: free, and no extra needed."""
+    return parse_metrics(_DEFAULT)
+
+
+class StoredMetric(Protocol):
+    """A metric as a run holds it: `ragbench.ledger.manifest.MetricInfo`, a column of a report."""
+
+    @property
+    def name(self) -> str:
+        """With parameters and cutoff."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Of its formula."""
+        ...
+
+    @property
+    def definition(self) -> Mapping[str, Any] | None:
+        """What `ragbench.core.metric.stored_definition` gave; None in old runs."""
+        ...
+
+
+def stored_metrics(
+    stored: Iterable[StoredMetric], judged: Container[str] = ()
+) -> tuple[Metric, ...]:
+    """The metrics of a stored run, as they were when it was scored.
+
+    Nothing has to be installed for that. Where a run of an earlier version kept only a name, the
+    definition is today's; `Metric.has_definition` is False where there is none of that name.
+
+    Args:
+        stored: the run's metrics.
+        judged: the names of those that a model judged.
+    """
+    return tuple(
+        _by_name(metric.name, metric.version, is_judged=metric.name in judged)
+        if metric.definition is None
+        else metric_of(metric.definition)
+        for metric in stored
+    )
+
+
+def _by_name(name: str, version: int, *, is_judged: bool) -> Metric:
+    try:
+        metric = parse_metric(name)
+    except ConfigError:
+        return undefined_metric(name, version, is_judged=is_judged)
+    return replace(metric, definition=replace(metric.definition, version=version))
+
+
+def computable(metric: Metric) -> Metric:
+    """A metric with what computes it today, from one that was read from a run.
+
+    Raises:
+        ConfigError: that is not installed here.
+    """
+    definition = metric.definition
+    if definition.formula is not None:
+        return metric
+    try:
+        today = _again(definition)
+        return bound(today, dict(metric.parameters), metric.cutoff)
+    except ConfigError as error:
+        raise ConfigError(f"'{metric.name}' cannot be computed here: {error}") from None
+
+
+def _again(definition: MetricDefinition) -> MetricDefinition:
+    """Today's definition of a stored one."""
+    if not definition.digest:
+        return find_definition(definition.name)
+    module = definition.scorer.rpartition(":")[0]
+    if module.endswith(".py") and _is_in_run(PurePath(module)):
+        # A run may come from anywhere, and what lies in it is not to be executed.
+        raise ConfigError(f"{module} lies in the folder of a run")
+    return _loaded(definition.scorer)
+
+
+def _is_in_run(file: PurePath) -> bool:
+    return any(RunFolder(path=Path(folder)).exists for folder in file.parents)
+
+
+@cache
+def _built_in_index() -> dict[str, MetricDefinition]:
+    return _index(_BUILT_IN)
+
+
+def _index(known: tuple[MetricDefinition, ...]) -> dict[str, MetricDefinition]:
+    index: dict[str, MetricDefinition] = {}
+    for definition in known:
+        index.setdefault(definition.name.casefold(), definition)
+    for definition in known:
+        for alias in definition.aliases:
+            index.setdefault(alias.casefold(), definition)
+    return index
+
+
+def _third_party() -> tuple[MetricDefinition, ...]:
+    found: list[MetricDefinition] = []
+    for name, target in Registry(kind="metrics").targets().items():
+        given = load_attribute(target)
+        several = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
+        for one in several:
+            definition = one if isinstance(one, MetricDefinition) else definition_of(one)
+            if definition is None:
+                raise ConfigError(
+                    f"the entry point '{name}' of ragbench.metrics gives a {type(one).__name__}, "
+                    "not a function with @metric"
+                )
+            found.append(_identified(definition))
+    return tuple(found)
+
+
+def _loaded(place: str) -> MetricDefinition:
+    """The metric that stands somewhere.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    target = load_target(place, offers=lambda value: definition_of(value) is not None)
+    definition = target if isinstance(target, MetricDefinition) else definition_of(target)
+    if definition is None:
+        raise ConfigError(
+            f"'{place}' is a {type(target).__name__}, not a metric: write @metric above the "
+            "function (from ragbench import metric)"
+        )
+    return replace(_identified(definition), scorer=_from_here(place))
+
+
+def _from_here(place: str) -> str:
+    """A place without the path to this folder, which is another one elsewhere."""
+    module, _, attribute = place.rpartition(":")
+    if not module.endswith(".py") or not Path(module).is_absolute():
+        return place
+    here = Path.cwd()
+    path = Path(module)
+    known = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+    return f"{known}:{attribute}"
+
+
+def _identified(definition: MetricDefinition) -> MetricDefinition:
+    """A user's definition with a digest of the source of its formula."""
+    formula = definition.formula
+    if formula is None or is_own(str(formula.function.__module__)):
+        return definition
+    return replace(definition, digest=_formula_digest(formula.function))
+
+
+@cache
+def _formula_digest(function: Callable[..., Any]) -> str:
+    """Digest of the code that a function reaches in its project, and of the files that it names.
+
+    Taken once, right after the function was loaded: the code that runs is the code that counts.
+    """
+    from ragbench.ledger.inputs import Inputs  # of users' metrics alone
+    from ragbench.ledger.origin import CHANGED_MEANWHILE
+    from ragbench.ledger.watch import Watch
+
+    origin = Inputs(Watch()).origin("score", function)
+    parts = [part.digest for part in origin.parts if part.kind in _OF_FORMULA]
+    own = described(function)
+    # A file has another name as a module where that name is taken.
+    own.pop("function", None)
+    if CHANGED_MEANWHILE in parts:
+        parts.append(compiled(inspect.unwrap(function).__code__))
+    return fingerprint((sorted(parts), own))[:16]
+
+
+_OF_FORMULA = frozenset({"code", "file", "folder", "model"})
+"""Parts that a formula is made of. Another version of a package is in the manifest."""
+
+
+def _unknown(name: str, known: dict[str, MetricDefinition]) -> str:
+    close = get_close_matches(name.casefold(), known, n=3)
+    names = dict.fromkeys(known[match].name for match in close)
+    hint = f"Did you mean {' or '.join(names)}? " if names else ""
+    return f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all"

@@ -1,0 +1,177 @@
+"""How metrics are written: ``recall@5``, ``P(rel=2)@5``, ``my.py:recall(rel=2)@5``.
+
+The grammar is that of ir_measures (MacAvaney et al. 2022, "Streamlining Evaluation with
+ir-measures", ECIR), with quotes optional around plain words, and with places of functions as names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
+from ragbench.errors import ConfigError
+
+__all__ = [
+    "Spelling",
+    "bound",
+    "read_spelling",
+    "split_metrics",
+]
+
+_QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
+_METRIC = re.compile(
+    rf"""\s*(?P<name>[^\W\d][\w.:-]*|[^\s()'",@=]+\.py:[\w.]+)
+    \s*(?:\((?P<arguments>(?:[^()'"]|{_QUOTED})*)\))?
+    \s*(?:@\s*(?P<cutoff>\d+))?\s*""",
+    re.VERBOSE,
+)
+_ARGUMENT = re.compile(
+    rf"""\s*(?P<key>[^\W\d]\w*)\s*=\s*(?P<value>{_QUOTED}|[^\s,'"=()]+)\s*(?:,|$)""", re.VERBOSE
+)
+_PART = re.compile(rf"""(?:\((?:[^()'"]|{_QUOTED})*\)|[^\s,])+""")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spelling:
+    """A metric as it was written, before its name and values are looked at."""
+
+    name: str
+    """A registered name, ``file.py:function`` or ``package.module:function``."""
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameter names with their values as texts, quotes removed."""
+    cutoff: int | None = None
+
+
+def split_metrics(text: str) -> list[str]:
+    """Splits a list of metrics at commas and white space outside parentheses."""
+    return _PART.findall(text)
+
+
+def read_spelling(text: str) -> Spelling:
+    """Reads one metric.
+
+    Raises:
+        ConfigError: the text does not follow the grammar.
+    """
+    found = _METRIC.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
+    cutoff = found["cutoff"]
+    return Spelling(
+        name=found["name"],
+        arguments=_arguments(text, found["arguments"] or ""),
+        cutoff=None if cutoff is None else int(cutoff),
+    )
+
+
+def _arguments(text: str, written: str) -> dict[str, str]:
+    arguments: dict[str, str] = {}
+    position = 0
+    while position < len(written.rstrip()):
+        found = _ARGUMENT.match(written, position)
+        if found is None:
+            raise ConfigError(f"'{text}': '{written[position:].strip()}' is not parameter=value")
+        if found["key"] in arguments:
+            raise ConfigError(f"'{text}' is given the parameter '{found['key']}' twice")
+        arguments[found["key"]] = _unquoted(text, found["value"])
+        position = found.end()
+    return arguments
+
+
+def _unquoted(text: str, value: str) -> str:
+    if value.startswith("'"):
+        return value[1:-1]
+    if value.startswith('"'):
+        try:
+            return str(json.loads(value))
+        except ValueError as error:
+            raise ConfigError(f"'{text}': {value} is not a valid quoted text: {error}") from error
+    return value
+
+
+def bound(
+    definition: MetricDefinition,
+    values: Mapping[str, object],
+    cutoff: int | None,
+    *,
+    spelled: str = "",
+) -> Metric:
+    """A metric of a definition.
+
+    Args:
+        definition: what is measured.
+        values: its parameters by name, as texts or as they are.
+        cutoff: k of ``@k``.
+        spelled: how the definition was named, where that is not its name.
+
+    Raises:
+        ConfigError: a parameter or the cutoff is wrong or missing.
+    """
+    known = {parameter.name: parameter for parameter in definition.parameters}
+    found: dict[str, ParameterValue] = {}
+    for name, value in values.items():
+        if name not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigError(f"'{definition.name}' has no parameter '{name}': {has}")
+        found[name] = _value(definition.name, known[name], value)
+    return Metric(
+        definition=definition,
+        parameters=tuple((k, v) for k, v in sorted(found.items()) if v != known[k].default),
+        cutoff=_cutoff(definition, cutoff, spelled or definition.name),
+    )
+
+
+def _cutoff(definition: MetricDefinition, cutoff: int | None, spelled: str) -> int | None:
+    if cutoff is None:
+        if definition.cutoff == "required":
+            raise ConfigError(f"'{spelled}' needs a cutoff, as in {spelled}@10")
+        return None
+    if definition.cutoff == "none":
+        raise ConfigError(f"'{definition.name}' takes no cutoff (@{cutoff})")
+    if cutoff < 1:
+        raise ConfigError(f"the cutoff of '{definition.name}' must be at least 1")
+    return cutoff
+
+
+def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
+    try:
+        value = _converted(given, parameter.default)
+    except (ValueError, TypeError, OverflowError):
+        kind = _KINDS[type(parameter.default)]
+        raise ConfigError(f"'{name}': {parameter.name} must be {kind}, not '{given}'") from None
+    if parameter.choices and value not in parameter.choices:
+        choices = ", ".join(map(str, parameter.choices))
+        raise ConfigError(f"'{name}': {parameter.name} must be one of {choices}, not '{given}'")
+    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
+        raise ConfigError(f"'{name}': {parameter.name} must be at least {parameter.low:g}")
+    return value
+
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+}
+
+
+def _converted(given: object, default: ParameterValue) -> ParameterValue:
+    """A value of the default's type, from a text or from such a value."""
+    text = str(given)
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+    if isinstance(default, int):
+        return int(text)
+    if isinstance(default, float):
+        if not math.isfinite(float(text)):
+            raise ValueError(text)
+        return float(text)
+    if not isinstance(given, str):
+        raise TypeError(text)
+    return given

@@ -1,0 +1,239 @@
+"""Cells to summaries, one case at a time."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ragbench.core.case import Case
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import Interval, Slice, Summary
+from ragbench.errors import ConfigError
+from ragbench.metrics.registry import computable
+from ragbench.stats import mean
+
+__all__ = [
+    "NO_FIGURE",
+    "SummaryBuilder",
+    "mean_interval",
+]
+
+
+def mean_interval(
+    values: Sequence[float], clusters: Sequence[int], *, level: float = 0.95
+) -> Interval | None:
+    """Student-t interval of a mean, robust against values of one cluster being alike.
+
+    See `ragbench.stats.mean.mean_interval` for the formula and its sources.
+
+    Args:
+        values: the measured scores.
+        clusters: the cluster of each, as any number.
+        level: confidence, between 0 and 1.
+
+    Returns:
+        None when there are fewer than two clusters, or when all of them agree exactly: from those
+        no spread can be estimated, and an interval without width would claim certainty.
+    """
+    found = mean.mean_interval(values, clusters, level)
+    if found.low is None or found.high is None or found.low == found.high:
+        return None
+    return Interval(low=found.low, high=found.high, level=level)
+
+
+NO_FIGURE = "no figure over the run: "
+"""What a summary's reason begins with that tells why there is no figure."""
+
+Aggregate = Callable[[Sequence[float]], float]
+
+
+class SummaryBuilder:
+    """Collects the cells of a run and sums them up.
+
+    Memory is eight bytes a case and metric, and a few more for its cluster, tags and language.
+    """
+
+    def __init__(
+        self, metrics: Sequence[Metric], figures: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Starts with no case.
+
+        Args:
+            metrics: the columns of the rows that will be added.
+            figures: by metric name, the run's stored figure of a metric whose summary function is
+                not installed here; see `ragbench.ledger.manifest.MetricInfo.figure`.
+        """
+        self.metrics = tuple(metrics)
+        self._figures = figures or {}
+        self._columns = [array("d") for _ in self.metrics]
+        self._statuses: list[Counter[Status]] = [Counter() for _ in self.metrics]
+        self._reasons: list[Counter[str]] = [Counter() for _ in self.metrics]
+        self._clusters = array("q")
+        self._cluster_numbers: dict[str, int] = {}
+        self._members: dict[tuple[str, str], array[int]] = {}
+
+    def add(self, case: Case, cells: Sequence[Cell]) -> None:
+        """Adds one case.
+
+        Args:
+            case: its cluster, tags and language are kept, nothing else of it.
+            cells: one a metric, in their order.
+        """
+        row = len(self._clusters)
+        for position, (column, cell) in enumerate(zip(self._columns, cells, strict=True)):
+            column.append(math.nan if cell.value is None else cell.value)
+            if cell.status is not Status.MEASURED:
+                self._statuses[position][cell.status] += 1
+                self._reasons[position][_reason(cell)] += 1
+        # A lone case gets a number that no cluster has.
+        named, cluster = self._cluster_numbers, case.cluster
+        self._clusters.append(
+            -1 - row if cluster is None else named.setdefault(cluster, len(named))
+        )
+        slices = [("tag", tag) for tag in dict.fromkeys(case.tags)]
+        if case.language is not None:
+            slices.append(("language", case.language))
+        for key in slices:
+            self._members.setdefault(key, array("q")).append(row)
+
+    def summaries(self) -> tuple[Summary, ...]:
+        """One summary a metric, in their order, of the cases added so far."""
+        return tuple(self._summary(position) for position in range(len(self.metrics)))
+
+    def _summary(self, position: int) -> Summary:
+        metric, column = self.metrics[position], self._columns[position]
+        statuses, total = self._statuses[position], len(column)
+        figure = _Figure(metric, self._figures.get(metric.name))
+        values = _measured(column)
+        score = figure.over(values)
+        reasons = [*self._reasons[position].items()]
+        if figure.problem is not None:
+            reasons.append((f"{NO_FIGURE}{figure.problem}", len(values)))
+        return Summary(
+            metric=metric,
+            total=total,
+            measured=len(values),
+            abstained=statuses[Status.ABSTAINED],
+            skipped=statuses[Status.SKIPPED],
+            failed=statuses[Status.FAILED],
+            unproved=statuses[Status.UNPROVED],
+            score=score,
+            interval=self._interval(metric, column, values),
+            reasons=tuple(sorted(reasons, key=lambda item: (-item[1], item[0]))[:10]),
+            slices=tuple(
+                _slice(key, figure, [column[row] for row in self._members[key]])
+                for key in sorted(self._members, key=lambda key: (key[0] != "tag", key[1]))
+            ),
+        )
+
+    def _interval(
+        self, metric: Metric, column: array[float], values: Sequence[float]
+    ) -> Interval | None:
+        if metric.definition.aggregate is not None:
+            return None  # of a mean only
+        rows = zip(column, self._clusters, strict=True)
+        clusters = [cluster for value, cluster in rows if not math.isnan(value)]
+        found = mean_interval(values, clusters)
+        if found is None:
+            return None
+        low, high = metric.definition.low, metric.definition.high
+        return Interval(
+            low=found.low if low is None else max(found.low, low),
+            high=found.high if high is None else min(found.high, high),
+            level=found.level,
+        )
+
+
+def _measured(column: Iterable[float]) -> array[float]:
+    return array("d", (value for value in column if not math.isnan(value)))
+
+
+class _Figure:
+    """Makes the figure of a metric, over a run and over its slices."""
+
+    def __init__(self, metric: Metric, stored: Mapping[str, Any] | None) -> None:
+        """Finds what makes it.
+
+        Args:
+            metric: the metric.
+            stored: what the run keeps of its figure, where nothing here can make it.
+        """
+        self._aggregate = _aggregate(metric)
+        self._stored: Mapping[tuple[str, str] | None, float | None] = {}
+        self.problem: str | None = None
+        """Why there is none."""
+        if self._aggregate is None and stored is not None:
+            scores: dict[tuple[str, str] | None, float | None] = {None: stored["score"]}
+            scores.update({(by, value): score for by, value, score in stored["slices"]})
+            self._stored, self.problem = scores, stored["problem"]
+
+    def over(self, values: Sequence[float], key: tuple[str, str] | None = None) -> float | None:
+        """The figure of some values; None without any, and where it cannot be made.
+
+        Args:
+            values: the measured ones.
+            key: kind and value of the slice that they are; None for the run.
+        """
+        if self._aggregate is None:
+            return self._stored.get(key)
+        if not values:
+            return None
+        try:
+            figure = float(self._aggregate(values))
+            if math.isfinite(figure):
+                return figure
+            problem = f"it is {figure}"
+        except Exception as error:  # noqa: BLE001 - a user's function must not end a run
+            problem = f"{type(error).__name__}: {error}"
+        self.problem = self.problem if key is not None else problem
+        return None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _aggregate(metric: Metric) -> Aggregate | None:
+    """What makes the figure of a metric; None where it is not at hand."""
+    definition = metric.definition
+    if definition.aggregate is None:
+        return _mean
+    if definition.formula is None and not definition.digest:
+        try:
+            definition = computable(metric).definition
+        except ConfigError:
+            return None
+    if definition.formula is None or definition.formula.aggregate is None:
+        return None
+    aggregate = definition.formula.aggregate
+    try:
+        takes = inspect.signature(aggregate).parameters
+    except ValueError:  # max() has none that can be seen
+        return aggregate
+    names = [parameter.name for parameter in definition.parameters if parameter.name in takes]
+    return partial(aggregate, **{name: metric.parameter(name) for name in names})
+
+
+def _slice(key: tuple[str, str], figure: _Figure, column: Sequence[float]) -> Slice:
+    values = _measured(column)
+    by, value = key
+    return Slice(
+        by=by,
+        value=value,
+        total=len(column),
+        measured=len(values),
+        score=figure.over(values, key),
+    )
+
+
+def _reason(cell: Cell) -> str:
+    if cell.failure is not None:
+        # Without its message, which may differ from case to case.
+        return f"{cell.failure.stage}: {cell.failure.type}"
+    return cell.reason or cell.status.value

@@ -1,0 +1,280 @@
+"""A window of cases as columns: which of them can be scored, and what functions are given.
+
+Each column is made when it is first asked for, and then serves every metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ragbench.core.case import Case
+from ragbench.core.metric import Need
+from ragbench.core.outcome import Cell, Failure, Outcome, Status
+from ragbench.core.trace import Trace
+from ragbench.metrics.abstention import declined
+from ragbench.metrics.matching import NO_GOLD, Matching, ranking_of
+from ragbench.metrics.operational import token_counts
+
+__all__ = [
+    "Window",
+    "blocked",
+]
+
+Check = Callable[[Trace], Cell | None]
+
+
+class Window:
+    """Cases that are scored together."""
+
+    def __init__(self, traces: Sequence[Trace], matching: Matching = Matching.AUTO) -> None:
+        """Computes nothing yet.
+
+        Args:
+            traces: the cases.
+            matching: how retrieved chunks are compared with relevant ones.
+        """
+        self.traces = traces
+        self.matching = matching
+        self._columns: dict[str, list[Any]] = {}
+        self._checked: dict[Check, list[Cell | None] | None] = {}
+
+    def __len__(self) -> int:
+        """How many cases there are."""
+        return len(self.traces)
+
+    def of(self, rows: Sequence[int]) -> Window:
+        """Some of the cases."""
+        return Window([self.traces[row] for row in rows], self.matching)
+
+    def column(self, argument: str) -> list[Any]:
+        """What each case gives for an argument of a metric's function.
+
+        Args:
+            argument: one of `ragbench.metrics.metric.ARGUMENTS`. Each case has what it needs.
+        """
+        found = self._columns.get(argument)
+        if found is None:
+            read = _READ.get(argument)
+            if read is None:
+                found = [ranking_of(trace, self.matching) for trace in self.traces]
+            else:
+                found = [*map(read, self.traces)]
+            self._columns[argument] = found
+        return found
+
+    def blocked(self, needs: frozenset[Need], *, abstains: bool) -> list[Cell | None] | None:
+        """The cells of cases that a metric must not be asked about; see `blocked`.
+
+        Returns:
+            For each case its cell, None when the metric can be computed; None for the whole where
+            it can for every case.
+        """
+        found: list[Cell | None] | None = None
+        for check in _checks(needs, abstains=abstains):
+            cells = self._check(check)
+            if cells is not None:
+                found = cells if found is None else [*map(_first, found, cells)]
+        return found
+
+    def _check(self, check: Check) -> list[Cell | None] | None:
+        if check not in self._checked:
+            cells = [*map(check, self.traces)]
+            self._checked[check] = cells if any(cells) else None
+        return self._checked[check]
+
+
+def _first(one: Cell | None, other: Cell | None) -> Cell | None:
+    return other if one is None else one
+
+
+def blocked(trace: Trace, *, needs: Iterable[Need], abstains: bool) -> Cell | None:
+    """The cell of a case that a metric must not be asked about.
+
+    A failed stage comes before a declined answer, and a declined answer before what the case does
+    not know: "I don't know" without a reference answer is an abstention.
+
+    Args:
+        trace: the case.
+        needs: what the metric reads.
+        abstains: whether a declined answer gives an abstained cell.
+
+    Returns:
+        None when the metric can be computed.
+    """
+    checks = _checks(frozenset(needs), abstains=abstains)
+    return next((cell for check in checks if (cell := check(trace)) is not None), None)
+
+
+def _checks(needs: frozenset[Need], *, abstains: bool) -> list[Check]:
+    checks: list[Check] = []
+    if needs & _OF_RETRIEVAL:
+        checks.append(_retrieved)
+    if abstains or needs & _OF_GENERATION:
+        checks.append(_generated)
+    if abstains:
+        checks.append(_declined)
+    checks.extend(check for need, check in _KNOWN.items() if need in needs)
+    return checks
+
+
+def _retrieved(trace: Trace) -> Cell | None:
+    outcome = trace.context
+    return None if outcome.value is not None else _missing(outcome, "retrieval")
+
+
+def _generated(trace: Trace) -> Cell | None:
+    outcome = trace.generation
+    return None if outcome.value is not None else _missing(outcome, "generation")
+
+
+def _missing(outcome: Outcome[Any], stage: str) -> Cell:
+    if outcome.status is Status.FAILED:
+        unknown = Failure(type="Failure", message="the cause was not recorded", stage=stage)
+        return Cell.failed(outcome.failure or unknown)
+    return Cell.skipped(outcome.reason or f"no {stage}")
+
+
+def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
+    if outcome.value is None:
+        return _missing(outcome, stage)
+    return _NO_TIME if outcome.seconds is None else None
+
+
+_NO_TIME = Cell.skipped("no time was measured")
+_NO_GOLD = Cell.skipped(NO_GOLD)
+_NO_IDS = Cell.skipped("retrieval gave no context ids")
+_NO_REFERENCE = Cell.skipped("no reference answer")
+_NO_REFERENCE_CONTEXTS = Cell.skipped("no reference contexts")
+_NO_CANDIDATES = Cell.skipped("generation gave no candidates")
+_NO_CONFIDENCE = Cell.skipped("generation gave no confidence")
+_NO_ANSWERABLE = Cell.skipped("not known whether the case is answerable")
+_NO_RUBRICS = Cell.skipped("no rubrics")
+
+
+def _declined(trace: Trace) -> Cell | None:
+    return _DECLINED if declined(trace.generation) else None
+
+
+_DECLINED = Cell.abstained("the system declined to answer")
+_NO_SCORES = Cell.skipped("retrieval gave no scores")
+_NO_CONTEXT_METADATA = Cell.skipped("retrieval gave no metadata of contexts")
+_NO_REFERENCE_IDS = Cell.skipped("no reference context ids")
+_NO_EVIDENCE = Cell.skipped("no evidence")
+
+
+def _gold(trace: Trace) -> Cell | None:
+    case = trace.case
+    known = case.reference_context_ids is not None or case.grades is not None
+    return None if known or case.reference_contexts is not None or case.evidence else _NO_GOLD
+
+
+def _ids(trace: Trace) -> Cell | None:
+    result = trace.context.value
+    return _NO_IDS if result is None or result.context_ids is None else None
+
+
+def _scores(trace: Trace) -> Cell | None:
+    result = trace.context.value
+    return _NO_SCORES if result is None or result.scores is None else None
+
+
+def _context_metadata(trace: Trace) -> Cell | None:
+    result = trace.context.value
+    return _NO_CONTEXT_METADATA if result is None or result.context_metadata is None else None
+
+
+def _reference_ids(trace: Trace) -> Cell | None:
+    case = trace.case
+    known = case.reference_context_ids is not None or case.grades is not None
+    return None if known else _NO_REFERENCE_IDS
+
+
+def _evidence(trace: Trace) -> Cell | None:
+    return None if trace.case.evidence else _NO_EVIDENCE
+
+
+def _reference(trace: Trace) -> Cell | None:
+    case = trace.case
+    known = case.reference is not None or case.alternative_references
+    return None if known else _NO_REFERENCE
+
+
+def _reference_contexts(trace: Trace) -> Cell | None:
+    return None if trace.case.reference_contexts else _NO_REFERENCE_CONTEXTS
+
+
+def _candidates(trace: Trace) -> Cell | None:
+    result = trace.generation.value
+    return None if result is not None and result.multi_responses else _NO_CANDIDATES
+
+
+def _confidence(trace: Trace) -> Cell | None:
+    result = trace.generation.value
+    return _NO_CONFIDENCE if result is None or result.confidence is None else None
+
+
+def _answerable(trace: Trace) -> Cell | None:
+    return _NO_ANSWERABLE if trace.case.answerable is None else None
+
+
+def _rubrics(trace: Trace) -> Cell | None:
+    return None if trace.case.metadata.get("rubrics") else _NO_RUBRICS
+
+
+_OF_RETRIEVAL = frozenset({Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS})
+_OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
+_KNOWN: dict[Need, Check] = {
+    Need.JUDGEMENTS: _gold,
+    Need.RETRIEVED_CONTEXT_IDS: _ids,
+    Need.SCORES: _scores,
+    Need.CONTEXT_METADATA: _context_metadata,
+    Need.REFERENCE: _reference,
+    Need.REFERENCE_CONTEXTS: _reference_contexts,
+    Need.REFERENCE_CONTEXT_IDS: _reference_ids,
+    Need.GRADES: _reference_ids,
+    Need.EVIDENCE: _evidence,
+    Need.MULTI_RESPONSES: _candidates,
+    Need.CONFIDENCE: _confidence,
+    Need.ANSWERABLE: _answerable,
+    Need.RUBRICS: _rubrics,
+    Need.RETRIEVAL_LATENCY: lambda trace: _timed(trace.retrieval, "retrieval"),
+    Need.GENERATION_LATENCY: lambda trace: _timed(trace.generation, "generation"),
+}
+
+
+def _relevant_ids(case: Case) -> tuple[str, ...]:
+    """The reference ids, or else those that the grades call relevant."""
+    if case.reference_context_ids is not None or case.grades is None:
+        return case.reference_context_ids or ()
+    return tuple([id for id, grade in case.grades.items() if grade > 0])
+
+
+# A case that lacks what an argument needs has been kept away. Lists are handed out as tuples: what
+# one metric does with them must not reach the next.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "query": lambda trace: trace.case.query,
+    "response": lambda trace: trace.generation.value.response,
+    "multi_responses": lambda trace: tuple(trace.generation.value.multi_responses),
+    "confidence": lambda trace: trace.generation.value.confidence,
+    "declined": lambda trace: declined(trace.generation),
+    "tokens": lambda trace: token_counts(trace.generation.value.metadata),
+    "reference": lambda trace: trace.case.references[0],
+    "references": lambda trace: trace.case.references,
+    "answerable": lambda trace: trace.case.answerable,
+    "contexts": lambda trace: tuple(trace.context.value.contexts),
+    "context_ids": lambda trace: tuple(trace.context.value.context_ids),
+    "scores": lambda trace: tuple(trace.context.value.scores),
+    "context_metadata": lambda trace: tuple(trace.context.value.context_metadata),
+    "reference_contexts": lambda trace: trace.case.reference_contexts,
+    "reference_context_ids": lambda trace: _relevant_ids(trace.case),
+    "grades": lambda trace: trace.case.judgements,
+    "evidence": lambda trace: trace.case.evidence,
+    "retrieval_seconds": lambda trace: trace.retrieval.seconds,
+    "generation_seconds": lambda trace: trace.generation.seconds,
+    "retrieval": lambda trace: trace.context.value,
+    "generation": lambda trace: trace.generation.value,
+    "case": lambda trace: trace.case,
+    "trace": lambda trace: trace,
+}
+"""All arguments but ``ranking``, which depends on how chunks are compared."""

@@ -1,0 +1,247 @@
+"""The five chunkers."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from ragbench.core.chunk import Document
+from ragbench.pipeline.chunking import ChunkSize, Piece, packed
+from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+__all__ = [
+    "AutoChunker",
+    "MarkdownChunker",
+    "SentenceChunker",
+    "TokenChunker",
+    "WholeChunker",
+    "token_spans",
+]
+
+_VERSION = 1
+_PART = 100_000
+"""Characters that are cut at once: a text of any length takes time in proportion to it."""
+_BLANK_LINE = re.compile(r"\n\s*\n")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenChunker:
+    """Cuts at the largest gap near by: blank lines, lines, sentences, clauses, words."""
+
+    size: ChunkSize = field(default_factory=ChunkSize)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        return {"chunker": "tokens", "version": _VERSION, **self.size.identity}
+
+    def pieces(self, document: Document) -> list[Piece]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        text = document.text
+        return [
+            Piece(start=span.start, end=span.end)
+            for span in token_spans(text, Span(0, len(text)), self.size)
+        ]
+
+
+def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
+    """The spans of chunks of a stretch of a text."""
+    # By name: the package has types for callers that it does not need here.
+    split: Any = importlib.import_module("semchunk").chunkerify(
+        size.counter.count, size.tokens, memoize=False
+    )
+    spans: list[Span] = []
+    for part in _parts(text, within):
+        piece = text[part.start : part.end]
+        _, offsets = split(piece, offsets=True, overlap=size.overlap or None)
+        for start, end in offsets:
+            _append(spans, text, part.start + start, part.start + end)
+    return spans
+
+
+def _parts(text: str, within: Span) -> list[Span]:
+    """The stretch in parts of limited length, cut at blank lines where there are any."""
+    parts: list[Span] = []
+    start = within.start
+    while within.end - start > _PART:
+        gaps = list(_BLANK_LINE.finditer(text, start + _PART // 2, start + _PART))
+        end = gaps[-1].end() if gaps else _word_end(text, start + _PART, within.end)
+        parts.append(Span(start, end))
+        start = end
+    return [*parts, Span(start, within.end)]
+
+
+def _word_end(text: str, at: int, end: int) -> int:
+    """A place near by that is not within a word."""
+    for near in range(at, min(at + 200, end)):
+        if text[near].isspace():
+            return near
+    return at
+
+
+def _append(spans: list[Span], text: str, start: int, end: int) -> None:
+    piece = text[start:end]
+    stripped = piece.strip()
+    if stripped:
+        first = start + len(piece) - len(piece.lstrip())
+        spans.append(Span(first, first + len(stripped)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarkdownChunker:
+    """Never joins two sections; within one, paragraphs, lists, tables and code stay whole.
+
+    Only a block that does not fit by itself is cut. A chunk's metadata hold the headings that it
+    stands under as ``headings``, joined by `` > ``.
+    """
+
+    size: ChunkSize = field(default_factory=ChunkSize)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        return {"chunker": "markdown", "version": _VERSION, **self.size.identity}
+
+    def pieces(self, document: Document) -> list[Piece]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        text = document.text
+        found: list[Piece] = []
+        for headings, blocks in _sections(text):
+            spans = packed(
+                text, blocks, self.size, cut=lambda span, size: token_spans(text, span, size)
+            )
+            metadata = {"headings": " > ".join(headings)} if headings else {}
+            found += [Piece(start=span.start, end=span.end, metadata=metadata) for span in spans]
+        return found
+
+
+def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
+    """For each section the headings that it stands under, its own last, and its blocks."""
+    above: list[tuple[int, str]] = []
+    blocks: list[Span] = []
+    for line_span, heading in _blocks(text):
+        if heading is not None:
+            if blocks:
+                yield [title for _, title in above], blocks
+            level, title = heading
+            above = [one for one in above if one[0] < level]
+            above.append((level, title))
+            blocks = []
+        blocks.append(line_span)
+    if blocks:
+        yield [title for _, title in above], blocks
+
+
+def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
+    """The blocks at the top level, with level and text where one is a heading."""
+    from markdown_it import MarkdownIt
+
+    # Lines as the parser counts them: it takes the three ends of lines for one.
+    lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    done = 0
+    for at, token in enumerate(tokens):
+        if token.level or token.nesting < 0 or token.map is None:
+            continue
+        first, last = token.map
+        # What the parser leaves out, such as link definitions, is text as well.
+        for start, end, heading in (
+            (done, first, None),
+            (first, last, _heading(tokens, at)),
+        ):
+            span = _stripped(text, starts[start], min(starts[max(start, end)], len(text)))
+            if span is not None:
+                yield span, heading
+        done = max(done, last)
+    rest = _stripped(text, min(starts[done], len(text)), len(text))
+    if rest is not None:
+        yield rest, None
+
+
+def _heading(tokens: Sequence[Token], at: int) -> tuple[int, str] | None:
+    token = tokens[at]
+    if token.type != "heading_open":
+        return None
+    return int(token.tag[1:]), tokens[at + 1].content.strip()
+
+
+def _stripped(text: str, start: int, end: int) -> Span | None:
+    piece = text[start:end]
+    stripped = piece.strip()
+    if not stripped:
+        return None
+    first = start + len(piece) - len(piece.lstrip())
+    return Span(first, first + len(stripped))
+
+
+_MARKDOWN = (".md", ".markdown")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AutoChunker:
+    """Markdown files, known by the end of their id, by `MarkdownChunker`, others by tokens."""
+
+    size: ChunkSize = field(default_factory=ChunkSize)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        return {
+            "chunker": "auto",
+            "markdown": MarkdownChunker(size=self.size).identity,
+            "other": TokenChunker(size=self.size).identity,
+        }
+
+    def pieces(self, document: Document) -> list[Piece]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        if document.id.lower().endswith(_MARKDOWN):
+            return MarkdownChunker(size=self.size).pieces(document)
+        return TokenChunker(size=self.size).pieces(document)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SentenceChunker:
+    """As many sentences as fit; only one that does not fit by itself is cut."""
+
+    size: ChunkSize = field(default_factory=ChunkSize)
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        return {"chunker": "sentences", "sentences": SENTENCES_VERSION, **self.size.identity}
+
+    def pieces(self, document: Document) -> list[Piece]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        text = document.text
+        spans = packed(
+            text,
+            split_sentences(text),
+            self.size,
+            cut=lambda span, size: token_spans(text, span, size),
+        )
+        return [Piece(start=span.start, end=span.end) for span in spans]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WholeChunker:
+    """Cuts nothing."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        return {"chunker": "whole"}
+
+    def pieces(self, document: Document) -> list[Piece]:
+        """See `ragbench.pipeline.chunking.Chunker`."""
+        text = document.text
+        end = len(text.rstrip())
+        start = len(text) - len(text.lstrip())
+        return [Piece(start=start, end=end)] if start < end else []

@@ -1,0 +1,410 @@
+"""Documents to chunks to vectors to a store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragbench.core.chunk import Chunk, Document
+from ragbench.embedders.cosine_scale import measure_calibration
+from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
+from ragbench.errors import ConfigError, StoreError
+from ragbench.io.read import read_documents
+from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
+from ragbench.pipeline.lease import Lease
+from ragbench.stores.base import Database, IndexIdentity, VectorStore
+from ragbench.stores.record import chunk_digest
+from ragbench.stores.registry import open_database
+from ragbench.text.language import guess_language
+
+__all__ = [
+    "IndexProgress",
+    "IndexResult",
+    "index",
+    "index_corpus",
+    "index_documents",
+]
+
+_BATCH = 128
+_SAMPLED = 200
+"""Chunks whose language is looked at."""
+
+
+class IndexProgress(Protocol):
+    """Is told how far an indexing is."""
+
+    def __call__(self, *, documents: int, chunks: int, unchanged: int) -> None:
+        """So many more documents and chunks are through, of which so many were there before."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexResult:
+    """What an indexing did."""
+
+    collection: str
+    documents: int
+    """How many were read."""
+    empty: int
+    """How many of them hold nothing but white space, and so gave no chunk."""
+    chunks: int
+    """How many the collection holds now."""
+    written: int
+    """Chunks that were embedded and stored: new ones and changed ones."""
+    unchanged: int
+    """Chunks that were there already, just so."""
+    removed: int
+    """Chunks that were there and are not part of the corpus any more."""
+    continued: bool
+    """Whether an earlier indexing of this collection had not come to its end."""
+    store: str
+    """The address of the store, without a password."""
+
+
+def index(
+    source: str | Path | Iterable[Document],
+    store: str,
+    collection: str,
+    *,
+    embedder: str = DEFAULT_EMBEDDER,
+    embedder_settings: Mapping[str, Any] | None = None,
+    chunker: str | Chunker = "auto",
+    format: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    progress: IndexProgress | None = None,
+    counted: Callable[[int], None] | None = None,
+) -> IndexResult:
+    """Cuts documents into chunks and stores them with their vectors, as ``ragbench index`` does.
+
+    See `index_documents` for what is written when the collection is there already.
+
+    Example:
+        >>> index("docs/", "memory:reports/index", "handbook").chunks  # doctest: +SKIP
+        128
+
+    Args:
+        source: a file or folder in any corpus format (see `ragbench.io.read.read_documents`), or
+            documents; the whole corpus, each id once.
+        store: address of the store, such as ``"memory:FOLDER"``; see `ragbench.stores.registry`.
+        collection: its name; made where there is none.
+        embedder: name of what makes the vectors; see `ragbench.embedders.embedder.open_embedder`.
+        embedder_settings: its settings; they are stored, so no credentials.
+        chunker: a chunker, or the name of one.
+        format: name of the corpus's format; recognised when not given.
+        fields: field of a document to field of the source.
+        progress: is told how far it is.
+        counted: is told how many documents a file or folder has, once that is known.
+
+    Raises:
+        DataError: the corpus has problems; nothing was written.
+        ConfigError: there is no document with text, two documents have one id, a name is unknown,
+            or the collection was built with another embedder.
+        MissingExtraError: a package is not installed.
+        StoreError: the store cannot be used.
+        LLMError: the embedder's endpoint gives no vectors.
+    """
+    cutting = make_chunker(chunker) if isinstance(chunker, str) else chunker
+    with ExitStack() as stack:
+        opened = open_embedder(embedder, **(embedder_settings or {}))
+        stack.callback(opened.close)
+        database = open_database(store)
+        stack.callback(database.close)
+        settings: dict[str, Any] = {
+            "embedder": opened,
+            "embedder_name": embedder,
+            "embedder_settings": embedder_settings,
+            "chunker": cutting,
+            "progress": progress,
+        }
+        if not isinstance(source, str | Path):
+            return index_documents(source, database, collection, **settings)
+        return index_corpus(
+            source, database, collection, format=format, fields=fields, counted=counted, **settings
+        )
+
+
+def index_documents(
+    documents: Iterable[Document],
+    database: Database,
+    collection: str,
+    *,
+    embedder: Embedder,
+    embedder_name: str,
+    embedder_settings: Mapping[str, Any] | None = None,
+    chunker: Chunker,
+    progress: IndexProgress | None = None,
+) -> IndexResult:
+    """Makes a collection hold exactly the chunks of these documents.
+
+    What the collection holds already stays as it is and is not embedded again; changed chunks are
+    replaced, and chunks of no document are removed. From the first write to the last the collection
+    is marked incomplete, so that an interrupted indexing is never taken for a whole one; the same
+    call continues it.
+
+    Args:
+        documents: the whole corpus, each id once.
+        database: where to.
+        collection: its name; made where there is none.
+        embedder: makes the vectors.
+        embedder_name: what opens it again; see `ragbench.embedders.embedder.open_embedder`.
+        embedder_settings: those it was opened with; they are stored, so no credentials.
+        chunker: cuts the documents.
+        progress: is told how far it is.
+
+    Raises:
+        ConfigError: there is no document with text, two documents have one id, or the collection
+            was built with another embedder.
+        StoreError: the store cannot be used.
+        LLMError: the embedder's endpoint gives no vectors.
+    """
+    cut = _Cutting(documents, chunker)
+    stream = iter(cut)
+    head = list(islice(stream, _SAMPLED))
+    if not head:
+        raise ConfigError("there is nothing to index: the corpus has no document with text")
+    identity = IndexIdentity(
+        embedder=embedder.identity,
+        embedder_name=embedder_name,
+        embedder_settings=embedder_settings or {},
+        chunker=chunker.identity,
+    )
+    with _opened(database, collection, embedder, identity, head) as store:
+        writing = _Writing(store=store, embedder=embedder, chunker=chunker)
+        told = 0
+        try:
+            for batch in _batches(chain(head, stream)):
+                unchanged = writing.take(batch)
+                if progress is not None:
+                    progress(documents=cut.documents - told, chunks=len(batch), unchanged=unchanged)
+                    told = cut.documents
+            removed = writing.finish()
+        except BaseException:
+            writing.lease.give_back()
+            raise
+    return IndexResult(
+        collection=collection,
+        documents=cut.documents,
+        empty=cut.empty,
+        chunks=len(writing.seen),
+        written=writing.written,
+        unchanged=len(writing.seen) - writing.written,
+        removed=removed,
+        continued=writing.continued,
+        store=database.address,
+    )
+
+
+class _Cutting:
+    """The chunks of documents, one after another, and what was noticed on the way."""
+
+    def __init__(self, documents: Iterable[Document], chunker: Chunker) -> None:
+        self._source = documents
+        self._chunker = chunker
+        self._ids: set[str] = set()
+        self.empty = 0
+
+    @property
+    def documents(self) -> int:
+        """How many were read."""
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        for document in self._source:
+            if document.id in self._ids:
+                raise ConfigError(f"two documents have the id '{document.id}'")
+            self._ids.add(document.id)
+            chunks = document_chunks(document, self._chunker)
+            self.empty += not chunks
+            yield from chunks
+
+
+class _Writing:
+    """Brings a collection to a state, batch by batch."""
+
+    def __init__(self, *, store: VectorStore, embedder: Embedder, chunker: Chunker) -> None:
+        info = store.info()
+        self._store = store
+        self._embedder = embedder
+        known = IndexIdentity.from_json(info.identity, collection=info.name)
+        self._identity = replace(known, chunker=chunker.identity, digest="")
+        self.lease = Lease(store)
+        self.lease.check_free()
+        self._known = store.digests()
+        self._whole = info.complete and known.chunker == self._identity.chunker
+        self._begun = False
+        self.continued = not info.complete and bool(self._known)
+        self.seen: dict[str, str] = {}
+        self.written = 0
+
+    def take(self, chunks: Sequence[Chunk]) -> int:
+        """Stores what is not there yet; says how many chunks were."""
+        digests = [chunk_digest(chunk) for chunk in chunks]
+        self.seen.update({chunk.id: digest for chunk, digest in zip(chunks, digests, strict=True)})
+        new = [
+            chunk
+            for chunk, digest in zip(chunks, digests, strict=True)
+            if self._known.get(chunk.id) != digest
+        ]
+        if new:
+            vectors = self._embedder.embed_passages([_embedded_text(chunk) for chunk in new])
+            self._begin()
+            self._store.upsert(new, vectors)
+            self.written += len(new)
+        return len(chunks) - len(new)
+
+    def finish(self) -> int:
+        """Removes what is no part of the corpus, and marks the rest complete; says how many.
+
+        Raises:
+            StoreError: the collection does not hold what was written: another program writes, too.
+        """
+        stale = [id_ for id_ in self._known if id_ not in self.seen]
+        if stale:
+            self._begin()
+            self._store.delete(stale)
+        if not self._whole:
+            whole = blake2b(digest_size=16)
+            for id_ in sorted(self.seen):
+                whole.update(f"{id_}\0{self.seen[id_]}\n".encode("utf-8", "surrogatepass"))
+            self._check_whole()
+            done = replace(self._identity, digest=whole.hexdigest())
+            self._store.mark(complete=True, identity=done.to_json())
+        return len(stale)
+
+    def _begin(self) -> None:
+        """Before each write: from the first on the collection is not complete, and is ours.
+
+        That is marked again now and then, also for stores that write to the disk only then.
+        """
+        if self._begun:
+            self.lease.check_ours()
+        else:
+            self.lease.take(self._identity.to_json())
+            self._begun, self._whole = True, False
+
+    def _check_whole(self) -> None:
+        self._begin()
+        held = self._store.digests()
+        if held != self.seen:
+            other = sum(self.seen.get(id_) != digest for id_, digest in held.items())
+            missing = len(self.seen.keys() - held.keys())
+            raise StoreError(
+                f"the collection '{self._store.info().name}' does not hold what was written: "
+                f"{missing:,} chunks are missing, {other:,} are other ones. Another program writes "
+                "to it; run the same 'ragbench index' again when it is done"
+            )
+
+
+def _batches(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
+    while batch := list(islice(chunks, _BATCH)):
+        yield batch
+
+
+def _embedded_text(chunk: Chunk) -> str:
+    """What the embedder reads: the title says what a passage from the middle is about."""
+    title = chunk.metadata.get("title")
+    if not isinstance(title, str) or not title.strip() or chunk.text.startswith(title):
+        return readable_text(chunk.text)
+    return readable_text(f"{title}\n{chunk.text}")
+
+
+def _opened(
+    database: Database,
+    collection: str,
+    embedder: Embedder,
+    identity: IndexIdentity,
+    head: Sequence[Chunk],
+) -> VectorStore:
+    """The collection: as it is, where the embedder fits, or a new one."""
+    if collection in database.collections():
+        store = database.open(collection)
+        try:
+            _check_fit(store, identity)
+        except BaseException:
+            store.close()
+            raise
+        return store
+    calibration = measure_calibration(embedder, _languages(head))
+    made = replace(identity, calibration=calibration.to_json())
+    return database.create(collection, dimension=embedder.dimension, identity=made.to_json())
+
+
+def _check_fit(store: VectorStore, identity: IndexIdentity) -> None:
+    info = store.info()
+    known = IndexIdentity.from_json(info.identity, collection=info.name)
+    if dict(known.embedder) != dict(identity.embedder):
+        raise ConfigError(
+            f"the collection '{info.name}' was built with another embedder "
+            f"({_named(known)}, {info.dimension} dimensions) than {_named(identity)}. Use that "
+            "one, or index under another name"
+        )
+
+
+def _named(identity: IndexIdentity) -> str:
+    settings = ", ".join(f"{name}={value}" for name, value in identity.embedder_settings.items())
+    return f"{identity.embedder_name} with {settings}" if settings else identity.embedder_name
+
+
+def _languages(chunks: Sequence[Chunk]) -> list[str]:
+    """The languages of at least a tenth of the chunks."""
+    counts = Counter(guess_language(chunk.text[:1000]) for chunk in chunks)
+    return sorted(language for language, count in counts.items() if count * 10 >= len(chunks))
+
+
+def index_corpus(
+    source: str | Path,
+    database: Database,
+    collection: str,
+    *,
+    embedder: Embedder,
+    embedder_name: str,
+    embedder_settings: Mapping[str, Any] | None = None,
+    chunker: Chunker,
+    format: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    progress: IndexProgress | None = None,
+    counted: Callable[[int], None] | None = None,
+) -> IndexResult:
+    """Indexes a file or folder in any corpus format that ragbench reads.
+
+    It is read twice: once to find every problem and to count, before anything is written, and once
+    to index. Memory holds a document and a batch of chunks, and an id and a digest of every chunk.
+
+    Args:
+        source: see `ragbench.io.read.read_documents`; no standard input.
+        database: see `index_documents`.
+        collection: see `index_documents`.
+        embedder: see `index_documents`.
+        embedder_name: see `index_documents`.
+        embedder_settings: see `index_documents`.
+        chunker: see `index_documents`.
+        format: name of the corpus's format; recognised when not given.
+        fields: field of a document to field of the source.
+        progress: see `index_documents`.
+        counted: is told how many documents there are, once that is known.
+
+    Raises:
+        DataError: the corpus has problems; nothing was written.
+        ConfigError: as for `index_documents`.
+        StoreError: the store cannot be used.
+        LLMError: the embedder's endpoint gives no vectors.
+    """
+    total = sum(1 for _ in read_documents(source, format=format, fields=fields))
+    if counted is not None:
+        counted(total)
+    return index_documents(
+        read_documents(source, format=format, fields=fields),
+        database,
+        collection,
+        embedder=embedder,
+        embedder_name=embedder_name,
+        embedder_settings=embedder_settings,
+        chunker=chunker,
+        progress=progress,
+    )

@@ -1,0 +1,343 @@
+"""Retrieval over a store: by meaning, by words, or both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.embedders.embedder import Embedder
+from ragbench.errors import ConfigError
+from ragbench.pipeline.attached import BothSides, ForeignRetriever, open_foreign_retriever
+from ragbench.pipeline.chunking import make_chunker
+from ragbench.pipeline.documents import Documents, Indexing
+from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.pre_retrieval import SearchQuery
+from ragbench.pipeline.search_engine import RetrievalEngine
+from ragbench.pipeline.sparse_index import sparse_cache_folder
+from ragbench.pipeline.stages import WordWeights
+from ragbench.pipeline.strategies import (
+    HybridStrategy,
+    RetrievalSettings,
+    Search,
+    SparseStrategy,
+    Strategy,
+    StrategyName,
+    filter_problem,
+)
+from ragbench.stores.base import Database, IndexIdentity, VectorStore
+from ragbench.stores.registry import open_database
+from ragbench.text.tokens import TOKENISER_VERSION
+
+__all__ = [
+    "DenseRetrieval",
+    "HybridRetrieval",
+    "SparseRetrieval",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparseRetrieval:
+    """By words: BM25 over the chunks of a collection.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = True
+    gives_embeddings: ClassVar[bool] = False
+    reads_attached: ClassVar[bool] = True
+    knows_word_weights: ClassVar[bool] = True
+    strategy: ClassVar[StrategyName] = "sparse"
+
+    top_k: int = 5
+    """How many chunks are retrieved."""
+    score_threshold: float | None = None
+    """Chunks that score less are left out; None leaves out none."""
+    filters: Mapping[str, Any] | None = None
+    """What chunks' metadata must pass, such as ``{year: 2023}``."""
+    native_filter: str | Mapping[str, Any] | None = None
+    """What they must pass, too, in the store's own syntax; of a collection that ragbench did not
+    fill only."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        _check(self)
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
+        """See `_opened`."""
+        return _opened(self, documents, indexing)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DenseRetrieval:
+    """By meaning: the chunks whose vectors are most similar to the query's.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = True
+    reads_attached: ClassVar[bool] = True
+    knows_word_weights: ClassVar[bool] = False
+    strategy: ClassVar[StrategyName] = "dense"
+
+    top_k: int = 5
+    """How many chunks are retrieved."""
+    score_threshold: float | None = None
+    """Chunks that score less are left out. None leaves out no single chunk; a question whose best
+    chunk scores below 0, as what has nothing to do with it does, finds nothing."""
+    filters: Mapping[str, Any] | None = None
+    """What chunks' metadata must pass, such as ``{year: 2023}``."""
+    native_filter: str | Mapping[str, Any] | None = None
+    """What they must pass, too, in the store's own syntax; of a collection that ragbench did not
+    fill only."""
+    embeddings: bool = False
+    """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        _check(self)
+
+    @property
+    def gives_embeddings(self) -> bool:
+        """Whether results carry vectors."""
+        return self.embeddings
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
+        """See `_opened`."""
+        return _opened(self, documents, indexing)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HybridRetrieval:
+    """By meaning and by words, fused by weighted reciprocal ranks.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    uses_store: ClassVar[bool] = True
+    reads_attached: ClassVar[bool] = True
+    knows_word_weights: ClassVar[bool] = True
+    strategy: ClassVar[StrategyName] = "hybrid"
+
+    top_k: int = 5
+    """How many chunks are retrieved."""
+    score_threshold: float | None = None
+    """Chunks that score less in a ranking are left out of it, before both are fused; None as in
+    the rankings themselves."""
+    filters: Mapping[str, Any] | None = None
+    """What chunks' metadata must pass, such as ``{year: 2023}``."""
+    native_filter: str | Mapping[str, Any] | None = None
+    """What they must pass, too, in the store's own syntax; of a collection that ragbench did not
+    fill only."""
+    embeddings: bool = False
+    """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
+    dense_weight: float | None = None
+    """Weight of the ranking by meaning, at least 0; None for the one measured for the embedder, as
+    in ``ragbench search``."""
+    sparse_weight: float = 1.0
+    """Weight of the ranking by words, at least 0."""
+    rrf_k: int = 60
+    """How little the first ranks count more than the next ones."""
+    candidates: int = 100
+    """How many chunks of each ranking are fused."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        _check(self)
+
+    @property
+    def gives_embeddings(self) -> bool:
+        """Whether results carry vectors."""
+        return self.embeddings
+
+    def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
+        """See `_opened`."""
+        return _opened(self, documents, indexing)
+
+
+_Settings = SparseRetrieval | DenseRetrieval | HybridRetrieval
+
+
+def _engine_settings(settings: _Settings) -> RetrievalSettings:
+    common: dict[str, Any] = {
+        "top_k": settings.top_k,
+        "score_threshold": settings.score_threshold,
+        "strategy": settings.strategy,
+    }
+    if isinstance(settings, HybridRetrieval):
+        for name in ("dense_weight", "sparse_weight", "rrf_k", "candidates"):
+            common[name] = getattr(settings, name)
+    return RetrievalSettings(**common)
+
+
+def _check(settings: _Settings) -> None:
+    _engine_settings(settings)
+    if settings.filters:
+        try:
+            parse_filters(settings.filters)
+        except ConfigError as error:
+            raise ConfigError(f"filters: {error}") from error
+
+
+def _opened(
+    settings: _Settings, documents: Documents, indexing: Indexing
+) -> _OpenEngine | ForeignRetriever:
+    """Indexes where something is missing or has changed, and opens the collection.
+
+    A collection that is kept outside of this process is brought to the state of the corpus that the
+    file names, and is taken as it is when it names none, or when ragbench did not fill it.
+
+    Raises:
+        DataError: the corpus has problems.
+        ConfigError: there is no corpus, or the collection was built with another embedder.
+        StoreError: the store cannot be used.
+        LLMError: the embedder's endpoint gives no vectors.
+    """
+    if indexing.mapping is not None:
+        return open_foreign_retriever(
+            indexing,
+            _engine_settings(settings),
+            filters=parse_filters(settings.filters) if settings.filters else None,
+            native_filter=settings.native_filter,
+        )
+    embedder = indexing.embedder
+    if embedder is None:
+        raise ConfigError(f"{settings.strategy} retrieval needs an embedder")
+    with ExitStack() as stack:
+        stack.callback(embedder.close)
+        database = open_database(indexing.store)
+        stack.callback(database.close)
+        collection = _indexed(database, documents, indexing, embedder)
+        engine = stack.enter_context(
+            RetrievalEngine(
+                database,
+                embedder=embedder,
+                settings=_engine_settings(settings),
+                sparse_folder=sparse_cache_folder(os.environ),
+            )
+        )
+        opened = engine.collection(collection)
+        strategy = opened.strategy(settings.strategy)
+        given = parse_filters(settings.filters) if settings.filters else None
+        problem = filter_problem(opened.store, opened.store.info().dimension, given)
+        return _OpenEngine(
+            settings=settings,
+            notes=() if problem is None else (f"Warning: {problem}",),
+            store=opened.store,
+            made_by=opened.identity,
+            embedder=embedder,
+            sides=BothSides.of(strategy),
+            weights=_weights(strategy),
+            word_weights=_word_weights(strategy, opened.identity),
+            closing=stack.pop_all(),
+        )
+
+
+def _indexed(
+    database: Database, documents: Documents, indexing: Indexing, embedder: Embedder
+) -> str:
+    """The collection's name; its chunks are those of the corpus."""
+    collection = indexing.collection or _name_of(indexing.corpus)
+    if documents.source is not None or indexing.is_in_memory:
+        index_documents(
+            documents.read(),
+            database,
+            collection,
+            embedder=embedder,
+            embedder_name=indexing.embedder_name,
+            embedder_settings=indexing.embedder_settings,
+            chunker=indexing.chunker or make_chunker(),
+        )
+    return collection
+
+
+def _name_of(corpus: str | None) -> str:
+    return Path(corpus).stem if corpus is not None else "corpus"
+
+
+def _weights(strategy: Strategy) -> Mapping[str, float]:
+    if not isinstance(strategy, HybridStrategy):
+        return {}
+    return dict(zip(("dense_weight", "sparse_weight"), strategy.weights, strict=True))
+
+
+def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | None:
+    """What words are worth, where an index of words is searched."""
+    if isinstance(strategy, HybridStrategy):
+        return _word_weights(strategy.sparse, made_by)
+    if isinstance(strategy, SparseStrategy):
+        identity = {"chunks": made_by.digest, "tokeniser": TOKENISER_VERSION}
+        return WordWeights(weight=strategy.index.idf, identity=identity)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OpenEngine:
+    """An open collection; see `ragbench.pipeline.stages.Retriever`."""
+
+    settings: _Settings
+    store: VectorStore
+    made_by: IndexIdentity
+    embedder: Embedder
+    sides: BothSides
+    weights: Mapping[str, float]
+    """Of a hybrid search's rankings, as they are used."""
+    closing: ExitStack
+    word_weights: WordWeights | None
+    takes_batches: bool = True
+    notes: Sequence[str] = ()
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return {"retriever": self.settings.strategy}
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        settings = {
+            name: getattr(self.settings, name)
+            for name in type(self.settings).__dataclass_fields__
+            if name != "top_k"
+        }
+        return {
+            "method": self.settings.strategy,
+            **settings,
+            **self.weights,
+            "chunks": self.made_by.digest,
+            "embedder": dict(self.made_by.embedder),
+            "calibration": dict(self.made_by.calibration),
+        }
+
+    def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
+        given = self.settings.filters
+        search = Search(
+            k=top_k,
+            threshold=self.settings.score_threshold,
+            filters=parse_filters(given) if given else None,
+        )
+        return [self._with_vectors(chunks) for chunks in self.sides.retrieve(queries, search)]
+
+    def query_embedding(self, query: str) -> Sequence[float] | None:
+        if not self.settings.gives_embeddings or not query.strip():
+            return None
+        vector: list[float] = self.embedder.embed_queries([query])[0].tolist()
+        return vector
+
+    def close(self) -> None:
+        self.closing.close()
+
+    def _with_vectors(self, chunks: list[Chunk]) -> list[Chunk]:
+        if not self.settings.gives_embeddings:
+            return chunks
+        vectors = self.store.vectors([chunk.id for chunk in chunks])
+        return [
+            replace(chunk, metadata={**chunk.metadata, "embedding": vectors[chunk.id].tolist()})
+            for chunk in chunks
+        ]

@@ -1,0 +1,338 @@
+"""A collection opened, a question in, chunks out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Filter
+from ragbench.embedders.cosine_scale import CosineScale
+from ragbench.embedders.embedder import Embedder, open_embedder
+from ragbench.errors import ConfigError, StoreError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.pipeline.sparse_index import SparseIndex, kept_index
+from ragbench.pipeline.strategies import (
+    DenseStrategy,
+    HybridStrategy,
+    RetrievalSettings,
+    Search,
+    SparseStrategy,
+    Strategy,
+    StrategyName,
+)
+from ragbench.stores.base import Database, IndexIdentity, VectorStore
+from ragbench.stores.database import fitted_name
+from ragbench.stores.registry import open_database
+from ragbench.text.tokens import TOKENISER_VERSION
+
+__all__ = [
+    "Collection",
+    "RetrievalEngine",
+    "open_engine",
+]
+
+_WORTH_KEEPING = 2000
+"""Chunks from which on reading a BM25 index is faster than building it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection:
+    """Makes the strategies of one collection, each part when it is first needed."""
+
+    store: VectorStore
+    settings: RetrievalSettings
+    given: Embedder | None = None
+    """The embedder to use; None opens the one that the collection names."""
+    sparse_folder: Path | None = None
+    """Where BM25 indexes are kept; None keeps none."""
+    _own: list[Embedder] = field(default_factory=list[Embedder])
+
+    def strategy(self, name: StrategyName) -> Strategy:
+        """A strategy by its name.
+
+        Raises:
+            ConfigError: the embedder is another one than the collection was built with, or cannot
+                be opened.
+            StoreError: the collection cannot be read.
+        """
+        if name == "dense":
+            return self._dense
+        if name == "sparse":
+            return self._sparse
+        return HybridStrategy(
+            dense=self._dense,
+            sparse=self._sparse,
+            weights=(self._dense_weight(), self.settings.sparse_weight),
+            rrf_k=self.settings.rrf_k,
+            candidates=self.settings.candidates,
+        )
+
+    def _dense_weight(self) -> float:
+        weight = self.settings.dense_weight
+        return self._embedder.hybrid_weight if weight is None else weight
+
+    def check_complete(self) -> None:
+        """Refuses a collection whose indexing did not come to its end.
+
+        Raises:
+            StoreError: it is not complete.
+        """
+        if not self.store.info().complete:
+            raise StoreError(
+                f"the collection '{self.store.info().name}' is not complete: its indexing was "
+                "interrupted or is still going on. Run the same 'ragbench index' again to continue "
+                "it, or allow incomplete collections"
+            )
+
+    def close(self) -> None:
+        """Closes the store, and the embedder where it was opened here."""
+        self.store.close()
+        for embedder in self._own:
+            embedder.close()
+
+    @cached_property
+    def identity(self) -> IndexIdentity:
+        """What the collection was made by.
+
+        Raises:
+            StoreError: it was not made by an indexing of ragbench.
+        """
+        info = self.store.info()
+        return IndexIdentity.from_json(info.identity, collection=info.name)
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        embedder = self.given
+        if embedder is None:
+            settings = self.identity.embedder_settings
+            embedder = open_embedder(self.identity.embedder_name, **settings)
+            self._own.append(embedder)
+        if dict(embedder.identity) != dict(self.identity.embedder):
+            raise ConfigError(
+                f"the collection '{self.store.info().name}' was built with another embedder than "
+                f"the one at hand: {_difference(self.identity.embedder, embedder.identity)}. Use "
+                "that one, or index the corpus anew under another name"
+            )
+        return embedder
+
+    @cached_property
+    def _dense(self) -> DenseStrategy:
+        embedder = self._embedder
+        return DenseStrategy(
+            store=self.store,
+            embedder=embedder,
+            calibration=CosineScale.from_json(self.identity.calibration),
+        )
+
+    @cached_property
+    def _sparse(self) -> SparseStrategy:
+        return SparseStrategy(store=self.store, index=self._index())
+
+    def _index(self) -> SparseIndex:
+        info = self.store.info()
+        digest = self.identity.digest
+        count = self.store.count()
+        worth = count >= _WORTH_KEEPING and bool(digest) and info.complete
+        if self.sparse_folder is None or not worth:
+            return SparseIndex.build(self.store)
+        # Named by what it is made of alone: the same chunks in another store are the same words.
+        key = fingerprint([digest, count, TOKENISER_VERSION])
+        folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
+        return kept_index(folder, lambda: SparseIndex.build(self.store))
+
+
+def _difference(ours: object, theirs: object) -> str:
+    return f"built with {ours}, at hand is {theirs}"
+
+
+class RetrievalEngine:
+    """Searches the collections of one database; each is opened when it is first asked.
+
+    Example:
+        >>> with open_engine("memory:index") as engine:  # doctest: +SKIP
+        ...     chunks = engine.search("policies", "When is rent due?", filters={"year": 2023})
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        embedder: Embedder | None = None,
+        settings: RetrievalSettings | None = None,
+        sparse_folder: Path | None = None,
+        allow_incomplete: bool = False,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            database: where the collections are; the caller closes it.
+            embedder: turns queries into vectors; None opens the one that each collection names.
+                One that is given stays the caller's to close.
+            settings: what holds where a call says nothing.
+            sparse_folder: where BM25 indexes are kept, so that opening a large collection again
+                takes no time (`ragbench.pipeline.sparse_index.sparse_cache_folder`); None builds
+                them anew each time.
+            allow_incomplete: whether to search collections whose indexing did not come to its end.
+        """
+        self.settings = settings or RetrievalSettings()
+        self._database = database
+        self._embedder = embedder
+        self._sparse_folder = sparse_folder
+        self._allow_incomplete = allow_incomplete
+        self._collections: dict[str, Collection] = {}
+
+    def search(
+        self,
+        dataset_id: str,
+        query_text: str,
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        filters: Mapping[str, Any] | Filter | None = None,
+        *,
+        strategy: StrategyName | None = None,
+    ) -> list[Chunk]:
+        """The chunks that fit a question best.
+
+        Args:
+            dataset_id: name of the collection.
+            query_text: the question; one without a letter finds nothing.
+            top_k: how many chunks at most, at least 1; None for the setting's (4).
+            score_threshold: chunks that score less are left out; None for the setting's. See
+                `RetrievalSettings`.
+            filters: what the chunks' metadata must pass, such as ``{"source": "policy.pdf"}``;
+                see `ragbench.core.filter_form`.
+            strategy: ``"dense"``, ``"sparse"`` or ``"hybrid"``; None for the setting's.
+
+        Returns:
+            Chunks with text, metadata and ``score``, best first: for dense searches the calibrated
+            similarity (`ragbench.embedders.cosine_scale`), for sparse ones the share of the query's
+            weight that the chunk holds (`ragbench.pipeline.bm25`), for hybrid ones the sum
+            of reciprocal ranks (`ragbench.core.fusion`). Empty when nothing fits.
+
+        Raises:
+            ConfigError: an argument is out of its range, or the embedder does not fit.
+            StoreError: the store cannot be reached, or has no such complete collection.
+            LLMError: the embedder's endpoint gives no vectors.
+        """
+        return self.batch_search(
+            dataset_id, [query_text], top_k, score_threshold, filters, strategy=strategy
+        )[0]
+
+    def batch_search(
+        self,
+        dataset_id: str,
+        query_texts: Sequence[str],
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        filters: Mapping[str, Any] | Filter | None = None,
+        *,
+        strategy: StrategyName | None = None,
+    ) -> list[list[Chunk]]:
+        """`search` for several questions, in their order."""
+        search = self._search(top_k, score_threshold, filters)
+        collection = self.collection(dataset_id)
+        retrieve = collection.strategy(strategy or self.settings.strategy).retrieve
+        return retrieve(query_texts, search) if query_texts else []
+
+    def collection(self, dataset_id: str) -> Collection:
+        """An opened collection.
+
+        Raises:
+            StoreError: there is none of this name, or it is not complete.
+        """
+        found = self._collections.get(dataset_id)
+        if found is None:
+            found = Collection(
+                store=self._database.open(dataset_id),
+                settings=self.settings,
+                given=self._embedder,
+                sparse_folder=self._sparse_folder,
+            )
+            try:
+                if not self._allow_incomplete:
+                    found.check_complete()
+            except BaseException:
+                found.close()
+                raise
+            self._collections[dataset_id] = found
+        return found
+
+    def close(self) -> None:
+        """Closes the collections, and the embedders that were opened here."""
+        while self._collections:
+            self._collections.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        """The engine itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def _search(
+        self,
+        top_k: int | None,
+        score_threshold: float | None,
+        filters: Mapping[str, Any] | Filter | None,
+    ) -> Search:
+        k = self.settings.top_k if top_k is None else top_k
+        threshold = self.settings.score_threshold if score_threshold is None else score_threshold
+        if k < 1:
+            raise ConfigError(f"top_k must be at least 1, not {k}")
+        if threshold is not None and not math.isfinite(threshold):
+            raise ConfigError(f"score_threshold must be a number, not {threshold}")
+        if isinstance(filters, Mapping):
+            filters = parse_filters(filters) if filters else None
+        return Search(k=k, threshold=threshold, filters=filters)
+
+
+class _OwnDatabase(RetrievalEngine):
+    """An engine that closes its database, too."""
+
+    def close(self) -> None:
+        super().close()
+        self._database.close()
+
+
+def open_engine(
+    address: str,
+    *,
+    embedder: Embedder | None = None,
+    settings: RetrievalSettings | None = None,
+    sparse_folder: Path | None = None,
+    allow_incomplete: bool = False,
+) -> RetrievalEngine:
+    """The engine of a store's address; closing it closes the store. See `RetrievalEngine`.
+
+    Args:
+        address: such as ``"memory:index"``; see `ragbench.stores.registry`.
+        embedder: see `RetrievalEngine`.
+        settings: see `RetrievalEngine`.
+        sparse_folder: see `RetrievalEngine`.
+        allow_incomplete: see `RetrievalEngine`.
+
+    Raises:
+        ConfigError: no store has such addresses.
+        MissingExtraError: a package is not installed.
+        StoreError: the store cannot be reached.
+    """
+    return _OwnDatabase(
+        open_database(address),
+        embedder=embedder,
+        settings=settings,
+        sparse_folder=sparse_folder,
+        allow_incomplete=allow_incomplete,
+    )

@@ -1,0 +1,293 @@
+"""Dense, sparse, hybrid, and the settings of a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, fields_of
+from ragbench.core.fusion import reciprocal_rank_fusion
+from ragbench.embedders.cosine_scale import CosineScale
+from ragbench.embedders.embedder import Embedder, readable_text
+from ragbench.errors import ConfigError
+from ragbench.pipeline.sparse_index import SparseIndex
+from ragbench.safe_text import listed, shortened_line
+from ragbench.stores.base import Vectors, VectorStore
+
+__all__ = [
+    "LEGS",
+    "DenseStrategy",
+    "HybridStrategy",
+    "RetrievalSettings",
+    "Search",
+    "Searchable",
+    "SparseStrategy",
+    "Strategy",
+    "StrategyName",
+    "filter_problem",
+]
+
+LEGS = "ranked_by"
+"""Metadata of a hybrid search's chunks: ``{"dense": {"rank": 3, "score": 0.41}, ...}``."""
+
+StrategyName: TypeAlias = Literal["dense", "sparse", "hybrid"]
+
+_VARIABLES = {
+    "top_k": "DEFAULT_TOP_K",
+    "score_threshold": "DEFAULT_SCORE_THRESHOLD",
+    "strategy": "RETRIEVAL_STRATEGY",
+}
+"""The retrieval specification's names of the settings."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievalSettings:
+    """Defaults of `ragbench.pipeline.search_engine.RetrievalEngine`."""
+
+    top_k: int = 4
+    """How many chunks a search returns at most; at least 1."""
+    score_threshold: float | None = None
+    """Chunks that score less are left out; 0 is the score of what has nothing to do with the
+    query, 1 the highest. In a hybrid search it holds for each leg before they are fused. None
+    leaves out no single chunk; a question that nothing is related to (the best vector scores below
+    0, no word is shared) finds nothing all the same."""
+    strategy: StrategyName = "hybrid"
+    """``dense`` compares meanings by vectors, ``sparse`` words by BM25, ``hybrid`` fuses both."""
+    dense_weight: float | None = None
+    """Hybrid: weight of the dense ranking, at least 0; None for the one measured for the embedder
+    (`ragbench.embedders.embedder.Embedder.hybrid_weight`)."""
+    sparse_weight: float = 1.0
+    """Hybrid: weight of the sparse ranking, at least 0."""
+    rrf_k: int = 60
+    """Hybrid: how little the first ranks count more than the next ones, at least 1."""
+    candidates: int = 100
+    """Hybrid: how many chunks of each leg are fused, at least 1 and never fewer than are asked
+    for."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        for name in ("top_k", "rrf_k", "candidates"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.score_threshold is not None and not math.isfinite(self.score_threshold):
+            raise ConfigError(f"score_threshold must be a number, not {self.score_threshold}")
+        if self.strategy not in get_args(StrategyName):
+            known = ", ".join(get_args(StrategyName))
+            raise ConfigError(f"strategy is one of {known}, not '{self.strategy}'")
+        weights = (1.0 if self.dense_weight is None else self.dense_weight, self.sparse_weight)
+        if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
+            raise ConfigError("the weights must be at least 0, and one of them above 0")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> RetrievalSettings:
+        """The settings, some of them from environment variables.
+
+        Args:
+            environ: may hold ``DEFAULT_TOP_K``, ``DEFAULT_SCORE_THRESHOLD`` and
+                ``RETRIEVAL_STRATEGY``, and each of them, or ``RAGBENCH_<SETTING>`` such as
+                ``RAGBENCH_RRF_K``, which comes before.
+
+        Raises:
+            ConfigError: a value is wrong; the message names the variable.
+        """
+        found: dict[str, object] = {}
+        for field in fields(cls):
+            names = [f"RAGBENCH_{field.name.upper()}", _VARIABLES.get(field.name, "")]
+            variable = next((name for name in names if name and name in environ), None)
+            if variable is not None:
+                found[field.name] = _read(field.name, variable, environ[variable])
+        return cls(**cast("dict[str, Any]", found))
+
+
+def _read(name: str, variable: str, text: str) -> object:
+    default: object = getattr(RetrievalSettings(), name)
+    wanted = "dense, sparse or hybrid"
+    try:
+        value: object = text.strip()
+        if isinstance(default, float) or name in ("dense_weight", "score_threshold"):
+            wanted = "a number"
+            value = float(text)
+        elif isinstance(default, int):
+            wanted = "a whole number"
+            value = int(text)
+        RetrievalSettings(**{name: cast("Any", value)})
+    except (ValueError, ConfigError) as error:
+        detail = str(error) if isinstance(error, ConfigError) else f"expected {wanted}"
+        raise ConfigError(f"{variable}={text!r}: {detail}") from error
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Search:
+    """What is looked for, besides the queries."""
+
+    k: int
+    """How many chunks at most, at least 1."""
+    threshold: float | None = None
+    """Chunks that score less are left out; None: see `RetrievalSettings.score_threshold`."""
+    filters: Filter | None = None
+    """What the chunks' metadata must pass."""
+
+
+class Strategy(Protocol):
+    """Ranks the chunks of one collection."""
+
+    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """For each query its chunks with their scores, best first.
+
+        Of equal scores the lower id (by code points) comes first. A query without a character that
+        is not white space finds nothing.
+        """
+        ...
+
+
+class Searchable(Protocol):
+    """What finds chunks by vectors; see `ragbench.stores.base.VectorStore.search`."""
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The chunks most similar to each query."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DenseStrategy:
+    """The chunks whose vectors are most similar to the query's.
+
+    A score is the cosine on the embedder's own scale: see `CosineScale`.
+    """
+
+    store: Searchable
+    embedder: Embedder
+    """The one that the collection was built with."""
+    calibration: CosineScale | None
+    """That embedder's; None leaves scores as the store gives them."""
+
+    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """See `ragbench.pipeline.strategies.Strategy`."""
+        asked = [at for at, query in enumerate(queries) if query.strip()]
+        found: list[list[Chunk]] = [[] for _ in queries]
+        if not asked:
+            return found
+        vectors = self.embedder.embed_queries([readable_text(queries[at]) for at in asked])
+        rankings = self.store.search(vectors, k=search.k, filters=search.filters)
+        for at, chunks in zip(asked, rankings, strict=True):
+            scored = [self._scored(chunk) for chunk in chunks]
+            found[at] = self._kept(scored, search.threshold)
+        return found
+
+    def _kept(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
+        if threshold is not None:
+            return [chunk for chunk in chunks if (chunk.score or 0.0) >= threshold]
+        # On the calibrated scale 0 is the background: below it, even the best one is unrelated.
+        related = self.calibration is None or (chunks and (chunks[0].score or 0.0) >= 0.0)
+        return chunks if related else []
+
+    def _scored(self, chunk: Chunk) -> Chunk:
+        if self.calibration is None:
+            return chunk
+        return replace(chunk, score=self.calibration.score(chunk.score or 0.0))
+
+
+def filter_problem(store: Searchable, dimension: int, filters: Filter | None) -> str | None:
+    """What is wrong with a filter that lets no chunk of a collection pass; None where some do.
+
+    Args:
+        store: is asked for one chunk that passes and, where there is none, for some that need not.
+        dimension: of its vectors.
+        filters: what is searched with.
+
+    Returns:
+        One line that names the fields that no chunk has which was looked at, or those there are.
+    """
+    import numpy as np
+
+    if filters is None:
+        return None
+    anything = np.ones((1, dimension), dtype=np.float32)
+    if store.search(anything, k=1, filters=filters)[0]:
+        return None
+    looked_at = store.search(anything, k=_LOOKED_AT)[0]
+    known = sorted({name for chunk in looked_at for name in chunk.metadata})
+    absent = [name for name in fields_of(filters) if name not in known]
+    if not absent:
+        return "the filter lets no chunk pass: its fields are there, its values are not"
+    close = get_close_matches(absent[0], known, n=1)
+    meant = f" Did you mean '{close[0]}'?" if close else ""
+    return (
+        f"the filter lets no chunk pass: no chunk that was looked at has a field "
+        f"'{shortened_line(absent[0])}'.{meant} There are: {listed(known) or 'none'}"
+    )
+
+
+_LOOKED_AT = 200
+"""Chunks whose fields a message about a filter names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HybridStrategy:
+    """Weighted reciprocal rank fusion of a dense and a sparse ranking.
+
+    The threshold holds for each of the two before they are fused: what is fused is a sum of
+    reciprocal ranks and says only which chunk comes before which. So each chunk keeps, in its
+    metadata under `LEGS`, its rank (from 1) and score in each ranking that holds it.
+    """
+
+    dense: Strategy
+    sparse: Strategy
+    weights: tuple[float, float] = (1.0, 1.0)
+    """Of the dense and of the sparse ranking, each at least 0."""
+    rrf_k: int = 60
+    """See `reciprocal_rank_fusion`."""
+    candidates: int = 100
+    """How many chunks of each ranking are fused; never fewer than are asked for."""
+
+    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """See `ragbench.pipeline.strategies.Strategy`."""
+        wider = replace(search, k=max(search.k, self.candidates))
+        legs = [leg.retrieve(queries, wider) for leg in (self.dense, self.sparse)]
+        return [self._fused(rankings, search.k) for rankings in zip(*legs, strict=True)]
+
+    def _fused(self, rankings: Sequence[Sequence[Chunk]], k: int) -> list[Chunk]:
+        # What counts nothing brings nothing in, either.
+        counted: list[Sequence[Chunk]] = [
+            one if weight else [] for weight, one in zip(self.weights, rankings, strict=True)
+        ]
+        fused = reciprocal_rank_fusion(counted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
+        legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
+        for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
+            for rank, chunk in enumerate(ranking, start=1):
+                if chunk.id in legs:
+                    score = round(chunk.score or 0.0, 4)
+                    legs[chunk.id][name] = {"rank": rank, "score": score}
+        return [
+            replace(chunk, metadata={**chunk.metadata, LEGS: legs[chunk.id]}) for chunk in fused
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparseStrategy:
+    """The chunks that share words with the query, rare ones above all; see `SparseIndex`."""
+
+    store: VectorStore
+    index: SparseIndex
+    """Of that store."""
+
+    def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
+        """See `ragbench.pipeline.strategies.Strategy`."""
+        rankings = [
+            self.index.search(
+                query, k=search.k, threshold=search.threshold or 0.0, filters=search.filters
+            )
+            for query in queries
+        ]
+        chunks = self.store.get(sorted({id_ for ranking in rankings for id_, _ in ranking}))
+        return [
+            [replace(chunks[id_], score=score) for id_, score in ranking if id_ in chunks]
+            for ranking in rankings
+        ]

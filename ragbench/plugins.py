@@ -1,0 +1,293 @@
+"""Names to things: registry, entry points, extras, file.py:Thing.
+
+A registry maps a name to ``"module:attribute"``. Nothing is imported before it is asked for,
+so that a command pays only for what it uses. Other packages add names through entry points in
+the group ``ragbench.<kind>``, for example::
+
+    [project.entry-points."ragbench.formats"]
+    mylog = "my_package.mylog:read"
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib.machinery import SourceFileLoader
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.safe_text import mask_text
+
+__all__ = [
+    "Registry",
+    "import_ragas",
+    "load_attribute",
+    "require",
+]
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Imports an optional module.
+
+    Args:
+        module: import name, such as ``"sacrebleu"`` or ``"ragas.metrics"``.
+        extra: the ragbench extra that installs it.
+
+    Returns:
+        The imported module.
+
+    Raises:
+        MissingExtraError: the package is not installed. An import error that comes from
+            inside an installed package is raised as it is: it is not a missing extra.
+    """
+    package = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] == package:
+            raise MissingExtraError(package, extra) from error
+        raise
+
+
+_TRACKING = "RAGAS_DO_NOT_TRACK"
+_VERTEXAI = "langchain_community.chat_models.vertexai"
+
+
+def import_ragas() -> ModuleType:
+    """Imports ragas; takes seconds the first time.
+
+    ragas sends usage data unless ``RAGAS_DO_NOT_TRACK`` is ``true`` (no other value counts) before
+    its first use. It is set here, unless the user has set it to anything.
+
+    Returns:
+        The module ``ragas``.
+
+    Raises:
+        MissingExtraError: ragas is not installed.
+    """
+    os.environ.setdefault(_TRACKING, "true")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        if "ragas" not in sys.modules:
+            _seed_vertexai()
+        return require("ragas", extra="ragas")
+
+
+def _seed_vertexai() -> None:
+    """Stands in for a module that ragas imports and langchain-community 0.4.2 removed.
+
+    ragas only asks whether a model is an instance of its class, which then is never the case.
+    """
+    try:
+        importlib.import_module(_VERTEXAI)
+    except ModuleNotFoundError as error:
+        # Another name: langchain-community as a whole is missing, and then ragas is as well.
+        if error.name == _VERTEXAI:
+            stub = ModuleType(_VERTEXAI, "Stands in for a module that ragas expects.")
+            stub.__dict__["ChatVertexAI"] = type("ChatVertexAI", (), {})
+            sys.modules[_VERTEXAI] = stub
+
+
+def load_attribute(target: str) -> Any:
+    """Imports ``"package.module:attribute"`` (dots may follow the colon).
+
+    Raises:
+        ConfigError: the text has no colon, or the module has no such attribute.
+    """
+    module_name, colon, path = target.partition(":")
+    if not colon or not module_name or not path:
+        raise ConfigError(f"'{target}' is not of the form package.module:attribute")
+    value: Any = importlib.import_module(module_name)
+    for name in path.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError as error:
+            raise ConfigError(f"module '{module_name}' has no attribute '{path}'") from error
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Registry:
+    """Implementations of one kind of thing, by name."""
+
+    kind: str
+    """What is registered, in the plural and as entry-point groups spell it: ``"formats"``."""
+    builtin: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name to ``"module:attribute"`` of what ragbench brings itself."""
+
+    def targets(self) -> dict[str, str]:
+        """All names with their targets, built in ones first; a built in name wins."""
+        found = dict(self.builtin)
+        for point in sorted(entry_points(group=f"ragbench.{self.kind}"), key=lambda p: p.name):
+            found.setdefault(point.name, point.value)
+        return found
+
+    def load(self, name: str) -> Any:
+        """Imports and returns what is registered under a name.
+
+        Raises:
+            ConfigError: no such name; the message lists those that exist.
+        """
+        target = self.builtin.get(name)
+        if target is None:
+            targets = self.targets()
+            if name not in targets:
+                raise ConfigError(self._unknown(name, sorted(targets)))
+            target = targets[name]
+        return load_attribute(target)
+
+    def _unknown(self, name: str, known: list[str]) -> str:
+        close = get_close_matches(name, known, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        return f"unknown name '{name}' among {self.kind}.{hint} Known: {', '.join(known)}"
+
+
+_FORMS = "package.module:attribute, path/to/file.py:attribute or http(s)://host/..."
+
+
+def load_target(
+    spec: str, *, search_path: str | Path = ".", offers: Callable[[object], bool] | None = None
+) -> Any:
+    """Imports what a name points at, as it is; see `load_rag` for where it is looked for.
+
+    Args:
+        spec: ``package.module:attribute`` or ``path/to/file.py:attribute``.
+        search_path: the directory that modules are looked for in first; files and modules alike.
+        offers: which of a module's own things to name where it lacks the attribute; classes that
+            retrieve or generate when not given.
+
+    Raises:
+        ConfigError: the name is malformed, or the module or the attribute is missing.
+    """
+    module_name, colon, path = spec.rpartition(":")
+    if not colon or not module_name or not path:
+        raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
+    root = Path(search_path).resolve()
+    _make_importable(root)
+    is_file = module_name.endswith(".py")
+    module = _from_file(root / module_name) if is_file else _from_name(module_name, root)
+    return _attribute(module, path, spec, offers or _is_rag)
+
+
+def _make_importable(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _from_name(name: str, root: Path) -> types.ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name == missing or name.startswith(f"{missing}."):
+            raise ConfigError(
+                f"there is no module '{missing}': looked in {root.name or root}/ and in the "
+                f"installed packages{_similar_module(missing, root)}"
+            ) from None
+        raise _import_failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_failed(name, error) from error
+
+
+class _Loader(SourceFileLoader):
+    """Loads a file as it is now.
+
+    The compiled code that Python keeps may be older than the file: it compares whole seconds.
+    """
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        """The code of the file."""
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+_AGES: dict[Path, tuple[int, int]] = {}
+"""When each file was changed last, and its size, as it was loaded."""
+
+
+def _from_file(file: Path) -> types.ModuleType:
+    if not file.is_file():
+        raise ConfigError(f"there is no file '{file.name}' in {file.parent.name or file.parent}/")
+    _make_importable(file.parent)
+    state = file.stat()
+    age = (state.st_mtime_ns, state.st_size)
+    name = file.stem
+    while (loaded := sys.modules.get(name)) is not None:
+        if getattr(loaded, "__file__", None) == str(file):
+            if _AGES.get(file, age) == age:
+                return loaded
+            break  # edited since, as in a notebook
+        name = f"{name}_"  # some other module has that name
+    spec = importlib.util.spec_from_file_location(name, file, loader=_Loader(name, str(file)))
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"'{file.name}' cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look it up there
+    _AGES[file] = age
+    try:
+        spec.loader.exec_module(module)
+    except ConfigError:
+        del sys.modules[name]
+        raise
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _import_failed(file.name, error) from error
+    return module
+
+
+def _import_failed(name: str, error: BaseException) -> ConfigError:
+    return ConfigError(f"importing '{name}' failed: {error_text(error)}")
+
+
+def _similar_module(name: str, root: Path) -> str:
+    here = [path.stem for path in root.glob("*.py")]
+    here += [path.parent.name for path in root.glob("*/__init__.py")]
+    close = get_close_matches(name, sorted(here), n=1)
+    return f". Did you mean '{close[0]}'?" if close else ""
+
+
+def _attribute(
+    module: types.ModuleType, path: str, spec: str, offers: Callable[[object], bool]
+) -> Any:
+    value: Any = module
+    for name in path.split("."):
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            public = [known for known in dir(value) if not known.startswith("_")]
+            close = get_close_matches(name, public, n=3) or _candidates(value, public, offers)
+            hint = f". Did you mean {' or '.join(close)}?" if close else ""
+            raise ConfigError(f"'{spec}': there is no '{name}'{hint}") from None
+    return value
+
+
+def _candidates(module: Any, names: list[str], offers: Callable[[object], bool]) -> list[str]:
+    """Things that a module defines itself and that may have been meant."""
+    here = getattr(module, "__name__", None)
+    found = [(name, getattr(module, name)) for name in names]
+    return [
+        name
+        for name, value in found
+        if getattr(value, "__module__", None) == here and offers(value)
+    ][:3]
+
+
+def _is_rag(value: object) -> bool:
+    return inspect.isclass(value) and any(
+        "retrieve" in name or "generate" in name for name in dir(value)
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """An error as its type and its message, without credentials."""
+    return mask_text(f"{type(error).__name__}: {error}")

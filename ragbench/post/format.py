@@ -1,0 +1,340 @@
+"""Operators that write the text for generation."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+from xml.sax.saxutils import escape
+
+from ragbench.post.operator import (
+    OperatorInput,
+    OperatorOutput,
+    RankedChunk,
+    at_least,
+    in_order,
+    not_empty,
+    one_of,
+    refuse,
+)
+
+__all__ = [
+    "Chat",
+    "JsonFormat",
+    "LongContext",
+    "Template",
+    "Xml",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chat:
+    """Writes each chunk as something that somebody said.
+
+    For chunks that are turns of earlier conversations. Who spoke stands in the metadata.
+
+    Raises:
+        ConfigError: a name is empty, or there is no such style.
+    """
+
+    role_field: str = "role"
+    """The metadata key of who spoke."""
+    default_role: str = "user"
+    """Who spoke where the metadata does not say."""
+    style: Literal["text", "json"] = "text"
+    """``"text"``: lines ``role: text``, further lines of a turn indented. ``"json"``: an array of
+    objects with ``role`` and ``content``, as chat interfaces take them."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            not_empty("role_field", self.role_field),
+            not_empty("default_role", self.default_role),
+            one_of("style", self.style, ("text", "json")),
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "format.chat"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: the chunks stay, the text is written."""
+        turns = [(self._role(entry), entry.chunk.text) for entry in context.chunks]
+        if self.style == "json":
+            text = json.dumps(
+                [{"role": role, "content": said} for role, said in turns], ensure_ascii=False
+            )
+        else:  # indented, so that no text can pass for the next turn
+            text = "\n".join(f"{role}: " + "\n  ".join(said.splitlines()) for role, said in turns)
+        return OperatorOutput(chunks=context.chunks, history_text=text)
+
+    def _role(self, entry: RankedChunk) -> str:
+        role = entry.chunk.metadata.get(self.role_field)
+        return " ".join(str(role).split()) if role not in (None, "") else self.default_role
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LongContext:
+    """Puts the first chunk first, the second last, the third second, and so on.
+
+    Language models use what stands at the ends of a long context better than what stands in its
+    middle (Liu et al. 2023, "Lost in the Middle: How Language Models Use Long Contexts"). Five
+    chunks come to stand as 1, 3, 5, 4, 2. It belongs behind every operator that cuts: what is
+    left out then is the end, and no longer the worst. Rank metrics read the new order.
+    """
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "format.long_context"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: a permutation."""
+        chunks = context.chunks
+        return OperatorOutput(chunks=in_order([*chunks[::2], *chunks[1::2][::-1]]))
+
+
+Field = Literal[
+    "rank", "id", "text", "score", "document_id", "start", "end", "metadata",
+    "initial_rank", "initial_score",
+]  # fmt: skip
+_FIELDS = (
+    "rank", "id", "text", "score", "document_id", "start", "end", "metadata",
+    "initial_rank", "initial_score",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JsonFormat:
+    """Writes a JSON array with an object a chunk. What is not known is null.
+
+    Values in metadata that JSON does not know are written as text; NaN and infinities as null.
+
+    Raises:
+        ConfigError: an unknown field, or none, or a negative indent.
+    """
+
+    fields: Sequence[Field] = ("rank", "id", "text", "score", "metadata")
+    """What each object holds, in this order."""
+    indent: int | None = None
+    """Spaces a level; all in one line when not given."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            not_empty("fields", self.fields),
+            *(one_of("fields", field, _FIELDS) for field in self.fields),
+            None if self.indent is None else at_least("indent", self.indent, 0),
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "format.structured"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: the chunks stay, the text is written."""
+        objects = [
+            {field: _value(entry, field) for field in self.fields} for entry in context.chunks
+        ]
+        text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
+        return OperatorOutput(chunks=context.chunks, history_text=text)
+
+
+def _value(entry: RankedChunk, field: Field) -> object:
+    if field in ("rank", "score", "initial_rank", "initial_score"):
+        return _plain(getattr(entry, field))
+    return _plain(getattr(entry.chunk, field))
+
+
+def _plain(value: object) -> object:
+    """A value that JSON knows."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    return str(value)
+
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_OF_CHUNK = ("text", "id", "rank", "score", "document_id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """Writes each chunk by a template, one below the other.
+
+    A template holds ``{text}``, ``{id}``, ``{rank}``, ``{score}``, ``{document_id}`` and
+    ``{metadata.KEY}``; what is not known is written as nothing. ``{question}`` stands in every
+    template. ``{{`` and ``}}`` are braces.
+
+    Raises:
+        ConfigError: a template holds something else in braces.
+    """
+
+    template: str = "[{rank}] {text}"
+    """Of each chunk."""
+    separator: str = "\n\n"
+    """What stands between two chunks; taken as it is."""
+    header: str = ""
+    """What stands before the first chunk."""
+    footer: str = ""
+    """What stands behind the last chunk."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            _problem("template", self.template, (*_OF_CHUNK, "question"), metadata=True),
+            _problem("header", self.header, ("question",)),
+            _problem("footer", self.footer, ("question",)),
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "format.template"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: the chunks stay, the text is written."""
+        question = context.query.text
+        blocks = [_filled(self.template, _known(entry, question)) for entry in context.chunks]
+        around = {"question": question}
+        text = "".join(
+            (
+                _filled(self.header, around),
+                self.separator.join(blocks),
+                _filled(self.footer, around),
+            )
+        )
+        return OperatorOutput(chunks=context.chunks, history_text=text)
+
+
+def _known(entry: RankedChunk, question: str) -> dict[str, object]:
+    chunk = entry.chunk
+    known: dict[str, object] = {f"metadata.{key}": value for key, value in chunk.metadata.items()}
+    score = "" if entry.score is None else f"{entry.score:.4g}"
+    return known | {
+        "text": chunk.text,
+        "id": chunk.id,
+        "rank": entry.rank,
+        "score": score,
+        "document_id": chunk.document_id,
+        "question": question,
+    }
+
+
+def _filled(template: str, known: Mapping[str, object]) -> str:
+    """Filled in one pass: braces within a value stay as they are."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        found = known.get(match[1])
+        return "" if found is None else str(found)
+
+    return _PLACE.sub(value, template)
+
+
+def _problem(
+    field: str, template: str, names: tuple[str, ...], *, metadata: bool = False
+) -> str | None:
+    for match in _PLACE.finditer(template):
+        name = match[1]
+        if match[0] in ("{{", "}}") or name in names:
+            continue
+        if metadata and name is not None and name.startswith("metadata.") and name != "metadata.":
+            continue
+        known = (*names, "metadata.KEY") if metadata else names
+        listed = ", ".join(f"{{{each}}}" for each in known)
+        return f"{field} holds '{match[0]}'. Known: {listed}; {{{{ and }}}} for braces"
+    return None
+
+
+_NAME = re.compile(r"(?!xml)[A-Za-z_][\w.-]*", re.ASCII | re.IGNORECASE)
+# What XML 1.0 has no way to write, section 2.2: controls, surrogates, two non-characters.
+_IMPOSSIBLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# A reader turns a bare carriage return into a line feed, section 2.11 ...
+_IN_TEXT = {"\r": "&#13;"}
+# ... and white space in an attribute into spaces, section 3.3.3.
+_IN_ATTRIBUTE = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;", '"': "&quot;"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Xml:
+    """Writes one element a chunk inside an element for all.
+
+    Attributes of a chunk's element: ``index`` from 1, ``id``, and where they are known ``score``,
+    ``document_id`` and the metadata ``fields``. Whatever a text holds, a reader gets the same text
+    back; only characters that XML cannot hold become U+FFFD.
+
+    Raises:
+        ConfigError: something is not a name in XML, or an attribute would stand there twice.
+    """
+
+    root: str = "documents"
+    """Name of the element around all."""
+    element: str = "document"
+    """Name of each chunk's element."""
+    fields: Sequence[str] = ()
+    """Metadata keys that become attributes."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            _no_name("root", self.root),
+            _no_name("element", self.element),
+            *(_no_name("fields", field) for field in self.fields),
+            _repeated(("index", "id", "score", "document_id", *self.fields)),
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "format.xml"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: the chunks stay, the text is written."""
+        lines = [self._line(entry) for entry in context.chunks]
+        text = "\n".join([f"<{self.root}>", *lines, f"</{self.root}>"])
+        return OperatorOutput(chunks=context.chunks, history_text=text)
+
+    def _line(self, entry: RankedChunk) -> str:
+        chunk = entry.chunk
+        known: dict[str, object] = {"index": entry.rank, "id": chunk.id}
+        if entry.score is not None:
+            known["score"] = f"{entry.score:.4g}"
+        if chunk.document_id is not None:
+            known["document_id"] = chunk.document_id
+        known |= {
+            field: chunk.metadata[field]
+            for field in self.fields
+            if chunk.metadata.get(field) is not None
+        }
+        attributes = "".join(
+            f' {name}="{_escaped(str(value), _IN_ATTRIBUTE)}"' for name, value in known.items()
+        )
+        return f"<{self.element}{attributes}>{_escaped(chunk.text, _IN_TEXT)}</{self.element}>"
+
+
+def _escaped(text: str, more: dict[str, str]) -> str:
+    return escape(_IMPOSSIBLE.sub("\ufffd", text), more)
+
+
+def _no_name(field: str, name: str) -> str | None:
+    if _NAME.fullmatch(name):
+        return None
+    return f"{field} holds '{name}', which is not a name in XML: letters, digits, '_', '-' and '.'"
+
+
+def _repeated(names: tuple[str, ...]) -> str | None:
+    if len(set(names)) == len(names):
+        return None
+    return "fields name an attribute twice; index, id, score and document_id are always there"

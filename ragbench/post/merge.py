@@ -1,0 +1,257 @@
+"""Operators that bring in more chunks, and how rankings are fused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Literal
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import reciprocal_rank_scores
+from ragbench.errors import InterfaceError
+from ragbench.post.operator import (
+    ChunkNeighbours,
+    ChunkSearch,
+    OperatorInput,
+    OperatorOutput,
+    RankedChunk,
+    above,
+    at_least,
+    in_order,
+    not_empty,
+    one_of,
+    refuse,
+)
+
+__all__ = [
+    "FUSIONS",
+    "Fusion",
+    "LinkExpand",
+    "QueryMerge",
+    "SecondaryQuery",
+    "fuse",
+    "newcomers",
+]
+
+Fusion = Literal["concat", "interleave", "weighted", "rrf"]
+FUSIONS = ("concat", "interleave", "weighted", "rrf")
+
+Rankings = Sequence[Sequence[RankedChunk]]
+
+
+def newcomers(chunks: Sequence[Chunk]) -> list[RankedChunk]:
+    """What a service gave, as chunks that retrieval did not give.
+
+    Raises:
+        InterfaceError: one of them is not a chunk, or has a score that is not finite.
+    """
+    found: list[RankedChunk] = []
+    for chunk in chunks:
+        if not isinstance(chunk, Chunk):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
+            raise InterfaceError(f"the chunk service gave {type(chunk).__name__}, not a Chunk")
+        if chunk.score is not None and not math.isfinite(chunk.score):
+            raise InterfaceError(f"the chunk service gave chunk '{chunk.id}' score {chunk.score}")
+        found.append(
+            RankedChunk(
+                chunk=chunk,
+                score=chunk.score,
+                rank=len(found) + 1,
+                initial_score=chunk.score,
+                initial_rank=None,
+            )
+        )
+    return found
+
+
+def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[RankedChunk, ...]:
+    """Makes one ranking of several. Each chunk id appears once; the first record of it stays.
+
+    - ``concat``: the first ranking whole, then what is new in the second, and so on. Scores stay.
+    - ``interleave``: the first of each ranking, then the second of each ... Scores stay.
+    - ``weighted``: by the sum of weight times score, scores brought to [0, 1] within each ranking
+      by its smallest and largest (Lee 1997; Fox & Shaw 1994, CombSUM). A ranking in which a chunk
+      has no score counts by places instead: 1 for the first of n, 1/n for the last.
+    - ``rrf``: by `ragbench.core.fusion.reciprocal_rank_scores`.
+
+    Args:
+        rankings: best first; the first one is what stood before.
+        fusion: how.
+        weights: one per ranking; only ``weighted`` and ``rrf`` look at them.
+
+    Returns:
+        The union, ranks from 1. Of equal sums the lower id comes first, as in retrieval.
+    """
+    if fusion == "concat":
+        return in_order(_first_of_each(entry for ranking in rankings for entry in ranking))
+    taken = _first_of_each(
+        entry for turn in zip_longest(*rankings) for entry in turn if entry is not None
+    )
+    if fusion == "interleave":
+        return in_order(taken)
+    if fusion == "rrf":
+        ids = [[entry.chunk.id for entry in ranking] for ranking in rankings]
+        sums = reciprocal_rank_scores(ids, weights=weights)
+    else:
+        sums = _weighted_sums(rankings, weights)
+    scored = [replace(entry, score=sums[entry.chunk.id]) for entry in taken]
+    return in_order(sorted(scored, key=lambda entry: (-sums[entry.chunk.id], entry.chunk.id)))
+
+
+def _first_of_each(entries: Iterable[RankedChunk]) -> list[RankedChunk]:
+    known: dict[str, RankedChunk] = {}
+    for entry in entries:
+        known.setdefault(entry.chunk.id, entry)
+    return list(known.values())
+
+
+def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, float]:
+    sums: dict[str, list[float]] = {}
+    for ranking, weight in zip(rankings, weights, strict=True):
+        met: set[str] = set()
+        for entry, share in zip(ranking, _scaled_scores(ranking), strict=True):
+            if entry.chunk.id not in met:  # a repeated id counts where it stands best
+                met.add(entry.chunk.id)
+                sums.setdefault(entry.chunk.id, []).append(weight * share)
+    return {id: math.fsum(parts) for id, parts in sums.items()}
+
+
+def _scaled_scores(ranking: Sequence[RankedChunk]) -> list[float]:
+    scores = [entry.score for entry in ranking if entry.score is not None]
+    if len(scores) < len(ranking):
+        return [1.0 - place / len(ranking) for place in range(len(ranking))]
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    # Halves, because the difference of two finite numbers need not be finite.
+    width = high / 2 - low / 2
+    return [1.0 if width == 0 else (score / 2 - low / 2) / width for score in scores]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinkExpand:
+    """Asks the service for the neighbours of the first chunks, then for those of what it found.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    service: ChunkNeighbours
+    """Where the chunks came from."""
+    first: int = 3
+    """How many of the chunks that stand are expanded."""
+    depth: int = 1
+    """How many links away a chunk may be."""
+    top_k: int = 5
+    """How many neighbours to ask for at each chunk."""
+    fusion: Fusion = "concat"
+    """How what was found joins what stood there; see `ragbench.post.merge`."""
+    weight: float = 0.5
+    """Of what was found, against 1 for what stood there; for ``weighted`` and ``rrf``."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            at_least("first", self.first, 1),
+            at_least("depth", self.depth, 1),
+            at_least("top_k", self.top_k, 1),
+            one_of("fusion", self.fusion, FUSIONS),
+            above("weight", self.weight, 0),
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "merge.link_expand"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: every chunk that came in is among those that go out."""
+        found = self._neighbours(context.chunks[: self.first])
+        chunks = fuse([context.chunks, found], self.fusion, (1.0, self.weight))
+        added = len(chunks) - len({entry.chunk.id for entry in context.chunks})
+        return OperatorOutput(chunks=chunks, notes=(f"{added} chunks were added",))
+
+    def _neighbours(self, starts: tuple[RankedChunk, ...]) -> list[RankedChunk]:
+        """In breadth: all that is one link away, then all that is two ..."""
+        asked: set[str] = set()
+        found: dict[str, RankedChunk] = {}
+        frontier = [entry.chunk.id for entry in starts]
+        for _ in range(self.depth):
+            following: list[str] = []
+            for id in frontier:
+                if id in asked:
+                    continue
+                asked.add(id)
+                for entry in newcomers(self.service.neighbours(id, self.top_k))[: self.top_k]:
+                    if entry.chunk.id not in found:
+                        found[entry.chunk.id] = entry
+                        following.append(entry.chunk.id)
+            frontier = following
+        return list(found.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecondaryQuery:
+    """One more query to ask.
+
+    Raises:
+        ConfigError: a setting is empty or out of its range.
+    """
+
+    query: str
+    """Its text; ``{question}`` stands for the question."""
+    top_k: int = 5
+    """How many chunks to ask for."""
+    weight: float = 1.0
+    """Against 1 for the chunks that stand; for ``weighted`` and ``rrf``."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            not_empty("query", self.query.strip()),
+            at_least("top_k", self.top_k, 1),
+            above("weight", self.weight, 0),
+        )
+
+    def about(self, question: str) -> str:
+        """The query for a question."""
+        return self.query.replace("{question}", question)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryMerge:
+    """Searches by further queries and fuses what they find with what stands.
+
+    Raises:
+        ConfigError: there is no query, or no such fusion.
+    """
+
+    service: ChunkSearch
+    """Where the chunks came from."""
+    queries: Sequence[SecondaryQuery]
+    """What else to ask."""
+    fusion: Fusion = "concat"
+    """How the rankings become one; see `ragbench.post.merge`."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(not_empty("queries", self.queries), one_of("fusion", self.fusion, FUSIONS))
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return "merge.multi_query"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: every chunk that came in is among those that go out."""
+        found = [
+            newcomers(self.service.search(query.about(context.query.text), query.top_k))[
+                : query.top_k
+            ]
+            for query in self.queries
+        ]
+        weights = (1.0, *(query.weight for query in self.queries))
+        chunks = fuse([context.chunks, *found], self.fusion, weights)
+        added = len(chunks) - len({entry.chunk.id for entry in context.chunks})
+        return OperatorOutput(chunks=chunks, notes=(f"{added} chunks were added",))

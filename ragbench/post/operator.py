@@ -1,0 +1,233 @@
+"""The protocol of an operator: what it is given and gives back, and how it checks its settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.outcome import Failure
+from ragbench.errors import ConfigError
+
+__all__ = [
+    "ChunkNeighbours",
+    "ChunkSearch",
+    "ChunkService",
+    "Operator",
+    "OperatorInput",
+    "OperatorOutput",
+    "Query",
+    "RankedChunk",
+    "above",
+    "as_query",
+    "at_least",
+    "between",
+    "finite",
+    "in_order",
+    "not_empty",
+    "one_of",
+    "ranked",
+    "refuse",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """One question, as post-retrieval sees it. Embeddings are given, never computed here."""
+
+    text: str
+    """The question."""
+    embedding: Sequence[float] | None = None
+    """Its embedding, by the model that embedded the chunks; None when unknown."""
+    chunk_embeddings: Mapping[str, Sequence[float]] | None = None
+    """Embeddings of chunks by id; None when unknown. A chunk may also carry its own under
+    ``metadata["embedding"]``."""
+    now: datetime | None = None
+    """The point in time that ages are counted from; None for the newest time among the chunks, so
+    that the same input gives the same output."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankedChunk:
+    """A chunk with where it stands and where it stood. The chunk itself is never changed."""
+
+    chunk: Chunk
+    """The same object that retrieval gave."""
+    score: float | None
+    """Its present score, higher is better; None when nothing scored it."""
+    rank: int
+    """Its present place, from 1."""
+    initial_score: float | None
+    """The score that retrieval gave."""
+    initial_rank: int | None
+    """The place that retrieval gave, from 1; None for a chunk that was added later."""
+
+
+def as_query(query: Query | str) -> Query:
+    """A question as post-retrieval sees it."""
+    return Query(text=query) if isinstance(query, str) else query
+
+
+def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
+    """Retrieval's chunks as they enter post-retrieval: in the order given, ranks from 1.
+
+    Chunks that have entered it already stay as they are.
+    """
+    return [
+        one
+        if isinstance(one, RankedChunk)
+        else RankedChunk(
+            chunk=one, score=one.score, rank=rank, initial_score=one.score, initial_rank=rank
+        )
+        for rank, one in enumerate(chunks, start=1)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorInput:
+    """What stands before an operator."""
+
+    query: Query
+    """The question that the chunks were retrieved for."""
+    chunks: tuple[RankedChunk, ...]
+    """The chunks in their present order, ranks from 1."""
+    history_text: str | None = None
+    """The text for generation, where a format operator has already written it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorOutput:
+    """What an operator leaves behind it."""
+
+    chunks: tuple[RankedChunk, ...]
+    """The chunks in their new order; their ranks are set anew."""
+    history_text: str | None = None
+    """The text for generation; None leaves what was there."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know to understand the result, such as "3 chunks have no score"."""
+    failures: tuple[Failure, ...] = ()
+    """What went wrong inside and was made up for."""
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """One step between retrieval and generation: a frozen dataclass whose fields are settings."""
+
+    @property
+    def name(self) -> str:
+        """Its action and its variant, such as ``"filter.top_k"``."""
+        ...
+
+    def apply(self, context: OperatorInput) -> OperatorOutput | Sequence[RankedChunk]:
+        """Does the step.
+
+        What it returns is the chunks that are left, in their new order: a sequence, or an
+        `OperatorOutput` where there is more to say.
+
+        It computes no embedding, writes nowhere, and leaves the chunks that it is given as they
+        are. A chunk whose text it changes is a new one that says where it came from; see
+        `ragbench.post.chunks`.
+        """
+        ...
+
+
+def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
+    """The chunks with ranks from 1 in the order given."""
+    return tuple(
+        entry if entry.rank == rank else replace(entry, rank=rank)
+        for rank, entry in enumerate(chunks, start=1)
+    )
+
+
+def refuse(*problems: str | None) -> None:
+    """Refuses settings.
+
+    Args:
+        *problems: what is wrong, each beginning with the name of the setting; None for nothing.
+
+    Raises:
+        ConfigError: there is a problem; one line each.
+    """
+    found = [problem for problem in problems if problem is not None]
+    if found:
+        raise ConfigError("\n".join(found))
+
+
+@runtime_checkable
+class ChunkSearch(Protocol):
+    """Finds chunks by a query."""
+
+    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        """Finds chunks for a query.
+
+        Args:
+            query: the question; the service embeds it, where that is its way.
+            top_k: how many chunks at most, at least 1.
+
+        Returns:
+            The chunks, best first.
+        """
+        ...
+
+
+@runtime_checkable
+class ChunkNeighbours(Protocol):
+    """Finds chunks by a chunk."""
+
+    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
+        """Finds chunks that are linked with a chunk, or stand beside it.
+
+        Args:
+            chunk_id: the chunk.
+            top_k: how many at most, at least 1.
+
+        Returns:
+            Other chunks, the nearest first; none for an id that is not known.
+        """
+        ...
+
+
+@runtime_checkable
+class ChunkService(ChunkSearch, ChunkNeighbours, Protocol):
+    """Read-only access to the store. Operators are given one; nothing here can write."""
+
+
+def above(name: str, value: float, low: float) -> str | None:
+    """A number that must be larger than a limit."""
+    if isinstance(value, bool) or not value > low:  # also false for NaN
+        return f"{name} must be above {low:g}, not {value!r}"
+    return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
+
+
+def at_least(name: str, value: float, low: float) -> str | None:
+    """A number that must not be smaller than a limit."""
+    if isinstance(value, bool) or not value >= low:  # also false for NaN
+        return f"{name} must be at least {low:g}, not {value!r}"
+    return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
+
+
+def between(name: str, value: float, low: float, high: float) -> str | None:
+    """A number that must lie in a range, its ends included."""
+    if isinstance(value, bool) or not low <= value <= high:
+        return f"{name} must lie between {low:g} and {high:g}, not {value!r}"
+    return None
+
+
+def finite(name: str, value: float) -> str | None:
+    """A number that must be neither NaN nor infinite."""
+    return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
+
+
+def not_empty(name: str, value: Sequence[object]) -> str | None:
+    """A text or a list that must hold something."""
+    return None if value else f"{name} must not be empty"
+
+
+def one_of(name: str, value: object, choices: Sequence[object]) -> str | None:
+    """A value that must be one of a few."""
+    if value in choices:
+        return None
+    return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"

@@ -1,0 +1,291 @@
+"""The protocol of a reranker, its scores checked, its order applied; the operator ``rerank``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, overload, runtime_checkable
+
+from ragbench.core.calling import with_deadline
+from ragbench.core.chunk import Chunk
+from ragbench.core.outcome import Failure
+from ragbench.errors import ConfigError, InputError, InterfaceError, LLMStoppedError
+from ragbench.post.operator import (
+    OperatorInput,
+    OperatorOutput,
+    Query,
+    RankedChunk,
+    above,
+    as_query,
+    at_least,
+    ranked,
+    refuse,
+)
+
+__all__ = [
+    "IReranker",
+    "NotedScores",
+    "Rerank",
+    "Reranked",
+    "Reranker",
+    "checked_scores",
+    "rerank",
+    "rerank_batch",
+]
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores chunks for a query. Ordering and cutting are not its job.
+
+    One that compares embeddings may say so with an attribute ``needs_embeddings``: a pipeline then
+    refuses it where retrieval gives none.
+    """
+
+    @property
+    def name(self) -> str:
+        """How reports and errors call it."""
+        ...
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+        """Scores chunks for one query.
+
+        Args:
+            query: the question, with embeddings and the time where they are known.
+            chunks: at least one, in their present order; not to be changed. The ``score`` of each
+                is its present one: an earlier step's, else retrieval's.
+
+        Returns:
+            One finite number a chunk, in the order given, higher is better; as `NotedScores` where
+            there is something to say about them.
+        """
+        ...
+
+
+IReranker = Reranker
+"""The post-retrieval specification's name for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedScores(Sequence[float]):
+    """Scores with what a reader should know about them, such as that embeddings were missing."""
+
+    values: tuple[float, ...]
+    """One number a chunk, in the order given."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user; they end up on the result of the reranking."""
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[float]: ...
+    def __getitem__(self, index: int | slice) -> float | Sequence[float]:
+        """The score at a place, or the scores of a slice."""
+        return self.values[index]
+
+    def __len__(self) -> int:
+        """How many scores there are."""
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[float]:
+        """The scores in order."""
+        return iter(self.values)
+
+
+def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+    """Asks a reranker for scores and makes sure that there is one finite number a chunk.
+
+    Raises:
+        InterfaceError: there are more or fewer, or one is not finite. What the reranker itself
+            raises passes through.
+    """
+    given = reranker.score(query, chunks)
+    values = tuple(float(score) for score in given)
+    if len(values) != len(chunks):
+        raise InterfaceError(
+            f"reranker '{reranker.name}' gave {len(values)} scores for {len(chunks)} chunks"
+        )
+    for at, score in enumerate(values, start=1):
+        if not math.isfinite(score):
+            raise InterfaceError(
+                f"reranker '{reranker.name}' gave the score {score} for chunk {at} of "
+                f"{len(chunks)}; scores must be finite"
+            )
+    return NotedScores(values, given.notes if isinstance(given, NotedScores) else ())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reranked:
+    """What came of one reranking."""
+
+    chunks: tuple[RankedChunk, ...]
+    """The chunks that are kept, best first, ranks from 1; the incoming order after a failure."""
+    failure: Failure | None = None
+    """Why the reranker gave no usable scores; None when it did."""
+    notes: tuple[str, ...] = ()
+    """What the reranker said about its scores."""
+
+
+def rerank(
+    query: Query | str,
+    chunks: Sequence[RankedChunk | Chunk],
+    reranker: Reranker,
+    *,
+    on_error: Literal["keep", "raise"] = "keep",
+    timeout: float | None = None,
+    top_k: int | None = None,
+) -> Reranked:
+    """Orders chunks by a reranker's scores, best first, and takes the first ones.
+
+    Equal scores keep their present order. The chunks themselves stay the same objects.
+
+    Args:
+        query: the question, with embeddings where they are known.
+        chunks: in their present order, as retrieval or an earlier step gave them; may be empty,
+            and then the reranker is not asked.
+        reranker: scores them.
+        on_error: what happens when the reranker raises, gives the wrong number of scores or one
+            that is not finite, or takes longer than the timeout. ``"keep"``: the chunks keep
+            their order and scores, and the failure stands on the result. ``"raise"``: it is
+            raised. `InputError` (a package that is not installed, a model that does not exist) is
+            always raised: it would fail for every query. So is `LLMStoppedError`: no model
+            answers any more, and a later run goes on.
+        timeout: seconds the reranker may take; None for no limit.
+        top_k: how many chunks to keep, at least 1; None for all.
+
+    Returns:
+        min(top_k, len(chunks)) chunks.
+
+    Raises:
+        ConfigError: top_k or timeout is out of its range, or on_error is neither word.
+        InterfaceError: with ``on_error="raise"``, the scores are unusable.
+        StageTimeoutError: with ``on_error="raise"``, the timeout is over.
+    """
+    _check(on_error, timeout, top_k)
+    entries = ranked(chunks)
+    if not entries:
+        return Reranked(chunks=())
+    try:
+        scores = _scores(as_query(query), entries, reranker, timeout)
+    except (InputError, LLMStoppedError):
+        raise
+    except (Exception, SystemExit) as error:
+        if on_error == "raise":
+            raise
+        failure = Failure.of(error, stage=f"rerank {_name(reranker)}")
+        kept = [_placed(one, rank, one.score) for rank, one in enumerate(entries[:top_k], start=1)]
+        return Reranked(chunks=tuple(kept), failure=failure)
+    # sorted() is stable: of equal scores, the chunk that stands first stays first.
+    order = sorted(range(len(entries)), key=lambda at: -scores[at])[:top_k]
+    kept = [_placed(entries[at], rank, scores[at]) for rank, at in enumerate(order, start=1)]
+    return Reranked(chunks=tuple(kept), notes=scores.notes)
+
+
+def rerank_batch(
+    queries: Sequence[Query],
+    chunks: Sequence[Sequence[RankedChunk]],
+    reranker: Reranker,
+    *,
+    on_error: Literal["keep", "raise"] = "keep",
+    timeout: float | None = None,
+    top_k: int | None = None,
+) -> list[Reranked]:
+    """`rerank` for several queries, each with its own chunks, in their order.
+
+    Raises:
+        ValueError: there are not as many lists of chunks as queries.
+    """
+    return [
+        rerank(query, given, reranker, on_error=on_error, timeout=timeout, top_k=top_k)
+        for query, given in zip(queries, chunks, strict=True)
+    ]
+
+
+def _scores(
+    query: Query, chunks: Sequence[RankedChunk], reranker: Reranker, timeout: float | None
+) -> NotedScores:
+    present = [_with_present_score(ranked) for ranked in chunks]
+
+    def call(queries: Sequence[Query]) -> Sequence[NotedScores]:
+        return [checked_scores(reranker, one, present) for one in queries]
+
+    # The time allowed is for the whole list, not for each chunk of it.
+    return (call if timeout is None else with_deadline(call, timeout))([query])[0]
+
+
+def _with_present_score(ranked: RankedChunk) -> Chunk:
+    if ranked.score == ranked.chunk.score:
+        return ranked.chunk
+    # A record of its own, with the same text and metadata.
+    return replace(ranked.chunk, score=ranked.score)
+
+
+def _placed(ranked: RankedChunk, rank: int, score: float | None) -> RankedChunk:
+    # Written out: replace() takes several times as long, and this is done for every chunk.
+    return RankedChunk(
+        chunk=ranked.chunk,
+        score=score,
+        rank=rank,
+        initial_score=ranked.initial_score,
+        initial_rank=ranked.initial_rank,
+    )
+
+
+def _name(reranker: Reranker) -> str:
+    return str(getattr(reranker, "name", type(reranker).__name__))
+
+
+def _check(on_error: str, timeout: float | None, top_k: int | None) -> None:
+    if on_error not in ("keep", "raise"):
+        raise ConfigError(f"on_error must be 'keep' or 'raise', not '{on_error}'")
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"the timeout of a reranker must be above 0 seconds, not {timeout:g}")
+    if top_k is not None and top_k < 1:
+        raise ConfigError(f"top_k must be at least 1, not {top_k}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rerank:
+    """Best first by a reranker, and the first ones of that. See `ragbench.post.rerank`.
+
+    Raises:
+        ConfigError: a setting is out of its range.
+    """
+
+    reranker: Reranker
+    """What scores the chunks."""
+    top_k: int | None = None
+    """How many chunks to keep, at least 1; all when not given."""
+    timeout: float | None = None
+    """Seconds that the reranker may take; no limit when not given."""
+    on_error: Literal["keep", "raise"] = "keep"
+    """What happens when the reranker fails: the chunks keep their order, or the error is raised."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(
+            None if self.top_k is None else at_least("top_k", self.top_k, 1),
+            None if self.timeout is None else above("timeout", self.timeout, 0),
+        )
+
+    @property
+    def name(self) -> str:
+        """See `Operator.name`."""
+        return f"rerank.{self.reranker.name}"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        """See `Operator.apply`: a permutation of the chunks, or the first ``top_k`` of one."""
+        done = rerank(
+            context.query,
+            context.chunks,
+            self.reranker,
+            on_error=self.on_error,
+            timeout=self.timeout,
+            top_k=self.top_k,
+        )
+        return OperatorOutput(
+            chunks=done.chunks,
+            notes=done.notes,
+            failures=() if done.failure is None else (done.failure,),
+        )

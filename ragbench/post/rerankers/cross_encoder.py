@@ -1,0 +1,235 @@
+"""A cross-encoder: a model that reads the query and a chunk together."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError
+from ragbench.post.candidate_tokens import QueryWeights, query_weights
+from ragbench.post.operator import Query
+from ragbench.post.rerank import NotedScores
+from ragbench.text.onnx_model import find_onnx_files, is_hub_name
+from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
+from ragbench.text.sentences import Span, split_sentences
+
+__all__ = [
+    "CrossEncoderReranker",
+    "best_windows",
+]
+
+# Where no spaces are written, two characters are taken for a word.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    span: Span
+    words: int
+    held: set[int]
+    """Those of the query's tokens that it holds."""
+
+
+def best_windows(
+    query: QueryWeights, place: int, *, words: int, count: int, cut: bool = False
+) -> list[Span]:
+    """Finds runs of sentences that hold most of the query's weight.
+
+    Args:
+        query: the query's tokens with their weights, and the candidates.
+        place: the candidate's.
+        words: how many words a run may have; a longer sentence is a run of its own.
+        count: how many runs at most.
+        cut: whether of a longer sentence only its best ``words`` words are taken.
+
+    Returns:
+        Runs that do not overlap, the best first; of equals, the earlier one. One that holds nothing
+        of the query is returned only when there is no other. Empty for a text of white space.
+    """
+    text = query.texts[place]
+    sentences = [
+        _Sentence(span, _words_in(text[span.start : span.end]), query.held(place, *span))
+        for span in split_sentences(text)
+    ]
+    found: list[tuple[float, Span]] = []
+    for first in range(len(sentences)):
+        last = _last(sentences, first, words)
+        held = set[int]().union(*(one.held for one in sentences[first : last + 1]))
+        span = Span(sentences[first].span.start, sentences[last].span.end)
+        found.append((query.worth(held), span))
+    found.sort(key=lambda pair: -pair[0])
+    chosen: list[Span] = []
+    for weight, span in found:
+        if len(chosen) == count or (chosen and not weight):
+            break
+        if all(span.end <= other.start or other.end <= span.start for other in chosen):
+            chosen.append(span)
+    return [_cut(query, place, span, words) for span in chosen] if cut else chosen
+
+
+def _words_in(text: str) -> int:
+    return len(text.split() if text.isascii() else _WORD.findall(text))
+
+
+def _last(sentences: Sequence[_Sentence], first: int, words: int) -> int:
+    """The last sentence of the run that begins with the first."""
+    total = sentences[first].words
+    last = first
+    while last + 1 < len(sentences) and total + sentences[last + 1].words <= words:
+        last += 1
+        total += sentences[last].words
+    return last
+
+
+def _cut(query: QueryWeights, place: int, span: Span, words: int) -> Span:
+    """The stretch of so many words that holds most; of equals, the one in their middle."""
+    found = [word.span() for word in _WORD.finditer(query.texts[place], span.start, span.end)]
+    if len(found) <= words:
+        return span
+    held = [query.held(place, start, end) for start, end in found]
+    values = [
+        query.worth(set[int]().union(*held[first : first + words]))
+        for first in range(len(found) - words + 1)
+    ]
+    best = max(values)
+    equal = [first for first, value in enumerate(values) if value == best]
+    middle = equal[len(equal) // 2]
+    return Span(found[middle][0], found[middle + words - 1][1])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossEncoderReranker:
+    """Scores in (0, 1): the sigmoid of the model's logit (Nogueira and Cho 2019).
+
+    Nothing of a chunk is cut off unseen: what does not fit the model is read in overlapping pieces,
+    and the best piece counts (Dai and Callan 2019). Reading only what shares most with the query
+    (``passages`` other than ``"whole"``) takes a fraction of the time.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("extra onnx",)
+
+    model: str
+    """A folder with model.onnx and tokenizer.json, or ``owner/name`` on the Hugging Face hub."""
+    file: str | None = None
+    """The ONNX file's path in there; None tries model.onnx, onnx/model.onnx and the quantised."""
+    revision: str | None = None
+    """Branch, tag or commit of the hub repository."""
+    passages: Literal["whole", "sentences", "words"] = "whole"
+    """What is read of each chunk. ``"sentences"``: the run of whole sentences that shares most with
+    the query. ``"words"``: the same, and of a sentence that is too long only its best stretch."""
+    words: int = 24
+    """But for ``"whole"``: how many words a run may have, at least 1."""
+    windows: int = 1
+    """But for ``"whole"``: how many runs of a chunk are read, at least 1; the best one counts."""
+    first: int | None = None
+    """How many candidates are read, at least 1; those behind them keep their order and get scores
+    below 0. All are read when not given."""
+    max_length: int = 512
+    """Tokens of query and text together that the model takes."""
+    overlap: int = 64
+    """Tokens that neighbouring pieces of a long chunk share."""
+    threads: int = 2
+    """How many pairs are read side by side, each on one thread."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range and folders without a model."""
+        if self.words < 1 or self.windows < 1 or self.threads < 1:
+            raise ConfigError("cross_encoder: words, windows and threads must be at least 1")
+        if self.first is not None and self.first < 1:
+            raise ConfigError(f"cross_encoder: first must be at least 1, not {self.first}")
+        if self.max_length < 16 or not 0 <= self.overlap <= self.max_length // 4:
+            raise ConfigError(
+                "cross_encoder: max_length must be at least 16 and overlap at most a quarter of it"
+            )
+        if not is_hub_name(self.model):
+            find_onnx_files(self.model, file=self.file)
+
+    @property
+    def name(self) -> str:
+        """``"cross_encoder"``."""
+        return "cross_encoder"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Each chunk's best piece.
+
+        Raises:
+            ConfigError: the model cannot be found, downloaded or loaded.
+            MissingExtraError: the extra ``onnx`` is not installed.
+        """
+        files = find_onnx_files(self.model, file=self.file, revision=self.revision)
+        classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
+        text, notes = self._question(classifier, query.text)
+        read = self._read(query.text, [chunk.text for chunk in chunks])
+        pieces = [
+            (place, piece)
+            for place, texts in enumerate(read)
+            for one in texts
+            for piece in self._fitting(classifier, text, one)
+        ]
+        best = [-math.inf] * len(read)
+        logits = classifier.logits([(text, piece) for _, piece in pieces])
+        for (place, _), logit in zip(pieces, logits, strict=True):
+            best[place] = max(best[place], logit)
+        unread = len(chunks) - len(read)
+        if unread:
+            notes = (
+                *notes,
+                f"{unread} of {len(chunks)} chunks were not read: they are ranked last",
+            )
+        behind = [-place / len(chunks) for place in range(1, unread + 1)]
+        return NotedScores((*map(_sigmoid, best), *behind), notes)
+
+    def _read(self, question: str, passages: list[str]) -> list[list[str]]:
+        """What is read of each of the passages that are."""
+        first = passages[: self.first]
+        if self.passages == "whole":
+            return [[passage] for passage in first]
+        weights = query_weights(question, passages)
+        return [self._windows(weights, place) for place in range(len(first))]
+
+    def _question(self, classifier: PairClassifier, text: str) -> tuple[str, tuple[str, ...]]:
+        """The question; one that leaves no room for a chunk is cut, and a note says so."""
+        offsets = classifier.offsets(text)
+        room = self.max_length // 2
+        if len(offsets) <= room:
+            return text, ()
+        note = f"the question has {len(offsets)} tokens: only the first {room} were read"
+        return text[: offsets[room - 1][1]], (note,)
+
+    def _windows(self, query: QueryWeights, place: int) -> list[str]:
+        text, cut = query.texts[place], self.passages == "words"
+        spans = best_windows(query, place, words=self.words, count=self.windows, cut=cut)
+        return [text[span.start : span.end] for span in spans] or [text]
+
+    def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
+        """The passage, or overlapping pieces of it that the model can take."""
+        # A token is at least a character: short texts need no counting.
+        if len(question) + len(passage) + 8 <= self.max_length:
+            return [passage]
+        excess = classifier.length(question, passage) - self.max_length
+        if excess <= 0:
+            return [passage]
+        offsets = classifier.offsets(passage)
+        room = len(offsets) - excess
+        starts = range(0, len(offsets) - self.overlap, max(1, room - self.overlap))
+        return [
+            piece
+            for start in starts
+            # A word that is cut in two may have more tokens than before: look again.
+            for piece in self._fitting(
+                classifier,
+                question,
+                passage[offsets[start][0] : offsets[min(start + room, len(offsets)) - 1][1]],
+            )
+        ]
+
+
+def _sigmoid(logit: float) -> float:
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))

@@ -1,0 +1,201 @@
+"""Cosine of stored embeddings."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import InterfaceError
+from ragbench.post.operator import Query
+from ragbench.post.rerank import NotedScores
+from ragbench.post.rerankers.fusion import given_scores, unscored_note
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FIELD",
+    "SemanticReranker",
+    "chunk_directions",
+    "query_direction",
+    "similarities",
+    "sparse_from_edges",
+    "sparse_from_rows",
+]
+
+FIELD = "embedding"
+"""The field of a chunk's metadata that holds its embedding."""
+_ONE_THREAD = 1 << 18
+"""How many products OpenBLAS leaves to one thread."""
+
+
+def query_direction(query: Query) -> NDArray[np.float64] | None:
+    """The query's embedding with length 1; None when it has none.
+
+    Raises:
+        InterfaceError: it is not a list of finite numbers.
+    """
+    if query.embedding is None:
+        return None
+    direction: NDArray[np.float64] = _directions([query.embedding], ["the query"])[0]
+    return direction
+
+
+def chunk_directions(
+    query: Query, chunks: Sequence[Chunk], field: str = FIELD
+) -> tuple[NDArray[np.float64] | None, list[int]]:
+    """The chunks' embeddings with length 1, of those that have one.
+
+    Args:
+        query: holds embeddings by chunk id; they win over those in the metadata.
+        chunks: the chunks.
+        field: the field of their metadata.
+
+    Returns:
+        One row a chunk that has an embedding, and the places of these chunks in the order given;
+        None in place of the rows when no chunk has one. An embedding of zeros stays zero, so that
+        its cosine with anything is 0.
+
+    Raises:
+        InterfaceError: an embedding is not a list of finite numbers, or they differ in length.
+    """
+    by_id = query.chunk_embeddings or {}
+    found: list[Any] = []
+    places: list[int] = []
+    for place, chunk in enumerate(chunks):
+        embedding = by_id.get(chunk.id)
+        if embedding is None:
+            embedding = chunk.metadata.get(field)
+        if embedding is not None:
+            found.append(embedding)
+            places.append(place)
+    if not found:
+        return None, []
+    return _directions(found, [f"chunk '{chunks[place].id}'" for place in places]), places
+
+
+def similarities(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The products of all pairs of rows.
+
+    A few hundred rows are multiplied in blocks that are too small for the library behind numpy to
+    share out among threads: for matrices of this size these mostly wait for each other, on a busy
+    machine for as long as a hundred times the work takes.
+    """
+    import numpy as np
+
+    block = _ONE_THREAD // max(1, rows.size)
+    if block < 1:
+        whole: NDArray[np.float64] = rows @ rows.T
+        return whole
+    blocks = [rows[start : start + block] @ rows.T for start in range(0, len(rows), block)]
+    return np.concatenate(blocks)
+
+
+def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> NDArray[np.float64]:
+    import numpy as np
+
+    try:
+        matrix = np.asarray(embeddings, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InterfaceError(_complaint(embeddings, owners)) from None
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise InterfaceError(_complaint(embeddings, owners))
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    directions: NDArray[np.float64] = matrix / np.where(lengths == 0, 1, lengths)[:, None]
+    return directions
+
+
+def _complaint(embeddings: Sequence[Any], owners: Sequence[str]) -> str:
+    """Names the first embedding that cannot be used."""
+    import numpy as np
+
+    size: int | None = None
+    for embedding, owner in zip(embeddings, owners, strict=True):
+        try:
+            vector = np.asarray(embedding, dtype=np.float64)
+        except (TypeError, ValueError):
+            return f"the embedding of {owner} is not a list of numbers"
+        if vector.ndim != 1 or not vector.size:
+            return f"the embedding of {owner} is not a list of numbers"
+        if not np.isfinite(vector).all():
+            return f"the embedding of {owner} holds a number that is not finite"
+        if size is not None and vector.size != size:
+            return (
+                f"the embedding of {owner} has {vector.size} dimensions, those before it {size}: "
+                "all must come from one model"
+            )
+        size = vector.size
+    return "the embeddings cannot be used"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SemanticReranker:
+    """Scores in [-1, 1]: the cosine of stored embeddings (post-retrieval operators, "semantic").
+
+    A chunk without an embedding keeps its given score, and so do all when the query has none; a
+    note says so. Such scores may be on another scale than cosines.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("embeddings of query and chunks",)
+    needs_embeddings: ClassVar[bool] = True
+
+    embedding_field: str = FIELD
+    """The field of a chunk's metadata that holds its embedding."""
+    default_score: float = 0.5
+    """Stands in where a chunk has neither an embedding nor a score."""
+
+    @property
+    def name(self) -> str:
+        """``"semantic"``."""
+        return "semantic"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """Cosines, or given scores where embeddings are missing.
+
+        Raises:
+            InterfaceError: an embedding is not a list of finite numbers, or they differ in length.
+        """
+        scores = given_scores(chunks, self.default_score)
+        direction = query_direction(query)
+        if direction is None:
+            note = "the query has no embedding: the given scores were kept"
+            return NotedScores(tuple(scores), (note, *unscored_note(chunks, self.default_score)))
+        rows, places = chunk_directions(query, chunks, self.embedding_field)
+        if rows is not None:
+            if rows.shape[1] != len(direction):
+                raise InterfaceError(
+                    f"the query's embedding has {len(direction)} dimensions, those of the chunks "
+                    f"{rows.shape[1]}: both must come from one model"
+                )
+            for place, cosine in zip(places, (rows @ direction).tolist(), strict=True):
+                scores[place] = cosine
+        return NotedScores(tuple(scores), self._notes(chunks, places))
+
+    def _notes(self, chunks: Sequence[Chunk], places: list[int]) -> tuple[str, ...]:
+        missing = len(chunks) - len(places)
+        if not missing:
+            return ()
+        without = [chunk for at, chunk in enumerate(chunks) if at not in set(places)]
+        note = f"{missing} of {len(chunks)} chunks have no embedding: their given scores were kept"
+        return (note, *unscored_note(without, self.default_score))
+
+
+def sparse_from_edges(
+    weights: Sequence[float] | Any, sources: Sequence[int] | Any, targets: Any, size: int
+) -> Any:
+    """A square matrix in rows with a weight for each edge; weights of the same edge add up."""
+    edges = (weights, (sources, targets))
+    return _sparse().csr_array(edges, shape=(size, size), dtype=float)
+
+
+def sparse_from_rows(weights: Any, columns: Any, ends: Any, width: int) -> Any:
+    """A matrix whose row i holds weights[ends[i]:ends[i + 1]] in the columns of the same places."""
+    return _sparse().csr_array((weights, columns, ends), shape=(len(ends) - 1, width))
+
+
+def _sparse() -> Any:
+    return importlib.import_module("scipy.sparse")

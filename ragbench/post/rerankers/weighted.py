@@ -1,0 +1,225 @@
+"""Score, age and metadata."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import ClassVar, Literal
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError
+from ragbench.post.operator import Query
+from ragbench.post.rerank import NotedScores
+from ragbench.post.rerankers.fusion import given_scores, min_max, unscored_note
+
+__all__ = [
+    "Factor",
+    "TimeWeightedReranker",
+    "WeightedReranker",
+    "ages_in_hours",
+    "parse_time",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECONDS_FROM = 1e11
+"""Seconds would lie in the year 5138: such numbers are milliseconds."""
+
+
+def parse_time(value: object) -> datetime | None:
+    """Reads a point in time.
+
+    Args:
+        value: a `datetime`, a `date` (its midnight), a text in ISO 8601, or seconds or
+            milliseconds since 1970 as a number or a text. Without a time zone it is UTC.
+
+    Returns:
+        The time, with a zone; None when the value is nothing of the kind.
+    """
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return _since_epoch(float(value))
+    return _from_text(value.strip()) if isinstance(value, str) else None
+
+
+def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
+    """How old each chunk is.
+
+    Args:
+        chunks: the chunks.
+        field: the field of their metadata that holds the time.
+        now: what ages are counted from; None for the newest time among the chunks.
+
+    Returns:
+        Hours, at least 0 (a time in the future counts as now); None for a chunk without a time.
+    """
+    times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
+    known = [time for time in times if time is not None]
+    if not known:
+        return [None] * len(chunks)
+    present = max(known) if now is None else parse_time(now) or max(known)
+    return [
+        None if time is None else max(0.0, (present - time).total_seconds() / 3600)
+        for time in times
+    ]
+
+
+def _from_text(text: str) -> datetime | None:
+    try:
+        return parse_time(datetime.fromisoformat(text))
+    except ValueError:
+        pass
+    try:
+        return _since_epoch(float(text))
+    except ValueError:
+        return None
+
+
+def _since_epoch(number: float) -> datetime | None:
+    if not math.isfinite(number):
+        return None
+    seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeWeightedReranker:
+    """``score * exp(-rate * age in hours)`` (post-retrieval operators, "time_weighted").
+
+    Where a given score is below 0, fading would raise it: all scores are then first shifted, so
+    that the lowest is 0, and a note says so.
+    """
+
+    NEEDS: ClassVar[tuple[str, ...]] = ("times in the metadata",)
+
+    rate: float = 0.01
+    """How much is lost an hour, at least 0; 0.01 halves a score in 69 hours."""
+    time_field: str = "timestamp"
+    """The field of a chunk's metadata that holds its time."""
+    undated: float = 0.5
+    """What a chunk without a time is multiplied by, in [0, 1]."""
+    default_score: float = 0.5
+    """Stands in where a chunk has no score."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        if not 0 <= self.rate < math.inf:
+            raise ConfigError(f"time_weighted: rate must be at least 0, not {self.rate:g}")
+        if not 0 <= self.undated <= 1:
+            raise ConfigError(f"time_weighted: undated must lie in [0, 1], not {self.undated:g}")
+
+    @property
+    def name(self) -> str:
+        """``"time_weighted"``."""
+        return "time_weighted"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The given scores, less those of old chunks."""
+        scores = given_scores(chunks, self.default_score)
+        notes = list(unscored_note(chunks, self.default_score))
+        lowest = min(scores)
+        if lowest < 0:
+            scores = [score - lowest for score in scores]
+            notes.append(f"scores below 0 cannot fade: all were raised by {-lowest:g}")
+        ages = ages_in_hours(chunks, self.time_field, query.now)
+        undated = sum(age is None for age in ages)
+        if undated:
+            notes.append(
+                f"{undated} of {len(chunks)} chunks have no time in '{self.time_field}': "
+                f"their scores were multiplied by {self.undated:g}"
+            )
+        return NotedScores(
+            tuple(
+                score * (self.undated if age is None else math.exp(-self.rate * age))
+                for score, age in zip(scores, ages, strict=True)
+            ),
+            tuple(notes),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Factor:
+    """One part of the mean."""
+
+    field: str = "score"
+    """``"score"``: the given score. ``"recency"``: exp(-rate * age in hours), in (0, 1]. Anything
+    else: a number in the chunk's metadata (true counts as 1, false as 0)."""
+    weight: float = 1.0
+    """Its weight, at least 0."""
+    default: float = 0.5
+    """Its value for a chunk that has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedReranker:
+    """Sum of weight * value over sum of weights (post-retrieval operators, "weighted")."""
+
+    factors: Sequence[Factor] = (Factor(),)
+    """At least one, and one weight above 0."""
+    normalise: Literal["none", "min_max"] = "none"
+    """``"min_max"`` maps each factor's values among the candidates to [0, 1] first, which scores
+    without an upper limit (BM25) need beside others."""
+    time_field: str = "timestamp"
+    """The field of a chunk's metadata that holds its time."""
+    recency_rate: float = 0.1
+    """The rate of ``"recency"`` an hour, at least 0."""
+
+    def __post_init__(self) -> None:
+        """Refuses settings out of their range."""
+        if any(not 0 <= factor.weight < math.inf for factor in self.factors):
+            raise ConfigError("weighted: the weight of a factor must be at least 0")
+        if not sum(factor.weight for factor in self.factors) > 0:
+            raise ConfigError("weighted: give at least one factor with a weight above 0")
+        if not 0 <= self.recency_rate < math.inf:
+            raise ConfigError(
+                f"weighted: recency_rate must be at least 0, not {self.recency_rate:g}"
+            )
+
+    @property
+    def name(self) -> str:
+        """``"weighted"``."""
+        return "weighted"
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
+        """The weighted means."""
+        totals = [0.0] * len(chunks)
+        notes: list[str] = []
+        for factor in self.factors:
+            known = self._values(factor.field, query, chunks)
+            missing = sum(value is None for value in known)
+            if missing:
+                notes.append(
+                    f"{missing} of {len(chunks)} chunks have no number for '{factor.field}': "
+                    f"{factor.default:g} was taken"
+                )
+            values = [factor.default if value is None else value for value in known]
+            if self.normalise == "min_max":
+                values = min_max(values)
+            totals = [
+                total + factor.weight * value for total, value in zip(totals, values, strict=True)
+            ]
+        weight = sum(factor.weight for factor in self.factors)
+        return NotedScores(tuple(total / weight for total in totals), tuple(notes))
+
+    def _values(self, field: str, query: Query, chunks: Sequence[Chunk]) -> list[float | None]:
+        if field == "score":
+            return [chunk.score for chunk in chunks]
+        if field == "recency":
+            ages = ages_in_hours(chunks, self.time_field, query.now)
+            return [None if age is None else math.exp(-self.recency_rate * age) for age in ages]
+        return [_number(chunk.metadata.get(field)) for chunk in chunks]
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    return None

@@ -1,0 +1,332 @@
+"""Post-retrieval as a whole: operators in order, what each did, and what a result keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.outcome import Failure
+from ragbench.core.result import RetrievalResult
+from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
+from ragbench.ledger.identity import described
+from ragbench.post.chunks import chunks_of, query_of, written_back
+from ragbench.post.operator import (
+    Operator,
+    OperatorInput,
+    OperatorOutput,
+    Query,
+    RankedChunk,
+    as_query,
+    in_order,
+    one_of,
+    ranked,
+    refuse,
+)
+
+__all__ = [
+    "POST_RETRIEVAL_VERSION",
+    "POST_RETRIEVE",
+    "PostRetrieval",
+    "PostRetrieved",
+    "Step",
+    "post_retrieved",
+    "steps_of",
+    "written_text",
+]
+
+POST_RETRIEVAL_VERSION = 2
+"""Raised whenever an operator gives something else for the same input: stored outcomes of the
+stage are then not used again."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What one operator made of what stood before it."""
+
+    operator: str
+    """Its name."""
+    given: tuple[tuple[str, float | None], ...]
+    """Id and score of each chunk that it was given, in order."""
+    left: tuple[tuple[str, float | None], ...]
+    """Id and score of each chunk that it left, in order."""
+    notes: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Ids of chunks that it left out."""
+        left = {id for id, _ in self.left}
+        return tuple(id for id, _ in self.given if id not in left)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostRetrieved:
+    """What stands between retrieval and generation for one question."""
+
+    chunks: tuple[RankedChunk, ...]
+    """The final chunks, best first (or in the order that a format operator gave), ranks from 1."""
+    history_text: str
+    """The text for generation: what the last format operator wrote, or else the chunks' texts with
+    an empty line between them."""
+    formatted: bool
+    """Whether a format operator wrote the text."""
+    steps: tuple[Step, ...]
+    """What each operator did, in order."""
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Everything that went wrong and was made up for."""
+        return tuple(failure for step in self.steps for failure in step.failures)
+
+    @property
+    def texts(self) -> list[str]:
+        """What generation is given: the formatted text alone, or the chunks' texts."""
+        if self.formatted:
+            return [self.history_text]
+        return [entry.chunk.text for entry in self.chunks]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostRetrieval:
+    """Operators, applied one after the other.
+
+    Built in Python, or from a file by `ragbench.post.build.load_post_retrieval`.
+
+    Example:
+        >>> from ragbench import build_operator
+        >>> first = build_operator({"action": "filter", "type": "top_k", "k": 1})
+        >>> stage = PostRetrieval(operators=(first,))
+        >>> chunks = [Chunk(id="a", text="First."), Chunk(id="b", text="Second.")]
+        >>> stage.run("Which?", chunks).history_text
+        'First.'
+
+    Raises:
+        ConfigError: ``on_error`` is neither word.
+    """
+
+    operators: tuple[Operator, ...] = ()
+    """None of them leaves everything as retrieval gave it."""
+    on_error: Literal["keep", "raise"] = "keep"
+    """``"keep"``: an operator that raises is passed over, and the failure stands on the result.
+    ``"raise"``: what it raised is raised. `InputError` (a package that is not installed, a model
+    that does not exist) is always raised: it would fail for every question."""
+    score_field: str | None = None
+    """Only for `execute`: the metadata key under which each item's final score is written."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        refuse(one_of("on_error", self.on_error, ("keep", "raise")))
+
+    def run(self, query: Query | str, chunks: Sequence[Chunk]) -> PostRetrieved:
+        """Takes one question's chunks through every operator.
+
+        Args:
+            query: the question, with embeddings where they are known.
+            chunks: what retrieval gave, best first; may be empty.
+
+        Returns:
+            The result, with what each operator did.
+
+        Raises:
+            RagbenchError: with ``on_error="raise"``, an operator failed.
+        """
+        state = OperatorInput(query=as_query(query), chunks=tuple(ranked(chunks)))
+        steps: list[Step] = []
+        for operator in self.operators:
+            output = self._applied(operator, state)
+            steps.append(
+                Step(
+                    operator=operator.name,
+                    given=_snapshot(state.chunks),
+                    left=_snapshot(output.chunks),
+                    notes=output.notes,
+                    failures=output.failures,
+                )
+            )
+            written = state.history_text if output.history_text is None else output.history_text
+            state = replace(state, chunks=output.chunks, history_text=written)
+        text = state.history_text
+        return PostRetrieved(
+            chunks=state.chunks,
+            history_text=_plain(state.chunks) if text is None else text,
+            formatted=text is not None,
+            steps=tuple(steps),
+        )
+
+    def execute(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The same for mappings, as the operators document has it.
+
+        Args:
+            data: ``memory_data`` (a list of mappings with ``text`` and, where known, ``id`` or
+                ``entry_id``, ``score`` and ``metadata``), ``question``, and where it is known
+                ``query_embedding``. Other keys are handed on.
+
+        Returns:
+            A new mapping with the final ``memory_data``, and ``history_text``. What was given
+            stays as it is.
+
+        Raises:
+            InputError: ``memory_data`` or an item in it is nothing of the kind.
+            RagbenchError: with ``on_error="raise"``, an operator failed.
+        """
+        chunks = chunks_of(data)
+        result = self.run(query_of(data), chunks)
+        items = written_back(data, chunks, result.chunks, self.score_field)
+        return {**data, "memory_data": items, "history_text": result.history_text}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that the stage's results depend on besides its input, as plain values."""
+        return {
+            "version": POST_RETRIEVAL_VERSION,
+            "on_error": self.on_error,
+            "operators": [described(operator) for operator in self.operators],
+        }
+
+    def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
+        try:
+            output = _checked(operator.apply(state), operator)
+            output = replace(output, chunks=in_order(output.chunks))
+        except (InputError, LLMStoppedError):
+            raise
+        except Exception as error:
+            if self.on_error == "raise":
+                raise
+            failure = Failure.of(error, stage=operator.name)
+            return OperatorOutput(chunks=state.chunks, failures=(failure,))
+        if output.failures and self.on_error == "raise":
+            raise RagbenchError(str(output.failures[0]))
+        return output
+
+
+def _checked(output: object, operator: Operator) -> OperatorOutput:
+    if isinstance(output, OperatorOutput):
+        return output
+    if isinstance(output, Sequence) and not isinstance(output, str):
+        chunks: list[object] = [*cast("Sequence[object]", output)]
+        if all(isinstance(one, RankedChunk) for one in chunks):
+            return OperatorOutput(chunks=tuple(cast("list[RankedChunk]", chunks)))
+    raise InterfaceError(
+        f"{operator.name}.apply returned {type(cast('object', output)).__name__}: expected the "
+        "entries of "
+        "context.chunks that are left, or an OperatorOutput"
+    )
+
+
+def _snapshot(chunks: Sequence[RankedChunk]) -> tuple[tuple[str, float | None], ...]:
+    return tuple([(entry.chunk.id, entry.score) for entry in chunks])
+
+
+def _plain(chunks: Sequence[RankedChunk]) -> str:
+    return "\n\n".join(entry.chunk.text for entry in chunks)
+
+
+POST_RETRIEVE = "post_retrieve"
+"""The stage's name, and the key of what it did in its result's metadata."""
+
+
+def post_retrieved(
+    stage: PostRetrieval, query: str, result: RetrievalResult[Any]
+) -> RetrievalResult[Any]:
+    """Takes one retrieval result through the operators.
+
+    Args:
+        stage: the operators.
+        query: the question.
+        result: what was retrieved. An embedding of the question is taken from its metadata's
+            ``query_embedding``, those of chunks from their metadata's ``embedding``.
+
+    Returns:
+        The final chunks as a result. It has ids only when the given one had: positions are no
+        ids. Its metadata says what each operator did; see `steps_of` and `written_text`.
+    """
+    done = stage.run(_query(query, result.metadata), result.to_chunks())
+    chunks = [entry.chunk for entry in done.chunks]
+    scores = [entry.score for entry in done.chunks if entry.score is not None]
+    known = [dict(chunk.metadata) for chunk in chunks]
+    return RetrievalResult(
+        [chunk.text for chunk in chunks],
+        context_ids=None if result.context_ids is None else [chunk.id for chunk in chunks],
+        scores=scores if len(scores) == len(chunks) else None,
+        context_metadata=known if any(known) else None,
+        metadata={POST_RETRIEVE: _step_object(done)},
+    )
+
+
+def written_text(result: RetrievalResult[Any]) -> str | None:
+    """What a format operator wrote in place of the contexts; None when none did."""
+    written: str | None = _record(result).get("text")
+    return written
+
+
+def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
+    """What each operator did, out of a post-retrieval result."""
+    record = _record(result)
+    if not record:
+        return ()
+    before = tuple(zip(record["ids"], record["scores"], strict=True))
+    steps: list[Step] = []
+    for stored in record["steps"]:
+        left = before
+        if "ids" in stored:
+            left = tuple(zip(stored["ids"], stored["scores"], strict=True))
+        steps.append(
+            Step(
+                operator=stored["operator"],
+                given=before,
+                left=left,
+                notes=tuple(stored.get("notes", ())),
+                failures=tuple(Failure(**failure) for failure in stored.get("failures", ())),
+            )
+        )
+        before = left
+    return tuple(steps)
+
+
+def _query(text: str, metadata: object) -> Query:
+    embedding = None
+    if isinstance(metadata, Mapping):
+        embedding = cast("Mapping[str, Any]", metadata).get("query_embedding")
+    return Query(text=text, embedding=embedding)
+
+
+def _step_object(done: PostRetrieved) -> dict[str, Any]:
+    """What the operators did. An operator that left all as it was has no ids of its own."""
+    steps: list[dict[str, Any]] = []
+    for step in done.steps:
+        stored: dict[str, Any] = {"operator": step.operator}
+        if step.left != step.given:
+            stored["ids"] = [id for id, _ in step.left]
+            stored["scores"] = [score for _, score in step.left]
+        if step.notes:
+            stored["notes"] = step.notes
+        if step.failures:
+            stored["failures"] = [
+                {
+                    "type": failure.type,
+                    "message": failure.message,
+                    "stage": failure.stage,
+                    "cause": failure.cause,
+                }
+                for failure in step.failures
+            ]
+        steps.append(stored)
+    given = done.steps[0].given if done.steps else ()
+    record: dict[str, Any] = {
+        "ids": [id for id, _ in given],
+        "scores": [score for _, score in given],
+        "steps": steps,
+    }
+    if done.formatted:
+        record["text"] = done.history_text
+    return record
+
+
+def _record(result: RetrievalResult[Any]) -> Mapping[str, Any]:
+    metadata = result.metadata
+    if not isinstance(metadata, Mapping):
+        return {}
+    found = cast("Mapping[str, Any]", metadata).get(POST_RETRIEVE)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

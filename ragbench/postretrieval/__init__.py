@@ -1,1 +1,0 @@
-"""Stage 4: what happens to chunks between retrieval and generation."""

@@ -1,1 +1,0 @@
-"""Operators that put more into the chunks, or beside them."""

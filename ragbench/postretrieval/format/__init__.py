@@ -1,1 +1,0 @@
-"""Operators that write the text for generation, or put the chunks into reading order."""

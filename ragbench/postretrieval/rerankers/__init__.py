@@ -1,1 +1,0 @@
-"""Rerankers, one file each; reached by name through `ragbench.postretrieval.registry`."""

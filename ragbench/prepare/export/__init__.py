@@ -1,1 +1,0 @@
-"""Runs written in other tools' formats, one file a format."""

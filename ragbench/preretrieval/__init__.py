@@ -1,1 +1,0 @@
-"""Stage 2 of a pipeline: from a question to what is searched for."""

@@ -1,0 +1,240 @@
+"""Anything that retrieves or generates, as a RAG."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, cast
+
+from ragbench.errors import InterfaceError
+from ragbench.plugins import Registry, load_attribute
+from ragbench.rag.forms import FAMILIES, keyword_for_top_k
+from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGInterface
+from ragbench.rag.objects import (
+    has_both_families,
+    interface_methods,
+    name_of,
+    parts_of_duck,
+    parts_of_generator,
+    parts_of_rag,
+    parts_of_retriever,
+)
+from ragbench.rag.one_call import parts_of_one_call
+from ragbench.rag.parts import Parts, Shape, compose
+
+__all__ = [
+    "ADAPTERS",
+    "AnyRAG",
+    "as_rag",
+]
+
+AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
+
+ADAPTERS = Registry(
+    kind="adapters",
+    builtin={
+        "langchain": "ragbench.rag.langchain:langchain_shape",
+        "llamaindex": "ragbench.rag.llamaindex:llamaindex_shape",
+        "haystack": "ragbench.rag.haystack:haystack_shape",
+    },
+)
+"""The frameworks whose objects become RAGs; see `ragbench.rag.parts.Shape`."""
+
+_SHAPES = (
+    "the interface's methods (retrieve, generate, their batch_ and _with_metadata forms)",
+    "a LangChain retriever or chain (invoke, ainvoke)",
+    "a LlamaIndex retriever (retrieve, aretrieve) or query engine (query, aquery)",
+    "a Haystack retriever (run with a query) or pipeline (run, inputs, outputs)",
+    "a function of the query",
+    "an http:// or https:// URL",
+)
+
+
+def as_rag(
+    obj: object = None,
+    *,
+    retrieve: object = None,
+    generate: object = None,
+    top_k: int | None = None,
+) -> AnyRAG:
+    """Makes a RAG of an object, of functions, or of an endpoint.
+
+    Args:
+        obj: an instance or a class of `RAGInterface`, which is returned as it is or instantiated;
+            an object with the interface's methods that does not inherit; a LangChain, LlamaIndex
+            or Haystack retriever, chain, query engine or pipeline; a function of the query that
+            retrieves and answers in one call; or a URL (docs/http.md).
+        retrieve: what retrieves: a function of the query (and, if it can be told, ``top_k``), a
+            retriever, or a RAG of which only retrieval is used.
+        generate: what generates: a function of the query and the contexts, a chain that takes
+            both, or a RAG of which only generation is used.
+        top_k: how many contexts to ask for when a call does not say. A RAG of your own has
+            that in its configuration.
+
+    Returns:
+        A RAG with the families that were found; an `AsyncRAGInterface` when a coroutine function
+        is among what was given.
+
+    Raises:
+        InterfaceError: nothing fits, or more than one thing does. The message lists what was
+            looked for and what the object has.
+        ConfigError: a URL that cannot be used.
+        MissingExtraError: a URL was given and httpx is not installed.
+
+    Example:
+        >>> def find(query):
+        ...     return ["Bees fly."]
+        >>> as_rag(retrieve=find).batch_retrieve_with_metadata(["Do bees fly?"])[0].contexts
+        ['Bees fly.']
+    """
+    if top_k is not None and top_k < 1:
+        raise InterfaceError(f"top_k must be at least 1, not {top_k}")
+    if obj is not None and (retrieve is not None or generate is not None):
+        raise InterfaceError("as_rag takes an object, or retrieve= and generate=, not both")
+    if obj is None and retrieve is None and generate is None:
+        raise InterfaceError(f"as_rag needs one of: {'; '.join(_SHAPES)}; or retrieve=, generate=")
+    if obj is None:
+        rag = _of_two(retrieve, generate, top_k)
+    else:
+        found = _ready(obj, top_k)
+        if found is not None:
+            return found
+        rag = compose(name_of(obj), [_parts(obj)], top_k)
+    cast("Any", rag).rebuild = (_rebuild, (obj, retrieve, generate, top_k))
+    return rag
+
+
+def _rebuild(obj: object, retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
+    return as_rag(obj, retrieve=retrieve, generate=generate, top_k=top_k)
+
+
+def _ready(obj: object, top_k: int | None) -> AnyRAG | None:
+    """What needs no adapter, or has its own class."""
+    if isinstance(obj, str):
+        if not obj.lower().startswith(("http://", "https://")):
+            raise InterfaceError(
+                f"as_rag takes objects and URLs, and {obj!r} is not a URL; "
+                "ragbench.rag.load.load_rag takes names such as 'package.module:attribute'"
+            )
+        ready: object = load_attribute("ragbench.rag.http:http_rag")(obj)
+    elif inspect.isclass(obj):
+        ready = _instance(obj)
+        if not isinstance(ready, RAGBase):
+            return as_rag(ready, top_k=top_k)
+    else:
+        ready = obj
+    if not isinstance(ready, RAGBase):
+        return None
+    if top_k is not None:
+        raise InterfaceError(
+            f"{type(cast('object', ready)).__name__} is a RAG already: its top_k belongs into "
+            "its configuration"
+        )
+    return cast("AnyRAG", ready)
+
+
+def _instance(cls: type) -> object:
+    try:
+        inspect.signature(cls).bind()
+    except TypeError as error:
+        raise InterfaceError(
+            f"class {cls.__name__} cannot be built without arguments ({error}): give an instance"
+        ) from None
+    except ValueError:  # a class written in C has no signature
+        pass
+    return cls()
+
+
+def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
+    parts: list[Parts] = []
+    names: list[str] = []
+    if retrieve is not None:
+        parts.append(_slot(retrieve, "retrieval"))
+        names.append(name_of(retrieve))
+    if generate is not None:
+        parts.append(_slot(generate, "generation"))
+        names.append(name_of(generate))
+    if retrieve is None and top_k is not None:
+        raise InterfaceError("top_k is for retrieval, and only generate= is given")
+    return compose("+".join(names), parts, top_k)
+
+
+def _slot(obj: object, family: str) -> Parts:
+    """The parts of what was given as ``retrieve=`` or ``generate=``."""
+    if isinstance(obj, RAGBase):
+        rag = cast("RAGBase[Any]", obj)
+        return _chosen(parts_of_rag(rag, family), rag, family)
+    if inspect.isclass(obj) or isinstance(obj, str):
+        return _slot(as_rag(cast("object", obj)), family)
+    shapes = _shapes_of(obj)
+    for shape in shapes:
+        if family in shape.slots and (shape.own_names or not _has_family(obj, family)):
+            return shape.slots[family](obj)
+    if callable(obj) and not interface_methods(obj) and not shapes:
+        return (parts_of_retriever if family == "retrieval" else parts_of_generator)(obj)
+    return _chosen(_parts(obj), obj, family)
+
+
+def _chosen(parts: Parts, obj: object, family: str) -> Parts:
+    chosen = parts.only(family)
+    if not chosen.methods:
+        raise InterfaceError(f"{name_of(obj)} does no {family}. {_inventory(obj)}")
+    return chosen
+
+
+def _has_family(obj: object, family: str) -> bool:
+    forms = {form.name for form in FAMILIES[family].forms}
+    return not forms.isdisjoint(interface_methods(obj))
+
+
+def _shapes_of(obj: object) -> list[Shape]:
+    """What an object is to the frameworks that know it."""
+    found = (ADAPTERS.load(name)(obj) for name in ADAPTERS.targets())
+    return [shape for shape in found if shape is not None]
+
+
+def _parts(obj: object) -> Parts:
+    shapes = _shapes_of(obj)
+    names = [shape.name for shape in shapes]
+    own = interface_methods(obj)
+    # Whoever has both families wrote the interface; other methods are his own business.
+    if own and (has_both_families(own) or not shapes):
+        return parts_of_duck(obj)
+    if own and not any(shape.own_names for shape in shapes):
+        names = ["the interface's methods", *names]
+    if len(names) > 1:
+        raise InterfaceError(
+            f"{name_of(obj)} looks like {' and like '.join(names)}: say which is meant with "
+            f"as_rag(retrieve=..., generate=...) or a function of the query. {_inventory(obj)}"
+        )
+    if shapes:
+        return shapes[0].parts(obj)
+    if callable(obj):
+        return _of_function(obj)
+    raise InterfaceError(
+        f"{name_of(obj)} is nothing that can be evaluated. Looked for: {'; '.join(_SHAPES)}. "
+        f"{_inventory(obj)}"
+    )
+
+
+def _of_function(function: Callable[..., Any]) -> Parts:
+    if _returns_string(function):
+        return parts_of_generator(function)
+    keyword = keyword_for_top_k(function)
+    return parts_of_one_call(function, function, name_of(function), keyword=keyword)
+
+
+def _returns_string(function: Callable[..., Any]) -> bool:
+    """Whether a function is annotated to return nothing but the answer."""
+    try:
+        annotation = inspect.signature(function).return_annotation
+    except (TypeError, ValueError):
+        return False
+    return annotation is str or annotation == "str"
+
+
+def _inventory(obj: object) -> str:
+    public = [name for name in dir(obj) if not name.startswith("_")]
+    methods = [name for name in public if callable(inspect.getattr_static(obj, name, None))]
+    shown = ", ".join(methods[:20]) + (", ..." if len(methods) > 20 else "")
+    return f"A {type(obj).__name__} has: {shown or 'no public methods'}"

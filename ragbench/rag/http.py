@@ -1,0 +1,204 @@
+"""RAGs behind HTTP; the JSON contract is described in docs/http.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from ragbench.core.result import GenerationResult, Metadata, RetrievalResult
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.http import VERSION_HEADER, HTTPRagError, JsonEndpoint
+from ragbench.rag.fallback import settled, to_generation_result, to_retrieval_result
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.one_call import parts_of_one_call
+from ragbench.rag.parts import Parts, compose
+from ragbench.rag.shapes import as_mapping
+
+__all__ = [
+    "HTTPGenerator",
+    "HTTPRag",
+    "HTTPRetriever",
+    "RagEndpoint",
+    "RemoteQueryError",
+    "http_rag",
+]
+
+
+class RagEndpoint(JsonEndpoint):
+    """A server that is a RAG, or a part of one."""
+
+    @property
+    def unseen_because(self) -> str | None:
+        """Why its answers may change without anybody here seeing it; None where they may not."""
+        if self.version is None:
+            return f"{self.url} names no version ({VERSION_HEADER})"
+        if len(self.versions) > 1:
+            named = " and ".join(f"'{version}'" for version in self.versions)
+            return f"{self.url} answered in several versions, {named}"
+        return None
+
+
+class RemoteQueryError(HTTPRagError):
+    """The server says that one query of a batch failed."""
+
+
+class _HTTP(RAGInterface[Metadata], abstract=True):
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+    ) -> None:
+        """Opens no connection yet.
+
+        Args:
+            url: the base URL; ``/retrieve`` and ``/generate`` are below it.
+            headers: sent with every request, for example an ``Authorization``.
+            timeout: seconds for connecting and for each read.
+            retries: how often a request is repeated that could not connect or got 502, 503, 504.
+        """
+        super().__init__()
+        self._endpoint = RagEndpoint(url, headers=headers, timeout=timeout, retries=retries)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._endpoint.close()
+
+    def stage_identity(self, stage: str) -> object:
+        """The URL without credentials, and the server's version where it names one."""
+        return self._endpoint.stage_identity(stage)
+
+    def __repr__(self) -> str:
+        """The URL without credentials."""
+        return f"{type(self).__name__}({self._endpoint.url!r})"
+
+
+class HTTPRetriever(_HTTP, families=("retrieval",)):
+    """A server with ``POST {url}/retrieve``."""
+
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult[Metadata]]:
+        """Asks for all queries in one request.
+
+        Raises:
+            HTTPRagError: the request failed.
+            PartialBatchError: the server answered, and some queries failed there.
+        """
+        payload = {"queries": queries, "top_k": top_k}
+        where = f"{self._endpoint.url}/retrieve"
+        items = _results(self._endpoint.post("/retrieve", payload), len(queries), where)
+        return settled([_read(item, _retrieval, where) for item in items], where)
+
+
+class HTTPGenerator(_HTTP, families=("generation",)):
+    """A server with ``POST {url}/generate``."""
+
+    def batch_generate_with_metadata(
+        self, queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult[Metadata]]:
+        """Asks for all queries in one request.
+
+        Raises:
+            HTTPRagError: the request failed.
+            PartialBatchError: the server answered, and some queries failed there.
+        """
+        contexts = [list(given) for given in contexts_list]
+        payload = {"queries": queries, "contexts": contexts}
+        where = f"{self._endpoint.url}/generate"
+        items = _results(self._endpoint.post("/generate", payload), len(queries), where)
+        return settled([_read(item, _generation, where) for item in items], where)
+
+
+class HTTPRag(HTTPRetriever, HTTPGenerator, families=("retrieval", "generation")):
+    """A server with ``POST {url}/retrieve`` and ``POST {url}/generate``."""
+
+
+def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    """The RAG behind a URL, by its last segment.
+
+    Args:
+        url: ``.../retrieve`` only retrieves, ``.../generate`` only generates, ``.../answer`` does
+            both in one call; any other is the base URL of a server that does both in two.
+        **options: of `HTTPRag`.
+
+    Raises:
+        ConfigError: an unknown option, or no URL of http or https.
+        MissingExtraError: httpx is not installed.
+    """
+    unknown = sorted(options.keys() - {"headers", "timeout", "retries"})
+    if unknown:
+        raise ConfigError(
+            f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries"
+        )
+    parts = urlsplit(url)
+    base, _, last = parts.path.rstrip("/").rpartition("/")
+    shortened = parts._replace(path=base).geturl()
+    if last == "retrieve":
+        return HTTPRetriever(shortened, **options)
+    if last == "generate":
+        return HTTPGenerator(shortened, **options)
+    if last == "answer":
+        rag = compose("HTTPAnswer", [_answering(RagEndpoint(shortened, **options))])
+        cast("Any", rag).rebuild = (_rebuild, (url, options))
+        return rag
+    return HTTPRag(url, **options)
+
+
+def _rebuild(url: str, options: dict[str, Any]) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    return http_rag(url, **options)
+
+
+def _answering(endpoint: RagEndpoint) -> Parts:
+    where = f"{endpoint.url}/answer"
+
+    def ask_batch(queries: list[str], top_k: int | None = None) -> list[Any]:
+        answered = endpoint.post("/answer", {"queries": queries, "top_k": top_k})
+        return [_read(item, _either, where) for item in _results(answered, len(queries), where)]
+
+    def ask(query: str, top_k: int | None = None) -> Any:
+        return settled(ask_batch([query], top_k), where)[0]
+
+    return parts_of_one_call(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k")
+
+
+def _results(answered: Any, size: int, where: str) -> Sequence[Any]:
+    results = (as_mapping(answered) or {}).get("results")
+    if not isinstance(results, list):
+        raise HTTPRagError(f"{where} must answer with {{'results': [...]}}")
+    items = cast("list[Any]", results)
+    if len(items) != size:
+        raise HTTPRagError(f"{where} answered with {len(items)} results for {size} queries")
+    return items
+
+
+def _read(item: Any, read: Callable[[Mapping[str, Any], str], Any], where: str) -> Any:
+    """The result of one query, or the exception that it failed with."""
+    fields = as_mapping(item)
+    if fields is None:
+        return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
+    error = fields.get("error")
+    if error is not None:
+        failure = as_mapping(error) or {"message": error}
+        kind = failure.get("type") or "error"
+        return RemoteQueryError(f"{where}: {kind}: {failure.get('message') or 'no message'}")
+    try:
+        return read(fields, where)
+    except InterfaceError as problem:
+        return problem
+
+
+def _retrieval(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+    return to_retrieval_result(RetrievalResult.from_mapping(fields), where)
+
+
+def _generation(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+    return to_generation_result(GenerationResult.from_mapping(fields), where)
+
+
+def _either(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    # Read by parts_of_one_call; a wrong field is found here, where it is one query's.
+    return dict(fields)

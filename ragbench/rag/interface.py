@@ -1,0 +1,275 @@
+"""RAGInterface V2: what a user's RAG implements, in plain or in coroutine methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+from ragbench.core.config import OwnConfig, RAGConfig
+from ragbench.core.result import GenerationResult, MetaT, RetrievalResult
+from ragbench.rag.fallback import Derivation, Route, derive, drive, drive_async, routes_of
+from ragbench.rag.forms import (
+    FAMILIES,
+    check_complete,
+    check_kind,
+    is_abstract,
+    known_families,
+    warn_of_hidden,
+    written,
+)
+
+__all__ = [
+    "AsyncRAGInterface",
+    "RAGBase",
+    "RAGInterface",
+]
+
+
+class RAGBase(Generic[MetaT]):
+    """What the plain and the async interface share: configuration, routes, identity."""
+
+    families: ClassVar[frozenset[str]] = frozenset(FAMILIES)
+    """What the class can do: ``"retrieval"``, ``"generation"`` or both."""
+    implemented: ClassVar[frozenset[str]] = frozenset()
+    """Names of the interface's methods that the class, or a class it inherits from, wrote."""
+    is_async: ClassVar[bool] = False
+    """Whether the methods are coroutines."""
+    _routes: ClassVar[Mapping[str, Route]] = {}
+    _abstract: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        config: RAGConfig
+        """What the system was built with."""
+    else:
+        config = OwnConfig()
+
+    def __init__(self, config: RAGConfig | None = None) -> None:
+        """Keeps the configuration.
+
+        Args:
+            config: the system's configuration; the default one when not given.
+        """
+        self.config = RAGConfig() if config is None else config
+
+    def __init_subclass__(
+        cls, *, families: Iterable[str] | None = None, abstract: bool = False, **kwargs: Any
+    ) -> None:
+        """Works out which method stands in for which, and refuses a class that can do nothing.
+
+        Args:
+            families: say ``("retrieval",)`` or ``("generation",)`` for a system that does only
+                one of the two.
+            abstract: the class is a base for others and need not be complete.
+            **kwargs: for other base classes.
+
+        Raises:
+            InterfaceError: a family has no method to derive the others from, or a method of a
+                plain interface is a coroutine.
+        """
+        super().__init_subclass__(**kwargs)
+        if families is not None:
+            cls.families = known_families(cls, families)
+        cls.implemented = written(cls)
+        cls._routes = routes_of(cls, cls.implemented)
+        check_kind(cls, cls.implemented, awaited=cls.is_async)
+        # A decorator that makes the class anew, dataclass(slots=True), repeats no keywords: what
+        # was said stays in the class's own namespace.
+        cls._abstract = abstract or bool(cls.__dict__.get("_abstract"))
+        if not cls._abstract and not is_abstract(cls):
+            check_complete(cls, cls.families, cls.implemented)
+            warn_of_hidden(cls, cls.implemented)
+
+    def stage_identity(self, stage: str) -> object:
+        """What distinguishes this system's answers in one stage from another system's.
+
+        Results of an earlier run are reused as long as this stays the same. The default, None,
+        lets ragbench use the class's source, its configuration and the arguments it was built
+        with. Override it when you know better, for example to return the index's version for
+        ``"retrieve"`` and the prompt and model for ``"generate"``.
+
+        Args:
+            stage: ``"retrieve"`` or ``"generate"``.
+
+        Returns:
+            Anything that JSON can hold, or None.
+        """
+        return None
+
+    def _derive(
+        self, name: str, columns: tuple[Sequence[Any], ...], top_k: int | None = None
+    ) -> Derivation:
+        return derive(self, name, self._routes.get(name), columns, top_k)
+
+
+class RAGInterface(RAGBase[MetaT], abstract=True):
+    """A RAG system: subclass it and write one retrieval and one generation method.
+
+    Write whichever forms suit you; each form that you leave out is derived from one that you
+    wrote. A class written against the old interface works as it is.
+
+    Example:
+        >>> class Echo(RAGInterface):
+        ...     def retrieve(self, query, top_k=None):
+        ...         return [f"You asked: {query}"]
+        ...     def generate(self, query, contexts):
+        ...         return contexts[0]
+        >>> Echo().batch_retrieve_with_metadata(["Why?"])[0].contexts
+        ['You asked: Why?']
+    """
+
+    _methods_are_derived: ClassVar[bool] = True
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        """Returns the contexts for one query, best first.
+
+        Args:
+            query: the question.
+            top_k: how many contexts are wanted; None leaves it to the system.
+        """
+        contexts: list[str] = drive(self._derive("retrieve", ([query],), top_k))
+        return contexts
+
+    def retrieve_with_metadata(
+        self, query: str, top_k: int | None = None
+    ) -> RetrievalResult[MetaT]:
+        """Returns the contexts for one query with ids, scores and metadata.
+
+        Args:
+            query: the question.
+            top_k: how many contexts are wanted; None leaves it to the system.
+        """
+        result: RetrievalResult[MetaT] = drive(
+            self._derive("retrieve_with_metadata", ([query],), top_k)
+        )
+        return result
+
+    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+        """Returns the contexts for several queries, in their order."""
+        contexts: list[list[str]] = drive(self._derive("batch_retrieve", (queries,), top_k))
+        return contexts
+
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult[MetaT]]:
+        """Returns the results for several queries, in their order. ragbench calls this one."""
+        results: list[RetrievalResult[MetaT]] = drive(
+            self._derive("batch_retrieve_with_metadata", (queries,), top_k)
+        )
+        return results
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        """Returns the answer to one query.
+
+        Args:
+            query: the question.
+            contexts: what retrieval, or post-retrieval, handed over; best first.
+        """
+        response: str = drive(self._derive("generate", ([query], [contexts])))
+        return response
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult[MetaT]:
+        """Returns the answer to one query with candidates, confidence and metadata.
+
+        Args:
+            query: the question.
+            contexts: what retrieval, or post-retrieval, handed over; best first.
+        """
+        result: GenerationResult[MetaT] = drive(
+            self._derive("generate_with_metadata", ([query], [contexts]))
+        )
+        return result
+
+    def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+        """Returns the answers to several queries, in their order."""
+        responses: list[str] = drive(self._derive("batch_generate", (queries, contexts_list)))
+        return responses
+
+    def batch_generate_with_metadata(
+        self, queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult[MetaT]]:
+        """Returns the results for several queries, in their order. ragbench calls this one."""
+        results: list[GenerationResult[MetaT]] = drive(
+            self._derive("batch_generate_with_metadata", (queries, contexts_list))
+        )
+        return results
+
+
+class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
+    """The same interface for a RAG whose methods are coroutines.
+
+    Methods have the same names and mean the same; each is awaited. ragbench keeps as many calls
+    in flight as ``--concurrency`` says.
+
+    Example:
+        >>> import asyncio
+        >>> class Echo(AsyncRAGInterface):
+        ...     async def retrieve(self, query, top_k=None):
+        ...         return [f"You asked: {query}"]
+        ...     async def generate(self, query, contexts):
+        ...         return contexts[0]
+        >>> asyncio.run(Echo().retrieve_with_metadata("Why?")).contexts
+        ['You asked: Why?']
+    """
+
+    is_async: ClassVar[bool] = True
+    _methods_are_derived: ClassVar[bool] = True
+
+    async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        """See `RAGInterface.retrieve`."""
+        contexts: list[str] = await drive_async(self._derive("retrieve", ([query],), top_k))
+        return contexts
+
+    async def retrieve_with_metadata(
+        self, query: str, top_k: int | None = None
+    ) -> RetrievalResult[MetaT]:
+        """See `RAGInterface.retrieve_with_metadata`."""
+        result: RetrievalResult[MetaT] = await drive_async(
+            self._derive("retrieve_with_metadata", ([query],), top_k)
+        )
+        return result
+
+    async def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+        """See `RAGInterface.batch_retrieve`."""
+        contexts: list[list[str]] = await drive_async(
+            self._derive("batch_retrieve", (queries,), top_k)
+        )
+        return contexts
+
+    async def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult[MetaT]]:
+        """See `RAGInterface.batch_retrieve_with_metadata`."""
+        results: list[RetrievalResult[MetaT]] = await drive_async(
+            self._derive("batch_retrieve_with_metadata", (queries,), top_k)
+        )
+        return results
+
+    async def generate(self, query: str, contexts: list[str]) -> str:
+        """See `RAGInterface.generate`."""
+        response: str = await drive_async(self._derive("generate", ([query], [contexts])))
+        return response
+
+    async def generate_with_metadata(
+        self, query: str, contexts: list[str]
+    ) -> GenerationResult[MetaT]:
+        """See `RAGInterface.generate_with_metadata`."""
+        result: GenerationResult[MetaT] = await drive_async(
+            self._derive("generate_with_metadata", ([query], [contexts]))
+        )
+        return result
+
+    async def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+        """See `RAGInterface.batch_generate`."""
+        responses: list[str] = await drive_async(
+            self._derive("batch_generate", (queries, contexts_list))
+        )
+        return responses
+
+    async def batch_generate_with_metadata(
+        self, queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult[MetaT]]:
+        """See `RAGInterface.batch_generate_with_metadata`."""
+        results: list[GenerationResult[MetaT]] = await drive_async(
+            self._derive("batch_generate_with_metadata", (queries, contexts_list))
+        )
+        return results

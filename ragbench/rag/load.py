@@ -1,0 +1,272 @@
+"""From a name to a RAG, and what it is."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, cast
+
+from ragbench.core.config import RAGConfig
+from ragbench.errors import ConfigError, InterfaceError, RagbenchError
+from ragbench.ledger.identity import described, settings_of
+from ragbench.ledger.source import described_class, is_own
+from ragbench.plugins import error_text, load_target
+from ragbench.rag.adapt import AnyRAG, as_rag
+from ragbench.rag.http import http_rag
+from ragbench.rag.interface import RAGBase
+from ragbench.rag.parts import Adapted
+from ragbench.safe_text import mask_url
+
+if TYPE_CHECKING:
+    from ragbench.ledger.inputs import Inputs
+    from ragbench.ledger.origin import Origin
+
+__all__ = [
+    "describe_rag",
+    "load_rag",
+    "stage_origin",
+]
+
+
+def describe_rag(
+    rag: RAGBase[Any], spec: str, arguments: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Describes a RAG so that another system, or another version of it, is described otherwise.
+
+    The description holds the name that it was loaded by; its class, with a digest of the source
+    file of that class and of each class that it inherits from outside ragbench and the standard
+    library; the same for what an adapter adapts; the arguments, the configuration, and what
+    `RAGBase.stage_identity` says. It holds nothing of the machine and no credentials: values under
+    names such as ``api_key`` are masked, paths below the current directory are relative to it, and
+    others are their last part with a digest of the whole.
+
+    Args:
+        rag: the system.
+        spec: the name or URL that it was loaded by.
+        arguments: what it was built with.
+
+    Returns:
+        A mapping of what JSON can hold, the same for the same system in every process.
+    """
+    found: dict[str, Any] = {"spec": _spec(spec)}
+    if isinstance(rag, Adapted):
+        found |= {"class": "ragbench:adapted", "adapts": described(rag.adapts)}
+        if rag.top_k is not None:
+            found["top_k"] = rag.top_k
+    else:
+        found |= {**described_class(type(cast("object", rag))), "config": described(rag.config)}
+        if not is_own(type(cast("object", rag)).__module__):
+            held = {key: v for key, v in settings_of(rag).items() if key != "config"}
+            found |= {"settings": described(held)} if held else {}
+    if arguments:
+        found["arguments"] = described(dict(arguments))
+    stages = {stage: rag.stage_identity(stage) for stage in ("retrieve", "generate")}
+    named = {stage: one for stage, one in stages.items() if one is not None}
+    return found | {"stages": described(named, contents=False)}
+
+
+def stage_origin(
+    rag: RAGBase[Any],
+    stage: str,
+    inputs: Inputs,
+    description: Mapping[str, Any],
+    **settings: Any,
+) -> Origin:
+    """What a RAG's outcomes in a stage come from.
+
+    Args:
+        rag: the system.
+        stage: ``"retrieve"`` or ``"generate"``.
+        inputs: what was seen while it was loaded and asked.
+        description: what `describe_rag` says of it.
+        **settings: what else its outcomes depend on, such as ``top_k``.
+
+    Returns:
+        Where a class of the user's names its version (`RAGBase.stage_identity`), that alone: the
+        user knows better. Else all that was seen, with what the system says of itself.
+    """
+    from ragbench.ledger.origin import named_origin  # a command that asks nothing needs none
+
+    named = _named_version(rag, stage)
+    if named is not None:
+        return named_origin(stage, described({"named": named, **settings}, contents=False))
+    version = rag.stage_identity(stage)
+    known: Mapping[str, Any] = {key: v for key, v in description.items() if key != "stages"}
+    if version is not None:
+        known = {"stage_identity": described(version, contents=False)}
+    return inputs.origin(stage, rag, settings={**known, **described(settings)})
+
+
+def _named_version(rag: RAGBase[Any], stage: str) -> object:
+    """What the user's own classes say that distinguishes a stage; None where one says nothing."""
+    sources = rag.adapts if isinstance(rag, Adapted) else (rag,)
+    methods = [getattr(source, "stage_identity", None) for source in sources]
+    if not methods or any(m is None or is_own(m.__module__) for m in methods):
+        return None
+    versions = [method(stage) for method in methods if method is not None]
+    return None if any(one is None for one in versions) else versions
+
+
+def _spec(spec: str) -> str:
+    if "://" in spec:
+        return mask_url(spec)
+    module, _, attribute = spec.rpartition(":")
+    # The file's content is in the digest; where it lies is the machine's business.
+    return f"{PurePath(module).name}:{attribute}" if module.endswith(".py") else spec
+
+
+def load_rag(
+    spec: str, arguments: Mapping[str, Any] | None = None, *, search_path: str | Path = "."
+) -> AnyRAG:
+    """Loads a RAG by name.
+
+    ``search_path`` becomes importable, as the current directory does under ``python -m``, and
+    stays so: a RAG may import its own modules only when it is first asked. For a file, the
+    directory that it lies in becomes importable too.
+
+    Args:
+        spec: ``package.module:attribute``, ``path/to/file.py:attribute`` or a URL. The attribute
+            (dots are followed) is a class, a factory, an instance, or anything else that `as_rag`
+            takes. A function is a factory when nothing is left to fill once the arguments are
+            given; when one parameter is left it takes the query and is the system itself.
+        arguments: given by name to the class, factory or function. Those that its signature does
+            not take go into the configuration, if it takes ``config``: into the class that the
+            parameter is annotated with, or into `RAGConfig`.
+        search_path: the directory that modules are looked for in first; files and modules alike.
+
+    Raises:
+        ConfigError: the name is malformed; the module is missing, or importing it failed (the
+            cause is kept); the attribute is missing, is not a RAG, takes other arguments, or
+            raised.
+        InterfaceError: as a `ConfigError` that names the spec.
+    """
+    given = dict(arguments or {})
+    if spec.lower().startswith(("http://", "https://")):
+        return http_rag(spec, **given)
+    target = load_target(spec, search_path=search_path)
+    return _as_rag(target, given, spec)
+
+
+def _as_rag(target: Any, given: dict[str, Any], spec: str) -> AnyRAG:
+    if inspect.isclass(target):
+        target = _call(cast("type", target), given, spec)
+    elif inspect.isroutine(target):
+        target = _factory_or_system(cast("Callable[..., Any]", target), given, spec)
+    elif given:
+        raise ConfigError(
+            f"'{spec}' is an instance and takes no arguments ({', '.join(sorted(given))}): name "
+            "its class, or a function that builds it"
+        )
+    try:
+        rag = as_rag(target)
+    except InterfaceError as error:
+        raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+    if isinstance(target, functools.partial) and isinstance(rag, Adapted):
+        rag.adapts = (target.func,)
+    return rag
+
+
+def _factory_or_system(function: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
+    if isinstance(getattr(function, "__self__", None), RAGBase):
+        raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
+    required = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and name not in given
+    ]
+    if len(required) == 1 and required[0] != "config" and not _returns_rag(function):
+        _arguments(function, given, spec)  # refuses unknown ones
+        return functools.partial(function, **given) if given else function
+    if inspect.iscoroutinefunction(function):
+        raise ConfigError(f"'{spec}' is a coroutine: a factory must be a plain function")
+    return _call(function, given, spec)
+
+
+def _returns_rag(function: Callable[..., Any]) -> bool:
+    returned = _hints(function).get("return")
+    return inspect.isclass(returned) and issubclass(returned, RAGBase)
+
+
+def _call(target: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
+    arguments = _arguments(target, given, spec)
+    try:
+        inspect.signature(target).bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"'{spec}': {error}. It takes {_accepted(target)}") from None
+    try:
+        return target(**arguments)
+    except RagbenchError as error:
+        raise ConfigError(f"'{spec}': {error}") from error
+    except Exception as error:
+        raise ConfigError(f"'{spec}' raised {error_text(error)}") from error
+
+
+def _arguments(target: Callable[..., Any], given: dict[str, Any], spec: str) -> dict[str, Any]:
+    """What the target takes by name, with what it does not take in its configuration."""
+    parameters = inspect.signature(target).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return given
+    taken = {name: value for name, value in given.items() if name in parameters}
+    rest = {name: value for name, value in given.items() if name not in parameters}
+    config = parameters.get("config")
+    if config is None:
+        if rest:
+            raise ConfigError(
+                f"'{spec}' takes no {', '.join(sorted(rest))}. It takes {_accepted(target)}"
+            )
+        return taken
+    own = taken.get("config")
+    if (
+        rest
+        or isinstance(own, Mapping)
+        or ("config" not in taken and config.default is config.empty)
+    ):
+        values = {**cast("Mapping[str, Any]", own or {}), **rest}
+        taken["config"] = _config(target, values, spec)
+    return taken
+
+
+def _config(target: Callable[..., Any], values: dict[str, Any], spec: str) -> Any:
+    cls = _annotated(target)
+    try:
+        if cls is RAGConfig or issubclass(cls, RAGConfig):
+            return cls.from_mapping(values)
+        return cast("Any", cls)(**values)
+    except RagbenchError as error:
+        raise ConfigError(f"'{spec}': {error}") from error
+    except Exception as error:
+        raise ConfigError(
+            f"'{spec}': building {cls.__name__} of {', '.join(sorted(values)) or 'nothing'} raised "
+            f"{error_text(error)}"
+        ) from error
+
+
+def _annotated(target: Callable[..., Any]) -> type[Any]:
+    """The class that a parameter ``config`` is annotated with, `RAGConfig` when that is unclear."""
+    hint = _hints(target.__init__ if inspect.isclass(target) else target).get("config")
+    union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    options = typing.get_args(hint) if union else (hint,)
+    classes = [one for one in options if inspect.isclass(one) and one is not types.NoneType]
+    return classes[0] if len(classes) == 1 else RAGConfig
+
+
+def _hints(function: object) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
+        return {}
+
+
+def _accepted(target: Callable[..., Any]) -> str:
+    names = [
+        name
+        for name, parameter in inspect.signature(target).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    return ", ".join(names) or "no arguments"

@@ -1,0 +1,244 @@
+"""From found methods to a RAG that has just these."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, SupportsIndex, cast, runtime_checkable
+
+from ragbench.core.result import RetrievalResult
+from ragbench.errors import InterfaceError
+from ragbench.rag.forms import FORMS, RETRIEVAL
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+
+__all__ = [
+    "Adapted",
+    "Parts",
+    "Shape",
+    "compose",
+    "converting",
+    "cut",
+    "is_coroutine_function",
+    "refuse_beyond",
+]
+
+
+def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
+    """Refuses to ask for more contexts than a retriever was built to return.
+
+    Args:
+        top_k: how many contexts are wanted.
+        built_with: the retriever's own number; anything but an integer is taken for unknown.
+        where: the retriever, for the message.
+
+    Raises:
+        InterfaceError: more are wanted.
+    """
+    if top_k is None or not isinstance(built_with, int) or top_k <= built_with:
+        return
+    raise InterfaceError(
+        f"{where} was built to return {built_with} contexts and cannot be asked for {top_k}: "
+        f"build it with at least {top_k}"
+    )
+
+
+def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]:
+    """The first ``top_k`` contexts of a result; the same object when it has no more."""
+    if top_k is None or len(result) <= top_k:
+        return result
+    listed = ("contexts", "context_ids", "scores", "context_metadata")
+    known = result.to_dict()
+    return RetrievalResult.from_mapping(
+        {key: value[:top_k] if key in listed else value for key, value in known.items()}
+    )
+
+
+Restore = Callable[[str, RetrievalResult[Any]], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """Methods of the interface that an adapter made for a foreign object."""
+
+    source: object
+    """The foreign object."""
+    methods: Mapping[str, Callable[..., Any]]
+    """The interface's method names to functions that take what the method takes."""
+    restore: Restore | None = field(default=None)
+    """Takes back a retrieval of an earlier process; see `Adapted.restore`."""
+
+    def only(self, family: str) -> Parts:
+        """The methods of one family."""
+        chosen = {
+            name: made for name, made in self.methods.items() if FORMS[name][0].name == family
+        }
+        return Parts(source=self.source, methods=chosen, restore=self.restore)
+
+
+MakeParts = Callable[[Any], Parts]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """What a framework's object is, and how it becomes a RAG.
+
+    Other packages add frameworks of theirs through the entry-point group ``ragbench.adapters``:
+    each target is a function that takes any object and returns its shape, or None when the object
+    is not of that framework.
+    """
+
+    name: str
+    """How messages call it: ``"a LangChain retriever"``."""
+    parts: MakeParts
+    """Makes the interface's methods of the object."""
+    slots: Mapping[str, MakeParts] = field(default_factory=dict[str, MakeParts])
+    """The same by family, for ``as_rag(retrieve=...)`` and ``as_rag(generate=...)``, where what is
+    given there is read in another way."""
+    own_names: bool = False
+    """Whether methods with the interface's names mean something else in this framework."""
+
+
+@runtime_checkable
+class _Identified(Protocol):
+    def stage_identity(self, stage: str) -> object: ...
+
+
+class Adapted:
+    """What every RAG made by `as_rag` has besides the interface."""
+
+    adapts: tuple[object, ...] = ()
+    """The foreign objects behind it."""
+    top_k: int | None = None
+    """How many contexts it asks for when a call does not say."""
+    rebuild: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    """What makes it anew in another process."""
+    _restores: tuple[Restore, ...] = ()
+
+    @property
+    def answers_in_one_call(self) -> bool:
+        """Whether the answer comes with the retrieval: nothing can be put in between."""
+        return bool(self._restores)
+
+    def restore(self, query: str, result: RetrievalResult[Any]) -> None:
+        """Takes back a retrieval that an earlier process stored.
+
+        A system that retrieves and generates in one call keeps its answer with the retrieval.
+        Whoever continues a run calls this before it asks for the generation, so that the system
+        is not asked a second time.
+
+        Args:
+            query: the query.
+            result: the stored retrieval, with its metadata.
+        """
+        for restore in self._restores:
+            restore(query, result)
+
+    def stage_identity(self, stage: str) -> object:
+        """What the adapted objects say of themselves; None when none of them says anything."""
+        identities = [
+            source.stage_identity(stage)
+            for source in self.adapts
+            if isinstance(source, _Identified)
+        ]
+        return identities if any(one is not None for one in identities) else None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickles what it adapts, not the class that was made for it."""
+        return super().__reduce_ex__(protocol) if self.rebuild is None else self.rebuild
+
+    def __repr__(self) -> str:
+        """What is adapted, by type."""
+        return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
+
+
+def compose(
+    name: str, parts: Sequence[Parts], top_k: int | None = None
+) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
+    """Builds a RAG of the methods that adapters made.
+
+    It is an `AsyncRAGInterface` as soon as one of them is a coroutine function; plain ones then
+    run in a thread, so that they do not hold up the others.
+
+    Args:
+        name: the class's name, which error messages show.
+        parts: the methods; together at least one.
+        top_k: how many contexts to ask for when a call does not say.
+    """
+    methods = {method: made for part in parts for method, made in part.methods.items()}
+    awaited = any(is_coroutine_function(made) for made in methods.values())
+    namespace: dict[str, Any] = {"__module__": __name__, "__qualname__": name}
+    for method, made in methods.items():
+        function = _in_thread(made) if awaited and not is_coroutine_function(made) else made
+        if top_k is not None and FORMS[method][0] is RETRIEVAL:
+            function = _with_default(function, top_k)
+        namespace[method] = staticmethod(function)
+    made_class = types.new_class(
+        name,
+        (Adapted, AsyncRAGInterface if awaited else RAGInterface),
+        {"families": {FORMS[method][0].name for method in methods}},
+        lambda body: body.update(namespace),
+    )
+    rag = made_class()
+    rag.adapts = tuple(part.source for part in parts)
+    rag.top_k = top_k
+    rag._restores = tuple(part.restore for part in parts if part.restore is not None)
+    return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
+
+
+def converting(
+    function: Callable[..., Any],
+    convert: Callable[[Any, Any], Any],
+    pass_top_k: Callable[[int | None], tuple[tuple[int, ...], dict[str, int]]] | None = None,
+) -> Callable[..., Any]:
+    """A function whose value is converted; a coroutine function when the given one is.
+
+    Args:
+        function: what is called, with a query, or a list of queries, first.
+        convert: takes the value and that first argument.
+        pass_top_k: for retrieval: the arguments that tell the function how many are wanted.
+    """
+    if pass_top_k is None:
+
+        def call(*args: Any) -> Any:
+            return convert(function(*args), args[0])
+
+        async def acall(*args: Any) -> Any:
+            return convert(await function(*args), args[0])
+
+        return acall if is_coroutine_function(function) else call
+
+    def retrieve(query: Any, top_k: int | None = None) -> Any:
+        extra, options = pass_top_k(top_k)
+        return convert(function(query, *extra, **options), query)
+
+    async def aretrieve(query: Any, top_k: int | None = None) -> Any:
+        extra, options = pass_top_k(top_k)
+        return convert(await function(query, *extra, **options), query)
+
+    return aretrieve if is_coroutine_function(function) else retrieve
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
+    )
+
+
+def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    return call
+
+
+def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(queries: Any, top_k: int | None = None) -> Any:
+        return function(queries, default if top_k is None else top_k)
+
+    return call

@@ -1,0 +1,386 @@
+"""Foreign results and answers, read by shape.
+
+Understood, without importing any of them: strings; ragbench's own chunks; LangChain documents
+(``page_content``, ``metadata``, ``id``); LlamaIndex nodes, bare or as ``NodeWithScore`` (``node``,
+``score``); Haystack documents (``content``, ``meta``, ``id``, ``score``); mappings with a text
+under a usual name; each of these in a pair with its score.
+
+Understood, without importing any of them: strings; mappings with the answer under a usual name;
+LangChain messages (``content``, ``response_metadata``, ``usage_metadata``); LlamaIndex responses
+(``response``, ``source_nodes``, ``metadata``); Haystack outputs (``replies`` or ``answers``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import InterfaceError
+from ragbench.rag.fallback import kind_of, to_generation_result, to_retrieval_result
+
+__all__ = [
+    "ANSWER_KEYS",
+    "CONTEXT_KEYS",
+    "as_mapping",
+    "has_contexts",
+    "read_answer",
+    "read_generation",
+    "read_retrieval",
+]
+
+CONTEXT_KEYS = (
+    "contexts",
+    "documents",
+    "source_documents",
+    "source_nodes",
+    "retrieved_contexts",
+    "context",
+    "chunks",
+    "docs",
+)
+"""Names under which systems hand over what they retrieved, in the order in which they are tried."""
+_ID_KEYS = ("context_ids", "ids", "document_ids", "doc_ids", "retrieved_context_ids")
+_SCORE_KEYS = ("scores", "similarities")
+_TEXT_NAMES = ("text", "page_content", "content", "context", "document", "passage", "chunk")
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    text: str
+    id: object = None
+    score: object = None
+    metadata: Mapping[str, Any] | None = None
+
+
+def has_contexts(value: Mapping[str, Any]) -> bool:
+    """Whether a mapping holds retrieved contexts under one of the usual names."""
+    return _first(value, CONTEXT_KEYS) is not None
+
+
+def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
+    """Makes a result of whatever a foreign retrieval returned.
+
+    Args:
+        value: a `RetrievalResult`, a list of strings or documents, or a mapping that holds one.
+        where: what returned it, for the message.
+
+    Returns:
+        The same object when it is a `RetrievalResult`; a list of strings is kept as the same
+        object. Ids and scores are there only when every document has one.
+
+    Raises:
+        InterfaceError: it is nothing of that, or a document has no text.
+    """
+    if isinstance(value, RetrievalResult):
+        return to_retrieval_result(cast("object", value), where)
+    fields = as_mapping(value)
+    if fields is not None:
+        return _document_from_mapping(fields, where)
+    if isinstance(value, (list, tuple)):
+        documents = cast("Sequence[object]", value)
+        if all(isinstance(document, str) for document in documents):
+            return RetrievalResult(cast("Sequence[str]", documents))
+        items = [_item(document, position, where) for position, document in enumerate(documents)]
+        return to_retrieval_result(_from_items(items), where)
+    raise InterfaceError(
+        f"{where} must return a list of strings or documents, a mapping with one under "
+        f"{', '.join(CONTEXT_KEYS[:3])}, or a RetrievalResult, not a {type(value).__name__}"
+    )
+
+
+def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+    found = _first(value, CONTEXT_KEYS)
+    if found is None:
+        raise InterfaceError(
+            f"{where} returned a mapping with {_listed(value)} and no contexts: it needs one of "
+            f"{', '.join(CONTEXT_KEYS)}"
+        )
+    documents = value[found]
+    if isinstance(documents, str):
+        documents = [documents]
+    result = read_retrieval(documents, where)
+    ids = _first(value, _ID_KEYS)
+    scores = _first(value, _SCORE_KEYS)
+    metadata = _first(value, ("context_metadata", "metadatas"))
+    return to_retrieval_result(
+        RetrievalResult(
+            result.contexts,
+            context_ids=result.context_ids if ids is None else value[ids],
+            scores=result.scores if scores is None else value[scores],
+            context_metadata=result.context_metadata if metadata is None else value[metadata],
+            metadata=value.get("metadata"),
+        ),
+        where,
+    )
+
+
+def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
+    ids = [item.id for item in items]
+    scores = [item.score for item in items]
+    metadata = [item.metadata for item in items]
+    return RetrievalResult(
+        [item.text for item in items],
+        context_ids=cast("list[str]", ids) if None not in ids else None,
+        scores=cast("list[float]", scores) if all(map(_is_score, scores)) else None,
+        context_metadata=[entry or {} for entry in metadata] if any(metadata) else None,
+    )
+
+
+def _item(document: Any, position: int, where: str) -> _Item:
+    item = _scored(document, position, where) or _bare(document)
+    if item is None:
+        raise InterfaceError(
+            f"{where}: document {position} is a {type(document).__name__} without a text: it needs "
+            f"one of {', '.join(_TEXT_NAMES)}"
+        )
+    return item
+
+
+def _scored(document: Any, position: int, where: str) -> _Item | None:
+    """A document in a pair, or a LlamaIndex wrapper, with its score."""
+    parts = _pair(document)
+    if parts is None and hasattr(document, "node") and hasattr(document, "score"):
+        parts = document.node, document.score
+    if parts is None:
+        return None
+    item = _item(parts[0], position, where)
+    return _Item(item.text, item.id, parts[1], item.metadata)
+
+
+def _pair(document: Any) -> tuple[Any, Any] | None:
+    if not isinstance(document, tuple):
+        return None
+    parts = cast("tuple[Any, ...]", document)
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
+_OWN_ID_NAMES = ("id", "_id", "context_id", "chunk_id", "doc_id", "document_id")
+_OWN_SCORE_NAMES = ("score", "relevance_score", "similarity")
+
+
+def _bare(document: Any) -> _Item | None:
+    if isinstance(document, str):
+        return _Item(document)
+    fields = as_mapping(document)
+    if fields is None:
+        text = _text_of(document)
+        ids = [_read(document, name) for name in ("id", "node_id", "id_")]
+        id_ = next((found for found in ids if found not in (None, "")), None)
+        score = _read(document, "score")
+        metadata = as_mapping(_read(document, "metadata")) or as_mapping(_read(document, "meta"))
+    else:
+        text = _value(fields, _TEXT_NAMES)
+        id_ = _value(fields, _OWN_ID_NAMES)
+        score = _value(fields, _OWN_SCORE_NAMES)
+        metadata = as_mapping(fields.get("metadata")) or as_mapping(fields.get("meta"))
+    if not isinstance(text, str):
+        return None
+    metadata = metadata or {}
+    origin = _read(document, "ref_doc_id")  # LlamaIndex: the document that a node was cut from
+    if isinstance(origin, str) and "document_id" not in metadata:
+        metadata = {**metadata, "document_id": origin}
+    # Vector stores and rerankers often put id and score into the metadata.
+    return _Item(
+        text,
+        _value(metadata, _OWN_ID_NAMES) if id_ is None else id_,
+        _value(metadata, _OWN_SCORE_NAMES) if score is None else score,
+        metadata,
+    )
+
+
+def as_mapping(value: object) -> Mapping[str, Any] | None:
+    """The value when it is a mapping, else None."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+
+
+def _text_of(document: Any) -> str | None:
+    for name in _TEXT_NAMES:
+        text = _read(document, name)
+        if isinstance(text, str):
+            return text
+    get_content = _read(document, "get_content")  # LlamaIndex nodes that are not text nodes
+    text = get_content() if callable(get_content) else None
+    return text if isinstance(text, str) else None
+
+
+def _read(document: Any, name: str) -> Any:
+    try:
+        return getattr(document, name, None)
+    except (ValueError, TypeError):  # properties that refuse, as LlamaIndex's on other node types
+        return None
+
+
+def _is_score(value: object) -> bool:
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        return False
+    return math.isfinite(cast("float", value))
+
+
+def _first(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return next((name for name in names if value.get(name) is not None), None)
+
+
+def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
+    name = _first(value, names)
+    return None if name is None else value[name]
+
+
+def _listed(value: Mapping[str, Any]) -> str:
+    return ", ".join(repr(key) for key in value) or "no keys"
+
+
+ANSWER_KEYS = (
+    "answer",
+    "response",
+    "output",
+    "result",
+    "output_text",
+    "generation",
+    "replies",
+    "answers",
+    "text",
+)
+"""Names under which systems hand over their answer, in the order in which they are tried."""
+
+
+def read_generation(value: object, where: str) -> GenerationResult[Any]:
+    """Makes a result of whatever a foreign generation returned.
+
+    Args:
+        value: a string, a `GenerationResult`, a message, a response object, or a mapping.
+        where: what returned it, for the message.
+
+    Raises:
+        InterfaceError: there is no answer in it.
+    """
+    if isinstance(value, (str, GenerationResult)):
+        return to_generation_result(cast("object", value), where)
+    mapping = as_mapping(value)
+    if mapping is not None:
+        return _answer_from_mapping(mapping, where)
+    found = _from_object(value)
+    if found is None:
+        hint = ". For a retriever say as_rag(retrieve=...)" if _role(value) == "contexts" else ""
+        raise InterfaceError(
+            f"{where} must return a string, a GenerationResult or a mapping with one of "
+            f"{', '.join(ANSWER_KEYS)}, not {kind_of(value)}{hint}"
+        )
+    return found
+
+
+def read_answer(
+    value: object, where: str
+) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
+    """Splits what a system returned that retrieves and generates in one call.
+
+    Args:
+        value: what `read_generation` understands, with contexts beside the answer where the
+            system shows them; or a tuple of the answer and the contexts, in either order.
+        where: what returned it, for the message.
+
+    Returns:
+        The retrieval, None when the system shows no contexts, and the generation.
+
+    Raises:
+        InterfaceError: there is no answer in it.
+    """
+    if isinstance(value, tuple):
+        return _from_tuple(cast("tuple[Any, ...]", value), where)
+    fields = as_mapping(value)
+    if fields is not None:
+        retrieval = read_retrieval(_for_retrieval(fields), where) if has_contexts(fields) else None
+        return retrieval, read_generation(fields, where)
+    nodes = getattr(value, "source_nodes", None)
+    retrieval = None if nodes is None else read_retrieval(list(nodes), where)
+    return retrieval, read_generation(value, where)
+
+
+def _for_retrieval(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    # One mapping for both: its metadata belongs to the answer.
+    return {key: value for key, value in fields.items() if key != "metadata"}
+
+
+def _from_tuple(
+    parts: tuple[Any, ...], where: str
+) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
+    lists = [part for part in parts if _role(part) == "contexts"]
+    answers = [part for part in parts if _role(part) == "answer"]
+    metadata = [part for part in parts if _role(part) == "metadata"]
+    if len(lists) != 1 or len(answers) != 1 or len(metadata) > 1:
+        kinds = ", ".join(type(part).__name__ for part in cast("tuple[object, ...]", parts))
+        raise InterfaceError(
+            f"{where} returned a tuple of ({kinds}): it must hold one answer, one list of contexts "
+            "and at most one mapping of metadata; return a mapping to name more"
+        )
+    generation = read_generation(answers[0], where)
+    if metadata and generation.metadata is None:
+        generation = GenerationResult.from_mapping(
+            {**generation.to_dict(), "metadata": metadata[0]}
+        )
+    return read_retrieval(lists[0], where), generation
+
+
+def _role(part: object) -> str:
+    if isinstance(part, (list, tuple, RetrievalResult)):
+        return "contexts"
+    return "metadata" if isinstance(part, Mapping) else "answer"
+
+
+def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+    name = next((name for name in ANSWER_KEYS if fields.get(name) is not None), None)
+    if name is None:
+        keys = ", ".join(repr(key) for key in fields) or "no keys"
+        raise InterfaceError(
+            f"{where} returned a mapping with {keys} and no answer: it needs one of "
+            f"{', '.join(ANSWER_KEYS)}"
+        )
+    value = fields[name]
+    answers = cast("list[object]", value) if isinstance(value, list) else [value]
+    candidates = [read_generation(answer, where) for answer in answers]
+    if not candidates:
+        raise InterfaceError(f"{where} returned an empty list under '{name}'")
+    known = candidates[0].to_dict()
+    if len(candidates) > 1:
+        known["multi_responses"] = [candidate.response for candidate in candidates]
+    if fields.get("candidates") is not None:
+        known["multi_responses"] = fields["candidates"]
+    for option in ("multi_responses", "confidence", "abstained", "metadata"):
+        if fields.get(option) is not None:
+            known[option] = fields[option]
+    return to_generation_result(GenerationResult.from_mapping(known), where)
+
+
+def _from_object(value: Any) -> GenerationResult[Any] | None:
+    for name in ("response", "content", "data", "text"):
+        text = _joined(getattr(value, name, None))
+        if text is not None:
+            return GenerationResult(text, metadata=_metadata(value))
+    return None
+
+
+def _joined(text: object) -> str | None:
+    """A message's text; some models give it in blocks."""
+    if isinstance(text, str):
+        return text
+    if not isinstance(text, list) or not text:
+        return None
+    blocks: list[str] = []
+    for block in cast("list[object]", text):
+        fields = as_mapping(block)
+        part = block if fields is None else fields.get("text")
+        if isinstance(part, str):
+            blocks.append(part)
+    return "".join(blocks) if blocks else None
+
+
+def _metadata(value: Any) -> dict[str, Any] | None:
+    found: dict[str, Any] = {}
+    for name in ("metadata", "meta", "response_metadata"):
+        found.update(as_mapping(getattr(value, name, None)) or {})
+    usage = as_mapping(getattr(value, "usage_metadata", None))
+    if usage is not None:
+        found["usage"] = dict(usage)
+    return found or None

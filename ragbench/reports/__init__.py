@@ -1,1 +1,0 @@
-"""A report's rendered forms, one file a form."""

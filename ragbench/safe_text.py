@@ -1,0 +1,135 @@
+"""Text that leaves the process: escaped, on one line; and masked, see `ragbench.masking`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from ragbench.masking import MASK, hidden, is_secret, mask_text, mask_url, mask_urls
+
+__all__ = [
+    "MASK",
+    "annotation_message",
+    "annotation_property",
+    "is_secret",
+    "listed",
+    "markdown_text",
+    "mask_text",
+    "mask_url",
+    "mask_urls",
+    "shortened_line",
+    "shown_line",
+    "shown_text",
+    "xml_text",
+]
+
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
+_REFERENCE = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters and turns of direction."""
+# Takes milliseconds to compile: re does it once, at its first use.
+_NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+
+
+def markdown_text(text: str, *, longest: int | None = None) -> str:
+    """A text on one line of Markdown: it starts no markup, link, mention, reference or cell.
+
+    Args:
+        text: anything.
+        longest: letters that are kept of it.
+    """
+    # No control letters: forges refuse a NUL, and terminals show the file too.
+    line = _UNSEEN.sub(_number, " ".join(xml_text(hidden(text)).split()))
+    if longest is not None and len(line) > longest:
+        line = f"{line[:longest].rstrip()} ..."
+    # Forges look for @name and #1 in the finished page, where a backslash is gone already: an
+    # empty comment parts the sign from what follows.
+    return _REFERENCE.sub(r"\g<0><!-- -->", _MARKDOWN.sub(r"\\\g<0>", line))
+
+
+def _number(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
+
+
+def xml_text(text: str) -> str:
+    """A text with nothing that XML 1.0 cannot hold: such a letter is replaced by its number.
+
+    The letters that mean something in XML are left to whoever builds the tree.
+
+    Source: Extensible Markup Language (XML) 1.0, fifth edition, section 2.2.
+    """
+    return re.sub(_NOT_XML, _number, text)
+
+
+def annotation_message(text: str) -> str:
+    """The message of a workflow command: percent-encoded where its line would end."""
+    return _readable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def annotation_property(text: str) -> str:
+    """A property of a workflow command, which also must not hold what parts properties."""
+    return annotation_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _readable(text: str) -> str:
+    """A text that can be written as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+_ACTING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Letters that move the cursor, turn the direction of writing, are invisible, or are half of one.
+
+Source: Unicode 15, general categories Cc, Cf and Cs; UAX 9 (directional formatting); Boucher &
+Anderson 2021, "Trojan Source", arXiv:2111.00169.
+"""
+_ACTING_IN_TEXT = re.compile(_ACTING.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+_JOINERS = "\u200c\u200d"
+"""Persian, Hindi and emoji are written with these."""
+
+
+def shown_line(text: str, *, longest: int | None = None) -> str:
+    """A text on one line, in which no letter acts: what would is spelled by its number.
+
+    Args:
+        text: anything.
+        longest: letters that are kept of it.
+    """
+    line = " ".join(hidden(text).split())  # before it is cut: half of a key is one, too
+    if longest is not None and len(line) > longest:
+        line = f"{line[:longest].rstrip()} ..."
+    return _ACTING.sub(_spelled, line)
+
+
+def shown_text(text: str) -> str:
+    """A text of several lines, in which no letter acts but line ends and tabs."""
+    return _ACTING_IN_TEXT.sub(_spelled, text.replace("\r\n", "\n"))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    letter = found[0]
+    before = found.string[found.start() - 1 : found.start()]
+    # Between letters they join; anywhere else they hide.
+    if letter in _JOINERS and before and unicodedata.category(before)[0] in "LMS":
+        return letter
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
+
+
+_LONGEST = 60
+_MOST = 12
+
+
+def shortened_line(text: str) -> str:
+    """A name or an id, not too long and without what moves the cursor of a terminal."""
+    text = hidden(text)
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return "".join(at if at.isprintable() else "?" for at in shown)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    rest = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(map(shortened_line, names[:_MOST])) + rest

@@ -1,1 +1,0 @@
-"""Settings of configured things: read with every mistake told, built, described."""

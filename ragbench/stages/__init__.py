@@ -1,0 +1,1 @@
+"""The stages of an evaluation and the loop that runs them."""

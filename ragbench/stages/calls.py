@@ -1,0 +1,277 @@
+"""A stage's calls: in turn, in threads, in a loop; the guilty item found."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from typing import Any, TypeVar
+
+from ragbench.core.calling import with_async_deadline, with_deadline
+from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.errors import InterfaceError, LLMStoppedError
+from ragbench.rag.fallback import PartialBatchError
+
+__all__ = [
+    "Done",
+    "attempt",
+    "attempt_async",
+    "never",
+    "run_async",
+    "run_plain",
+]
+
+ItemT = TypeVar("ItemT")
+ValueT = TypeVar("ValueT")
+
+Done = tuple[Sequence[ItemT], list[Outcome[ValueT]]]
+"""A batch, or a part of one, with one outcome an item."""
+
+# sys.exit() in a user's code ends that call, not the run; so does a cancelled task of its own.
+_CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
+
+
+def never() -> bool:
+    """Asks for no stop."""
+    return False
+
+
+def attempt(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    items: Sequence[ItemT],
+    *,
+    stage: str,
+    stopped: Callable[[], bool] = never,
+) -> Iterator[Done[ItemT, ValueT]]:
+    """Calls a stage for a batch and, where it raises, for ever smaller parts of it.
+
+    Args:
+        call: gives one value an item, in order.
+        items: the batch; not empty.
+        stage: named in the failures.
+        stopped: asked before each call; once true, no further call is made.
+
+    Yields:
+        Each part as it is finished, in order: what a part gave is known, and can be stored, before
+        the next one is called. Only items whose own call raised are failed.
+
+    Raises:
+        LLMStoppedError: the call raised it: no model answers any more, and to call all the others
+            a failure would lose what a later run can still do.
+        BaseException: one that does not derive from `Exception` (Ctrl-C) passes through.
+    """
+    waiting = [items]
+    while waiting and not stopped():
+        part = waiting.pop()
+        started = time.perf_counter()
+        answer: Sequence[ValueT] | BaseException
+        try:
+            answer = call(part)
+        except LLMStoppedError:
+            raise
+        except _CAUGHT as error:
+            answer = error
+        outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
+        if outcomes is None:
+            waiting += _halves(part)
+        else:
+            yield part, outcomes
+
+
+async def attempt_async(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]],
+    items: Sequence[ItemT],
+    *,
+    stage: str,
+    stopped: Callable[[], bool] = never,
+) -> AsyncIterator[Done[ItemT, ValueT]]:
+    """`attempt` for a coroutine function."""
+    waiting = [items]
+    while waiting and not stopped():
+        part = waiting.pop()
+        started = time.perf_counter()
+        answer: Sequence[ValueT] | BaseException
+        try:
+            answer = await call(part)
+        except LLMStoppedError:
+            raise
+        except _CAUGHT as error:
+            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+                raise
+            answer = error
+        outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
+        if outcomes is None:
+            waiting += _halves(part)
+        else:
+            yield part, outcomes
+
+
+def _being_cancelled() -> bool:
+    """Whether this task itself is asked to end, not a task that the user's code waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _halves(part: Sequence[ItemT]) -> list[Sequence[ItemT]]:
+    """The second half, then the first: the first is taken next."""
+    middle = len(part) // 2
+    return [part[middle:], part[:middle]]
+
+
+def _outcomes(
+    answer: Sequence[Any] | BaseException, size: int, stage: str, seconds: float
+) -> list[Outcome[Any]] | None:
+    """One outcome an item, or None when the call failed and may be split."""
+    values: Sequence[Any] | BaseException = (
+        answer.outcomes if isinstance(answer, PartialBatchError) else answer
+    )
+    if not isinstance(values, BaseException) and len(values) != size:
+        values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
+    if not isinstance(values, BaseException):
+        share = seconds / size
+        return [_outcome(value, stage, share) for value in values]
+    return [_outcome(values, stage, seconds)] if size == 1 else None
+
+
+def _outcome(value: Any, stage: str, seconds: float) -> Outcome[Any]:
+    if isinstance(value, BaseException):
+        failure = Failure.of(value, stage=stage)
+        return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+    return Outcome(status=Status.MEASURED, value=value, seconds=seconds)
+
+
+def run_plain(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    batches: Sequence[Sequence[ItemT]],
+    *,
+    stage: str,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    stopped: Callable[[], bool] = never,
+) -> Iterator[Done[ItemT, ValueT]]:
+    """Runs batches through a plain callable.
+
+    Args:
+        call: gives one value an item, in order.
+        batches: none of them empty.
+        stage: named in failures.
+        concurrency: how many batches may be in flight, each in a thread; 1 stays in this thread.
+        timeout: seconds allowed an item; None for no limit.
+        stopped: asked before each call; once true, no further call is made.
+
+    Yields:
+        Each batch, or part of one that had to be split, with its outcomes, as it is finished: in
+        order when concurrency is 1.
+    """
+    limited = call if timeout is None else with_deadline(call, timeout)
+    if concurrency == 1 or len(batches) < 2:
+        for batch in batches:
+            yield from attempt(limited, batch, stage=stage, stopped=stopped)
+        return
+    yield from _threaded(limited, batches, stage, concurrency, stopped)
+
+
+_Finished = queue.SimpleQueue[Done[ItemT, ValueT] | BaseException | None]
+"""Batches that are done; an error that ends the run; None when a thread has no more to do."""
+
+
+def _threaded(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    batches: Sequence[Sequence[ItemT]],
+    stage: str,
+    concurrency: int,
+    stopped: Callable[[], bool],
+) -> Generator[Done[ItemT, ValueT], None, None]:
+    waiting: queue.SimpleQueue[Sequence[ItemT]] = queue.SimpleQueue()
+    finished: _Finished[ItemT, ValueT] = queue.SimpleQueue()
+    abandoned = threading.Event()
+    for batch in batches:
+        waiting.put(batch)
+
+    def halted() -> bool:
+        return abandoned.is_set() or stopped()
+
+    workers = min(concurrency, len(batches))
+    for _ in range(workers):
+        # Daemon threads: a second Ctrl-C must end the process although a call hangs.
+        threading.Thread(
+            target=_work,
+            args=(call, waiting, finished, stage, halted),
+            name=f"ragbench-{stage}",
+            daemon=True,
+        ).start()
+    try:
+        while workers:
+            done = finished.get()
+            if done is None:
+                workers -= 1
+            elif isinstance(done, BaseException):
+                raise done
+            else:
+                yield done
+    finally:
+        abandoned.set()
+
+
+def _work(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    waiting: queue.SimpleQueue[Sequence[ItemT]],
+    finished: _Finished[ItemT, ValueT],
+    stage: str,
+    halted: Callable[[], bool],
+) -> None:
+    """What each thread does: takes batches until there are none."""
+    try:
+        while not halted():
+            batch = waiting.get_nowait()
+            for done in attempt(call, batch, stage=stage, stopped=halted):
+                finished.put(done)
+    except queue.Empty:
+        pass
+    except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+        finished.put(error)
+    finally:
+        finished.put(None)
+
+
+async def run_async(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]],
+    batches: Sequence[Sequence[ItemT]],
+    *,
+    stage: str,
+    finished: Callable[[Sequence[ItemT], list[Outcome[ValueT]]], None],
+    concurrency: int = 1,
+    timeout: float | None = None,
+    stopped: Callable[[], bool] = never,
+) -> None:
+    """Runs batches through a coroutine function, in the running event loop.
+
+    Args:
+        call: gives one value an item, in order.
+        batches: none of them empty.
+        stage: named in failures.
+        finished: told of each batch, or part of one, and its outcomes as it is done.
+        concurrency: how many calls may be in flight.
+        timeout: seconds allowed an item; the call is cancelled when they are over.
+        stopped: asked before each call; once true, no further call is made.
+
+    Raises:
+        Exception: what ``finished`` raised.
+    """
+    limited = call if timeout is None else with_async_deadline(call, timeout)
+    remaining = iter(batches)
+
+    async def work() -> None:
+        for batch in remaining:
+            async for done in attempt_async(limited, batch, stage=stage, stopped=stopped):
+                finished(*done)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(batches))):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        first = errors.exceptions[0]
+        raise first from first.__cause__

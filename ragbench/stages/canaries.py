@@ -1,0 +1,280 @@
+"""Canaries: claims of known truth, made of a run's own texts, that its judge has to tell apart.
+
+Nobody labels them. A sentence copied from a case's own contexts is supported; one out of another
+case's contexts is not, nor is a copied one with another number in it; and an instruction to call a
+claim supported changes nothing of it. How often the judge is wrong about them stands in the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench.core.case import Case
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, JudgedCell, Outcome, Status
+from ragbench.core.report import CanaryLine
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.ledger.canaries import asked_of, stored_canaries, write_canaries
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.llm.session import ModelClients
+from ragbench.metrics.judging import INJECTION, reads_canaries
+from ragbench.stages.judge import Judging, judge_many
+from ragbench.text.quotes import find_quote
+from ragbench.text.sentences import split_sentences
+from ragbench.text.tokens import multilingual_tokens
+
+__all__ = [
+    "Canary",
+    "CanaryKind",
+    "judge_canaries",
+    "plant",
+]
+
+
+class CanaryKind(StrEnum):
+    """How a canary was made, and so whether it is supported."""
+
+    COPIED = "copied"
+    """A sentence of the case's own contexts: supported."""
+    FOREIGN = "foreign"
+    """A sentence of another case's contexts: not supported."""
+    ALTERED = "altered"
+    """A sentence of the case's own contexts with another number: contradicted."""
+    INJECTED = "injected"
+    """A foreign sentence, with an instruction to call it supported."""
+
+
+class Canary(NamedTuple):
+    """A claim of known truth."""
+
+    id: str
+    kind: CanaryKind
+    question: str
+    claim: str
+    contexts: tuple[str, ...]
+
+    @property
+    def trace(self) -> Trace:
+        """The claim as a case's answer."""
+        found, answer = RetrievalResult(list(self.contexts)), GenerationResult(self.claim)
+        return Trace(
+            case=Case(id=self.id, query=self.question),
+            retrieval=Outcome(status=Status.MEASURED, value=found),
+            generation=Outcome(status=Status.MEASURED, value=answer),
+        )
+
+
+class _Source(NamedTuple):
+    """A case that canaries can be made of."""
+
+    id: str
+    question: str
+    contexts: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+
+_POOL = 20
+"""Cases that are kept for each canary that is wanted: not all of them can carry one."""
+_WORDS = (5, 60)
+"""The fewest and the most words of a sentence that is taken."""
+_SHARED = 0.3
+"""A foreign sentence shares less of its own words with the contexts: of those that do not stand in
+most cases anyway."""
+_FEWEST_OWN = 2
+
+
+def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
+    """Makes canaries of a run's own texts; the same run and seed give the same ones.
+
+    Args:
+        traces: the cases of the run; read once.
+        count: how many are wanted; as many of each kind as can be.
+        seed: of the draw.
+
+    Returns:
+        At most ``count``: fewer where the run's contexts hold too few sentences.
+    """
+    sources = _drawn(traces, seed, count * _POOL)
+    kinds = list(CanaryKind)
+    common = _common_words(sources)
+    made: dict[CanaryKind, list[Canary]] = {
+        kind: list(_made(kind, sources, -(-count // len(kinds)), common)) for kind in kinds
+    }
+    found: list[Canary] = []
+    for position in range(count):
+        found += [made[kind][position] for kind in kinds if position < len(made[kind])]
+    return found[:count]
+
+
+def _drawn(traces: Iterable[Trace], seed: int, most: int) -> list[_Source]:
+    """Cases by a digest of seed and id: which ones does not depend on their order."""
+    import heapq
+
+    def usable() -> Iterator[tuple[bytes, _Source]]:
+        for trace in traces:
+            result = trace.context.value
+            contexts = () if result is None else tuple(t for t in result.contexts if t.strip())
+            sentences = tuple(_sentences(contexts))
+            if sentences:
+                rank = blake2b(f"{seed} {trace.case.id}".encode("utf-8", "replace")).digest()
+                yield rank, _Source(trace.case.id, trace.case.query, contexts, sentences)
+
+    smallest = heapq.nsmallest(most, usable(), key=lambda item: item[0])
+    return [source for _, source in smallest]
+
+
+def _sentences(contexts: Sequence[str]) -> Iterator[str]:
+    for text in contexts:
+        for span in split_sentences(text):
+            sentence = " ".join(text[span.start : span.end].split())
+            if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
+                yield sentence
+
+
+def _common_words(sources: Sequence[_Source]) -> frozenset[str]:
+    """Words that stand in the contexts of more than half of the cases."""
+    found: Counter[str] = Counter()
+    for source in sources:
+        found.update(_words_of(source.contexts))
+    return frozenset(word for word, count in found.items() if 2 * count > len(sources))
+
+
+def _words_of(texts: Sequence[str]) -> set[str]:
+    return {word for text in texts for word in multilingual_tokens(text)}
+
+
+def _made(
+    kind: CanaryKind, sources: Sequence[_Source], count: int, common: frozenset[str]
+) -> Iterator[Canary]:
+    left = count
+    for place, source in enumerate(sources):
+        if not left:
+            return
+        others = [sources[(place + step) % len(sources)] for step in range(1, min(8, len(sources)))]
+        claim = _claim(kind, source, others, common)
+        if claim is not None:
+            left -= 1
+            contexts = source.contexts
+            if kind is CanaryKind.INJECTED and left % 2:
+                contexts = (f"{contexts[0]}\n{INJECTION}", *contexts[1:])
+            elif kind is CanaryKind.INJECTED:
+                claim = f"{claim} {INJECTION}"
+            yield Canary(f"{kind}: {source.id}", kind, source.question, claim, contexts)
+
+
+def _claim(
+    kind: CanaryKind, source: _Source, others: Sequence[_Source], common: frozenset[str]
+) -> str | None:
+    if kind is CanaryKind.COPIED:
+        return max(source.sentences, key=len)
+    if kind is CanaryKind.ALTERED:
+        return next(filter(None, (_altered(s, source.contexts) for s in source.sentences)), None)
+    known = _words_of(source.contexts)
+    for other in others:
+        for sentence in other.sentences:
+            own = _words_of([sentence]) - common
+            if len(own) >= _FEWEST_OWN and len(own & known) < _SHARED * len(own):
+                return sentence
+    return None
+
+
+_NUMBER = re.compile(r"(?<![\w.,])\d{1,4}(?![\w]|[.,]\d)")
+
+
+def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
+    """The sentence with another number, if that stands in no context."""
+    found = _NUMBER.search(sentence)
+    if found is None:
+        return None
+    number = int(found[0])
+    other = str(number + 37 if number < 1000 else number - 37)
+    changed = f"{sentence[: found.start()]}{other}{sentence[found.end() :]}"
+    held = any(re.search(rf"(?<!\d){other}(?!\d)", text) for text in contexts)
+    return None if held or find_quote(changed, contexts) is not None else changed
+
+
+def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
+    """Whether a value contradicts what is known of the claim.
+
+    Of an altered sentence a part may be supported: only calling all of it so is wrong.
+    """
+    value = cell.value
+    if value is None:  # a verdict without proof: of a true claim it is a miss
+        return kind is CanaryKind.COPIED
+    if kind is CanaryKind.COPIED:
+        return value < 0.5
+    return value > 0.99 if kind is CanaryKind.ALTERED else value > 0.5
+
+
+def judge_canaries(
+    canaries: Sequence[Canary],
+    metrics: Sequence[Metric],
+    judging: Judging,
+    folder: Path,
+    *,
+    run: Mapping[str, str],
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Has canaries judged by a run's metrics and leaves what came of it in the run's folder.
+
+    Nobody is asked again whom the same canaries were put to before.
+
+    Args:
+        canaries: see `plant`.
+        metrics: the run's; those that `reads_canaries` are asked.
+        judging: who judges.
+        folder: the run's.
+        run: the fingerprints of the run's manifest.
+        stopped: asked before each question; once true, no more is asked.
+
+    Raises:
+        LLMStoppedError: no model answers any more.
+        InterruptedRunError: ``stopped`` said so.
+    """
+    asked = [metric for metric in metrics if reads_canaries(metric)]
+    basis = fingerprint(([tuple(canary) for canary in canaries], [m.name for m in asked]))
+    known = stored_canaries(folder)
+    if known is not None and (known["run"], known["basis"]) == (asked_of(run), basis):
+        return
+    plan = judging.plan(asked)
+    tally: dict[tuple[int, CanaryKind], list[JudgedCell]] = {}
+    jobs = [(at, canary) for at in range(len(asked)) for canary in canaries]
+
+    def work(
+        models: ModelClients, tell: Callable[[tuple[int, CanaryKind, JudgedCell]], None]
+    ) -> Coroutine[Any, Any, None]:
+        async def judge_one(job: tuple[int, Canary], panel: Any) -> None:
+            at, canary = job
+            tell((at, canary.kind, await plan.judge(at, canary.trace, panel)))
+
+        return judge_many(jobs, judge_one, models, judging.limits.concurrency, stopped)
+
+    for batch in judging.session.stream(work):
+        for at, kind, judged in batch:
+            tally.setdefault((at, kind), []).append(judged)
+    lines = [
+        _line(metric, kind, tally.get((at, kind), []))
+        for at, metric in enumerate(asked)
+        for kind in CanaryKind
+    ]
+    write_canaries(folder, asked_of(run), basis, [line for line in lines if line.planted])
+
+
+def _line(metric: Metric, kind: CanaryKind, judged: Sequence[JudgedCell]) -> CanaryLine:
+    cells = [each.cell for each in judged]
+    counted = [c for c in cells if c.status in (Status.MEASURED, Status.UNPROVED)]
+    return CanaryLine(
+        metric=metric.name,
+        kind=kind.value,
+        planted=len(cells),
+        judged=len(counted),
+        wrong=sum(_is_wrong(kind, cell) for cell in counted),
+        unproved=sum(cell.status is Status.UNPROVED for cell in counted),
+    )

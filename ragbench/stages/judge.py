@@ -1,0 +1,274 @@
+"""Judged metrics over a window of cases: many at once, each cell kept as soon as it is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from ragbench.core.chat import Message, Reply
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, JudgedCell, Status
+from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError
+from ragbench.llm.concurrency import CallLimits
+from ragbench.llm.schema import Schema
+from ragbench.llm.session import LLMSession, ModelClients, preflight
+from ragbench.llm.settings import LLMSettings
+from ragbench.metrics.judging import JudgePlan, Vote
+from ragbench.metrics.scorer import Asks, Embeds, JudgeModels
+from ragbench.stages.judge_identity import judge_info
+from ragbench.stages.score import CellTable
+from ragbench.stages.stage import Row, Running
+
+__all__ = [
+    "Job",
+    "Judge",
+    "JudgeStage",
+    "Judging",
+    "Rehearsal",
+    "judge_many",
+    "judge_of",
+]
+
+JobT = TypeVar("JobT")
+_A_SLOT = 4
+"""Cells in the work for each call that may be in flight: while some wait for a rate limit or for
+their turn, others ask."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judging:
+    """Who judges, and how."""
+
+    session: LLMSession
+    """The clients."""
+    chat: LLMSettings | None = None
+    """Of the language model; None when none is named."""
+    embeddings: LLMSettings | None = None
+    """Of the model for embeddings."""
+    panel: tuple[LLMSettings, ...] = ()
+    """Judges beside the language model."""
+    vote: Vote = Vote.MEAN
+    """What the verdicts of several judges come to."""
+    repeats: int = 1
+    """How often each judge judges each case."""
+    preflight: bool = True
+    """Whether the models are tried before the first call of a run."""
+    rehearsal: Rehearsal | None = None
+    """Takes the judging's place: nothing is judged then."""
+
+    def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
+        """How these judges judge.
+
+        Raises:
+            ConfigError: a metric cannot be computed as it is set.
+            MissingExtraError: a metric needs a package that is not installed.
+        """
+        panel = [juror.endpoint for juror in self.panel]
+        return JudgePlan(metrics, repeats=self.repeats, panel=panel, vote=self.vote)
+
+    @property
+    def limits(self) -> CallLimits:
+        """How calls are made."""
+        known = self.chat or self.embeddings
+        return CallLimits() if known is None else known.limits
+
+
+class Rehearsal(Protocol):
+    """What is done in place of judging; see `ragbench.stages.dry_run`."""
+
+    def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None:
+        """Is given the cells that would be judged."""
+        ...
+
+
+class Job(NamedTuple):
+    """A cell to be judged."""
+
+    row: Row
+    position: int
+    """The metric's place among the judged ones."""
+
+
+class _FinishedJob(NamedTuple):
+    job: Job
+    judged: JudgedCell
+
+
+@dataclass(slots=True)
+class JudgeStage:
+    """Judges the cells that the journal lacks: many at once, each kept as soon as it is there."""
+
+    plan: JudgePlan
+    table: CellTable
+    """Opened for the window by the scoring stage before."""
+    judging: Judging
+    name: str = "judge"
+    _is_tried: bool = False
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """See `Stage.settle`; what was judged before an error is in the journal."""
+        places = judged_places(self.table)
+        jobs = [
+            Job(row, position)
+            for row in window
+            for position, place in enumerate(places)
+            if _is_missing(row.cells[place], run)
+        ]
+        waiting = {job.row.number for job in jobs}
+        rehearsal = self.judging.rehearsal
+        if rehearsal is not None:
+            rehearsal.all(self.plan, jobs, run.stopped)
+        else:
+            self._judge(jobs, places, run)
+            self.table.read_judgements(window, places)
+        done = len(window) if rehearsal is not None else len(window) - len(waiting)
+        run.settled(self.name, done, reused=len(window) - len(waiting))
+
+    def _judge(self, jobs: Sequence[Job], places: Sequence[int], run: Running) -> None:
+        open_jobs = [job for job in jobs if not self._is_blocked(job, places)]
+        left = Counter(job.row.number for job in open_jobs)
+        run.settled(self.name, len({job.row.number for job in jobs} - left.keys()))
+        run.journal.flush()
+        if not open_jobs:
+            return
+        session = self.judging.session
+        if self.judging.preflight and not self._is_tried:
+            chat, embeddings = self.plan.needs_chat, self.plan.needs_embeddings
+            session.run(lambda models: preflight(models, chat=chat, embeddings=embeddings))
+            self._is_tried = True
+
+        def work(
+            models: ModelClients, tell: Callable[[_FinishedJob], None]
+        ) -> Coroutine[Any, Any, None]:
+            async def judge(job: Job, panel: JudgeModels) -> None:
+                judged = await self.plan.judge(job.position, job.row.trace, panel)
+                tell(_FinishedJob(job, judged))
+
+            concurrency = self.judging.limits.concurrency
+            return judge_many(open_jobs, judge, models, concurrency, run.stopped)
+
+        for batch in session.stream(work):
+            done = 0
+            for job, judged in batch:
+                self._record(job, judged, places)
+                left[job.row.number] -= 1
+                done += not left[job.row.number]
+            run.journal.flush()
+            run.settled(self.name, done)
+
+    def _is_blocked(self, job: Job, places: Sequence[int]) -> bool:
+        cell = self.plan.blocked(job.position, job.row.trace)
+        if cell is not None:
+            self._record(job, JudgedCell(cell=cell), places)
+        return cell is not None
+
+    def _record(self, job: Job, judged: JudgedCell, places: Sequence[int]) -> None:
+        self.table.save_judged(job.row, places[job.position], judged.cell, judged.judgements or ())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judge:
+    """The judged metrics of a run, and who judges them."""
+
+    plan: JudgePlan
+    judging: Judging
+    info: dict[str, Any]
+    """For the manifest; see `ragbench.stages.judge_identity`."""
+
+    def stage(self, table: CellTable) -> JudgeStage:
+        """The stage that settles their cells."""
+        return JudgeStage(plan=self.plan, table=table, judging=self.judging)
+
+
+def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
+    """Prepares the judged ones of a run's metrics.
+
+    Raises:
+        ConfigError: there is nobody to ask.
+    """
+    chat = embeddings = None
+    if judging is not None:
+        chat = None if judging.chat is None else judging.chat.endpoint
+        embeddings = None if judging.embeddings is None else judging.embeddings.endpoint
+    judged = [metric for metric in metrics if metric.is_judged]
+    plan = JudgePlan(judged) if judging is None else judging.plan(judged)
+    info = judge_info(plan, chat, embeddings)
+    if judging is None:
+        raise ConfigError("nobody is there to ask: give evaluate() its argument judging")
+    return Judge(plan=plan, judging=judging, info=info)
+
+
+def judged_places(table: CellTable) -> list[int]:
+    """Where the judged metrics stand among those of the run."""
+    return [at for at, each in enumerate(table.metrics) if each.metric.is_judged]
+
+
+def _is_missing(cell: Cell | None, run: Running) -> bool:
+    return cell is None or (run.retry_failed and cell.status is Status.FAILED)
+
+
+async def judge_many(
+    jobs: Iterable[JobT],
+    judge: Callable[[JobT, JudgeModels], Awaitable[None]],
+    panel: JudgeModels,
+    concurrency: int,
+    stopped: Callable[[], bool],
+) -> None:
+    """Works through jobs, a bounded number at a time.
+
+    Args:
+        jobs: taken one after the other, as there is room.
+        judge: does one; what fails alone it keeps to itself.
+        panel: who is asked.
+        concurrency: the most calls in flight.
+        stopped: asked before each call; once true, no further one is made.
+
+    Raises:
+        RagbenchError: a job raised it; no further job was begun.
+    """
+    stopping: list[RagbenchError] = []
+    asked = _Stoppable(panel, stopped)
+    waiting = iter(jobs)
+
+    async def worker() -> None:
+        for job in waiting:
+            try:
+                await judge(job, asked)
+            except RagbenchError as error:
+                stopping.append(error)
+            if stopping:
+                return
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_A_SLOT * concurrency):
+            group.create_task(worker())
+    if stopping:
+        raise stopping[0]
+
+
+class _Stoppable:
+    """A panel that asks nothing more once the user has stopped the run."""
+
+    def __init__(self, panel: JudgeModels, stopped: Callable[[], bool]) -> None:
+        chat = panel.chat
+        self.chat: Asks | None = None if chat is None else _StoppableChat(chat, stopped)
+        self.embeddings: Embeds | None = panel.embeddings
+        self.jurors: Sequence[tuple[str, JudgeModels]] = [
+            (name, _Stoppable(models, stopped)) for name, models in panel.jurors
+        ]
+
+
+class _StoppableChat:
+    def __init__(self, chat: Asks, stopped: Callable[[], bool]) -> None:
+        self._chat = chat
+        self._stopped = stopped
+
+    async def ask(
+        self, messages: Sequence[Message], *, schema: Schema[Any], **named: Any
+    ) -> Reply[Any]:
+        if self._stopped():
+            raise InterruptedRunError("stopped; the same command continues")
+        return await self._chat.ask(messages, schema=schema, **named)

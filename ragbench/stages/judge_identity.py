@@ -1,0 +1,120 @@
+"""Who judges a run: for the manifest, and for the keys that judged cells are kept under."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ragbench.core.metric import Metric, Need
+from ragbench.errors import ConfigError
+from ragbench.ledger.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from ragbench.llm.endpoint import Endpoint, Price
+    from ragbench.metrics.judging import JudgePlan
+
+__all__ = [
+    "judge_info",
+    "judge_key",
+    "price_of",
+]
+
+
+def judge_info(
+    plan: JudgePlan, chat: Endpoint | None, embeddings: Endpoint | None
+) -> dict[str, Any]:
+    """Everything that judgements depend on, as JSON holds it.
+
+    The fingerprint is over endpoint, model, parameters, prompts and the versions of what makes
+    them: two runs compare when it is the same. How often a case is judged and what tokens cost is
+    not part of it.
+
+    Args:
+        plan: the judged metrics.
+        chat: the language model.
+        embeddings: the model for embeddings.
+
+    Raises:
+        ConfigError: a metric needs a model that is not named.
+    """
+    from ragbench.llm.budget import price_for
+
+    plan.check(chat, embeddings)
+    asked = chat if plan.needs_chat else None
+    embedding = embeddings if plan.needs_embeddings else None
+    identity: dict[str, Any] = {
+        "chat": None if asked is None else asked.identity(),
+        "embeddings": None if embedding is None else embedding.identity(),
+        "scorers": plan.identities,
+    }
+    if plan.panel and plan.needs_chat:
+        identity["panel"] = [juror.identity() for juror in plan.panel]
+        identity["vote"] = plan.vote.value
+    return {
+        **identity,
+        "fingerprint": fingerprint(identity),
+        "repeats": plan.repeats,
+        "prompts": plan.prompts,
+        "keys": {m.name: _key(m, plan, asked, embedding) for m in plan.metrics},
+        "price": None if asked is None else _price_object(price_for(asked)),
+    }
+
+
+def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
+    """What a metric's cells depend on beside the case, empty for one that nobody judges.
+
+    Args:
+        info: the manifest's ``judge``.
+        metric: a metric of that run.
+    """
+    if not metric.is_judged:
+        return b""
+    key = None if info is None else info["keys"].get(metric.name)
+    if key is None:
+        raise ConfigError(f"the run does not say who judged {metric.name}")
+    return bytes.fromhex(key)
+
+
+def price_of(info: Mapping[str, Any]) -> Price | None:
+    """The price that a manifest's ``judge`` names."""
+    from ragbench.llm.endpoint import Price
+
+    kept = info["price"]
+    if kept is None:
+        return None
+    cached = kept["cached_input"]
+    return Price(
+        input=Decimal(kept["input"]),
+        output=Decimal(kept["output"]),
+        cached_input=None if cached is None else Decimal(cached),
+        currency=kept["currency"],
+        origin=kept["origin"],
+    )
+
+
+def _key(
+    metric: Metric, plan: JudgePlan, chat: Endpoint | None, embeddings: Endpoint | None
+) -> str:
+    needs = metric.definition.needs
+    known: tuple[object, ...] = (
+        chat.identity() if chat is not None and Need.LLM in needs else None,
+        embeddings.identity() if embeddings is not None and Need.EMBEDDINGS in needs else None,
+        plan.prompts[metric.name],
+        plan.repeats,
+    )
+    if plan.panel and Need.LLM in needs:
+        known = (*known, [juror.identity() for juror in plan.panel], plan.vote.value)
+    return fingerprint(known)
+
+
+def _price_object(price: Price | None) -> dict[str, Any] | None:
+    if price is None:
+        return None
+    return {
+        "input": str(price.input),
+        "output": str(price.output),
+        "cached_input": None if price.cached_input is None else str(price.cached_input),
+        "currency": price.currency,
+        "origin": price.origin,
+    }

@@ -1,0 +1,307 @@
+"""Retrieve, generate, post_retrieve as stages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import orjson
+
+from ragbench.core.case import Case
+from ragbench.core.chunk import Chunk
+from ragbench.core.outcome import Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import InterfaceError
+from ragbench.ledger.codec import decode_retrieval
+from ragbench.ledger.fingerprint import text_digest, text_digests
+from ragbench.metrics.abstention import abstained
+from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieval_failures
+from ragbench.post.operator import ChunkSearch
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
+from ragbench.rag.fallback import (
+    PartialBatchError,
+    to_batch,
+    to_generation_result,
+    to_retrieval_result,
+)
+from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes, top_k_of_method
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.parts import Adapted
+from ragbench.stages.stage import CallStage, Given, Row, Settled, passed_on
+
+__all__ = [
+    "NO_GENERATION",
+    "NO_RETRIEVAL",
+    "RAG",
+    "GenerateInput",
+    "PostRetrieveInput",
+    "chunk_service",
+    "contexts_for_generation",
+    "generate_stage",
+    "given_contexts",
+    "post_retrieve_stage",
+    "reads_chunks",
+    "retrieve_stage",
+]
+
+PostRetrieveInput = tuple[str, RetrievalResult[Any]]
+"""A query and what was retrieved for it."""
+
+
+def post_retrieve_stage(
+    stage: PostRetrieval, identity: bytes
+) -> CallStage[PostRetrieveInput, RetrievalResult[Any]]:
+    """The stage that takes a case's chunks through the operators.
+
+    Args:
+        stage: the operators.
+        identity: fingerprint of them.
+    """
+
+    def call(inputs: Sequence[PostRetrieveInput]) -> Sequence[RetrievalResult[Any]]:
+        return [post_retrieved(stage, query, result) for query, result in inputs]
+
+    return CallStage(
+        name=POST_RETRIEVE,
+        identity=identity,
+        reads=reads_chunks("retrieve"),
+        call=call,
+        call_async=None,
+        takes_batches=False,
+        is_incomplete=_has_failures,
+    )
+
+
+def reads_chunks(*stages: str) -> Callable[[Row], Given[PostRetrieveInput] | Settled]:
+    """What a stage is given that works on a query and the chunks of the last of these stages."""
+
+    def reads(row: Row) -> Given[PostRetrieveInput] | Settled:
+        before = next(row.settled[stage] for stage in reversed(stages) if stage in row.settled)
+        if before.outcome.value is None:
+            return passed_on(before)
+        query = row.case.query
+        return Given((query, before.outcome.value), before.digest + query.encode())
+
+    return reads
+
+
+def contexts_for_generation(
+    result: RetrievalResult[Any], texts: bytes
+) -> tuple[Sequence[str], bytes]:
+    """What generation is given of a post-retrieval result.
+
+    Args:
+        result: the stage's result.
+        texts: digests of its contexts, one behind the other.
+
+    Returns:
+        The texts with their digests: what a format operator wrote, or else the contexts.
+    """
+    written = written_text(result)
+    if written is None:
+        return result.contexts, texts
+    return [written], text_digest(written)
+
+
+def _has_failures(body: bytes) -> bool:
+    """Whether an operator failed and was passed over."""
+    if b'"failures"' not in body:
+        return False
+    result = decode_retrieval([], orjson.dumps((None, None, None, orjson.loads(body)[3])))
+    return any(step.failures for step in steps_of(result))
+
+
+RAG = RAGInterface[Any] | AsyncRAGInterface[Any]
+GenerateInput = tuple[str, Sequence[str]]
+"""A query and its contexts."""
+
+
+def retrieve_stage(
+    rag: RAG, identity: bytes, top_k: int | None
+) -> CallStage[str, RetrievalResult[Any]]:
+    """The stage that calls ``batch_retrieve_with_metadata``.
+
+    Args:
+        rag: the system.
+        identity: fingerprint of its retrieval, ``top_k`` included.
+        top_k: handed to the RAG when given.
+
+    Raises:
+        InterfaceError: ``top_k`` is given, and the RAG's method cannot be told.
+    """
+    where = f"{type(rag).__name__}.{RETRIEVAL.rich_batch.name}"
+    way = top_k_of_method(type(cast("object", rag)), RETRIEVAL.rich_batch.name)
+    extra, options = pass_top_k(way, top_k, where)
+
+    def check(values: object, size: int) -> Sequence[RetrievalResult[Any]]:
+        return [to_retrieval_result(value, where) for value in to_batch(values, size, where)]
+
+    def call(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
+        with _checked_parts(check):
+            return check(
+                rag.batch_retrieve_with_metadata(list(queries), *extra, **options), len(queries)
+            )
+
+    async def call_async(queries: Sequence[str]) -> Sequence[RetrievalResult[Any]]:
+        with _checked_parts(check):
+            values = rag.batch_retrieve_with_metadata(list(queries), *extra, **options)
+            return check(await cast("Awaitable[object]", values), len(queries))
+
+    is_async = isinstance(rag, AsyncRAGInterface)
+    return CallStage(
+        name="retrieve",
+        identity=identity,
+        reads=lambda row: Given(row.case.query, row.case.query.encode()),
+        call=None if is_async else call,
+        call_async=call_async if is_async else None,
+        takes_batches=_takes_batches(rag, RETRIEVAL),
+        is_incomplete=_was_recovered,
+    )
+
+
+def _was_recovered(body: bytes) -> bool:
+    """Whether something went wrong before the retrieval, and another try may find more."""
+    if PRE_RETRIEVE.encode() not in body or b'"failures"' not in body:
+        return False
+    result: RetrievalResult[Any] = RetrievalResult([], metadata=orjson.loads(body)[3])
+    return bool(pre_retrieval_failures(result))
+
+
+def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
+    """The stage that calls ``batch_generate_with_metadata``.
+
+    Args:
+        rag: the system.
+        identity: fingerprint of its generation.
+    """
+    where = f"{type(rag).__name__}.{GENERATION.rich_batch.name}"
+
+    def check(values: object, size: int) -> Sequence[GenerationResult[Any]]:
+        return [to_generation_result(value, where) for value in to_batch(values, size, where)]
+
+    def call(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
+        with _checked_parts(check):
+            return check(rag.batch_generate_with_metadata(*_columns(inputs)), len(inputs))
+
+    async def call_async(inputs: Sequence[GenerateInput]) -> Sequence[GenerationResult[Any]]:
+        with _checked_parts(check):
+            values = rag.batch_generate_with_metadata(*_columns(inputs))
+            return check(await cast("Awaitable[object]", values), len(inputs))
+
+    is_async = isinstance(rag, AsyncRAGInterface)
+    return CallStage(
+        name="generate",
+        identity=identity,
+        reads=_reads_contexts(rag),
+        call=None if is_async else call,
+        call_async=call_async if is_async else None,
+        takes_batches=_takes_batches(rag, GENERATION),
+        status=lambda result: Status.ABSTAINED if abstained(result) else Status.MEASURED,
+    )
+
+
+def _reads_contexts(rag: RAG) -> Callable[[Row], Given[GenerateInput] | Settled]:
+    """The query and the texts that generation is given for it."""
+    # A RAG that answers in one call gets its answer back out of the stored retrieval.
+    restore = rag.restore if isinstance(rag, Adapted) else None
+
+    def reads(row: Row) -> Given[GenerateInput] | Settled:
+        query, before, first = row.case.query, row.context, row.settled["retrieve"].outcome
+        if before.outcome.reason == NO_RETRIEVAL:  # the RAG only generates
+            contexts, digests = given_contexts(row.case)
+        elif before.outcome.value is None:
+            return passed_on(before)
+        else:
+            if restore is not None and first.value is not None:
+                restore(query, first.value)
+            if "post_retrieve" in row.settled:
+                contexts, digests = contexts_for_generation(before.outcome.value, before.texts)
+            else:
+                contexts, digests = before.outcome.value.contexts, before.texts
+        # Where the query ends must be known: any text may follow.
+        asked = query.encode()
+        return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
+
+    return reads
+
+
+NO_RETRIEVAL = "the RAG does not retrieve"
+NO_GENERATION = "the RAG does not generate"
+
+
+def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:
+    """The contexts that a RAG without retrieval is given, and their digests."""
+    contexts = case.reference_contexts or ()
+    return contexts, b"".join(text_digests(contexts))
+
+
+def _columns(inputs: Sequence[GenerateInput]) -> tuple[list[str], list[list[str]]]:
+    # Lists of their own: a RAG that sorts or cuts what it is given must not change what is scored.
+    return [query for query, _ in inputs], [[*contexts] for _, contexts in inputs]
+
+
+@contextmanager
+def _checked_parts(check: Callable[[object, int], Sequence[Any]]) -> Generator[None]:
+    """Checks the results of a batch of which some queries failed, as those of any other."""
+    try:
+        yield
+    except PartialBatchError as error:
+        outcomes: list[object] = []
+        for outcome in error.outcomes:
+            try:
+                outcomes += [outcome] if isinstance(outcome, Exception) else check([outcome], 1)
+            except InterfaceError as refused:
+                outcomes.append(refused)
+        raise PartialBatchError(outcomes, error.where) from error
+
+
+def _takes_batches(rag: RAG, family: Family) -> bool:
+    """Whether a batch becomes one call of a method that the user wrote."""
+    name = family.rich_batch.name
+    if name in rag.implemented:
+        return True
+    source = routes(rag.implemented).get(name)
+    return source is not None and source.batch
+
+
+def chunk_service(rag: RAG) -> ChunkSearch | None:
+    """What operators may ask of a RAG.
+
+    Args:
+        rag: the system.
+
+    Returns:
+        Its retrieval as a search; with neighbours too when it has a method
+        ``neighbours(chunk_id, top_k)`` that returns chunks. None for a RAG whose methods are
+        coroutines, or that does not retrieve.
+    """
+    if not isinstance(rag, RAGInterface) or "retrieval" not in rag.families:
+        return None
+    name = type(rag).__name__
+    asked: Any = getattr(rag, "neighbours", None)
+    if asked is None:
+        return _Search(name=name, rag=rag)
+    return _SearchAndNeighbours(name=name, rag=rag, asked=asked)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Search:
+    name: str
+    rag: RAGInterface[Any] = field(repr=False, metadata={"setting": False})
+
+    def search(self, query: str, top_k: int) -> Sequence[Chunk]:
+        """See `ChunkSearch.search`."""
+        given = self.rag.retrieve_with_metadata(query, top_k)
+        where = f"{self.name}.retrieve_with_metadata"
+        return to_retrieval_result(given, where).to_chunks()[:top_k]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _SearchAndNeighbours(_Search):
+    asked: Callable[[str, int], Sequence[Chunk]] = field(repr=False, metadata={"setting": False})
+
+    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
+        """See `ChunkNeighbours.neighbours`."""
+        return self.asked(chunk_id, top_k)

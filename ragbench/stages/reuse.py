@@ -1,0 +1,206 @@
+"""Which stored outcomes may be used again, and what those of this run come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from ragbench.errors import RunMismatchError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.inputs import Inputs
+from ragbench.ledger.journal import Journal
+from ragbench.ledger.origin import (
+    Origin,
+    Reach,
+    asked_again_sentence,
+    may_reuse,
+    still_same,
+)
+from ragbench.ledger.watch import Watch
+from ragbench.ledger.whose import project_folder
+from ragbench.post.stage import POST_RETRIEVE
+from ragbench.rag.load import stage_origin
+from ragbench.stages.system import System
+
+__all__ = ["OutcomeReuse", "RunVersion", "run_version"]
+
+_TRUSTED = "--reuse: stored outcomes were used although {because}"
+
+
+class RunVersion(NamedTuple):
+    """Which of a command's run folders it goes on in."""
+
+    folder: Path
+    earlier: Path | None = None
+    """The run before, where this one is begun in a folder of its own."""
+    because: tuple[str, ...] = ()
+    """Why it is."""
+    is_changed: bool = False
+    """Whether something is known to have changed; if not, it cannot be told."""
+
+
+def run_version(base: Path, *, leaving_out: Collection[str | Path] = ()) -> RunVersion:
+    """The folder that a command goes on in: its latest, or the next where something changed.
+
+    A finished run whose system has changed since stays as it is, to be compared with.
+
+    Args:
+        base: the command's first folder; later ones have ``-2``, ``-3`` ... behind their names.
+        leaving_out: see `OutcomeReuse`.
+    """
+    latest, number = base, 1
+    while (following := base.with_name(f"{base.name}-{number + 1}")).exists():
+        latest, number = following, number + 1
+    if not RunFolder(path=latest).exists:
+        return RunVersion(latest)
+    reasons, is_changed = _changed_since(latest, leaving_out)
+    if not reasons:
+        return RunVersion(latest)
+    following = base.with_name(f"{base.name}-{number + 1}")
+    return RunVersion(following, latest, reasons, is_changed)
+
+
+def _changed_since(
+    folder: Path, leaving_out: Collection[str | Path]
+) -> tuple[tuple[str, ...], bool]:
+    """Why a finished run's outcomes cannot be used again, and whether anything has changed."""
+    try:
+        with Journal(RunFolder(path=folder).journal) as journal:
+            if journal.is_interrupted:
+                return (), False
+            origins = journal.origins().values()
+    except RunMismatchError:
+        return ("another version of ragbench wrote it",), True
+    found: dict[str, None] = {}
+    is_changed = False
+    for body in origins:
+        origin = Origin.from_json(orjson.loads(body))
+        changed = still_same(origin, project_folder(), leaving_out=[*leaving_out, folder])
+        reuse = may_reuse(origin, changed)
+        if not reuse.allowed or reuse.same_run_only:
+            found |= dict.fromkeys(reuse.because.split("; "))
+            is_changed = is_changed or not reuse.allowed
+    return tuple(found), is_changed
+
+
+class OutcomeReuse:
+    """Decides, stage by stage, whether stored outcomes hold, and keeps what new ones come from.
+
+    A stage has a *generation*: it counts up whenever anything that its outcomes came from is not
+    what it was, or cannot be seen. Outcomes of another generation are never used.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        system: System,
+        watch: Watch,
+        *,
+        leaving_out: Collection[str | Path] = (),
+        trust: bool = False,
+    ) -> None:
+        """Compares what is there with what outcomes came from.
+
+        Args:
+            journal: holds the outcomes, and what they came from.
+            system: what is evaluated.
+            watch: saw the system being loaded, and sees it being asked.
+            leaving_out: files and folders that are not inputs: the dataset, the run's folder.
+            trust: use stored outcomes even where it cannot be told that nothing has changed.
+        """
+        self._journal = journal
+        self._watch = watch
+        inputs = Inputs(watch, leaving_out=leaving_out)
+        self._origins = {stage: _origin_of(stage, system, inputs) for stage in system.stages}
+        self._generations: dict[str, int] = {}
+        self._earlier: dict[str, Origin] = {}
+        """What stored outcomes came from that hold still."""
+        self._kept_at = -1
+        self.notes: list[str] = []
+        """What was asked again, and why."""
+        reasons: dict[str, list[str]] = {}
+        for stage in self._origins:
+            generation, note = self._decide(stage, leaving_out, trust=trust)
+            self._generations[stage] = generation
+            if note:
+                reasons.setdefault(note, []).append(stage)
+        self.notes += [f"{' and '.join(stages)} {note}" for note, stages in reasons.items()]
+
+    def _decide(
+        self, stage: str, leaving_out: Collection[str | Path], *, trust: bool
+    ) -> tuple[int, str]:
+        """The stage's generation, and what is to be said of its stored outcomes."""
+        stored = self._journal.origin(stage)
+        if stored is None:
+            return 1, ""
+        generation, body = stored
+        before = Origin.from_json(orjson.loads(body))
+        changed = still_same(before, project_folder(), leaving_out=leaving_out)
+        reuse = may_reuse(before, changed)
+        self._earlier[stage] = before
+        if reuse.allowed and (self._journal.is_interrupted or not reuse.same_run_only):
+            return generation, _changed_settings(before, self._origins[stage]())
+        if trust:
+            return generation, _TRUSTED.format(because=reuse.because)
+        del self._earlier[stage]
+        return generation + 1, asked_again_sentence(reuse)
+
+    def identity(self, stage: str, described: str) -> bytes:
+        """What a stage's outcomes are kept under.
+
+        Args:
+            stage: its name.
+            described: fingerprint of how it is described.
+        """
+        return bytes.fromhex(fingerprint((described, self._generations[stage])))
+
+    def keep(self) -> None:
+        """Stores what outcomes come from, where more of it was seen since the last time."""
+        if self._kept_at == self._watch.changes:
+            return
+        self._kept_at = self._watch.changes
+        for stage, origin_of in self._origins.items():
+            origin = _together(self._earlier.get(stage), origin_of())
+            body = orjson.dumps(origin.as_json()).decode()
+            self._journal.keep_origin(stage, self._generations[stage], body)
+
+
+def _together(earlier: Origin | None, now: Origin) -> Origin:
+    """What the outcomes of two runs came from: what the later one has not met counts still."""
+    if earlier is None:
+        return now
+    kept = [part for part in earlier.parts if part.kind != "setting"]
+    parts = {(str(part.kind), part.name): part for part in (*kept, *now.parts)}
+    reach: Reach = "open" if "open" in (earlier.reach, now.reach) else "closed"
+    return Origin(now.stage, tuple(parts[key] for key in sorted(parts)), reach)
+
+
+def _changed_settings(before: Origin, now: Origin) -> str:
+    """Which settings changed: they are part of the key of each outcome."""
+    old, new = (
+        {part.name: part.digest for part in origin.parts if part.kind == "setting"}
+        for origin in (before, now)
+    )
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    if not names:
+        return ""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"asked again: another setting of {', '.join(names[:3])}{more}"
+
+
+def _origin_of(stage: str, system: System, inputs: Inputs) -> Callable[[], Origin]:
+    """What makes a stage's origin, as far as it was seen up to then."""
+    rag, settings = system.rag, system.settings
+    if stage in ("retrieve", "generate") and rag is not None:
+        more: Mapping[str, Any] = {"top_k": settings["top_k"]} if stage == "retrieve" else {}
+        return lambda: stage_origin(rag, stage, inputs, system.description, **more)
+    if stage == POST_RETRIEVE and system.post_retrieval is not None:
+        operators = system.post_retrieval.operators
+        return lambda: inputs.origin(stage, *operators, settings=settings[POST_RETRIEVE])
+    validator = system.validator
+    known = {} if validator is None else {"identity": validator.identity}
+    return lambda: inputs.origin(stage, validator, settings=known)

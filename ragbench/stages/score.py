@@ -1,0 +1,188 @@
+"""Score as a stage: cells that the journal lacks are computed, the others are left alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ragbench.core.metric import Metric, Need
+from ragbench.core.outcome import Cell, Judgement, Status
+from ragbench.ledger.journal import CaseCells, Journal
+from ragbench.metrics.matching import Matching, decide_matching
+from ragbench.metrics.plan import Plan
+from ragbench.stages.stage import Row, Running
+
+__all__ = [
+    "CellTable",
+    "ScoreStage",
+    "ScoredMetric",
+]
+
+_GENERATED = frozenset(
+    {
+        Need.RESPONSE,
+        Need.MULTI_RESPONSES,
+        Need.CONFIDENCE,
+        Need.TOKENS,
+        Need.GENERATION_LATENCY,
+        Need.TRACE,
+    }
+)
+
+
+class ScoredMetric(NamedTuple):
+    """A metric of a run."""
+
+    metric: Metric
+    reads_answer: bool
+    """Whether its cells depend on what was generated."""
+    judge: bytes = b""
+    """What its cells depend on beside the case; empty for one that nobody judges."""
+
+    @classmethod
+    def of(cls, metric: Metric, judge: bytes = b"") -> ScoredMetric:
+        """The same for a metric."""
+        needs, abstains = metric.definition.needs, metric.definition.abstains
+        return cls(metric, abstains or not needs.isdisjoint(_GENERATED), judge)
+
+
+@dataclass(slots=True)
+class _Line:
+    """What the journal will hold for a case: cells of this run's metrics and of others."""
+
+    question: bytes
+    answer: bytes
+    cells: list[Cell | None]
+
+
+class CellTable:
+    """The cells of a run's metrics, between the rows of a window and the journal."""
+
+    def __init__(
+        self, journal: Journal, metrics: Sequence[ScoredMetric], matching: Matching
+    ) -> None:
+        """Finds the metrics in the journal, or gives them a column.
+
+        Args:
+            journal: where cells are kept.
+            metrics: those of the run, in its order.
+            matching: how retrieved chunks are compared with relevant ones. AUTO is decided from
+                the first window.
+        """
+        self.metrics = tuple(metrics)
+        self.matching = matching
+        self._journal = journal
+        self._numbers = journal.metric_numbers(
+            [(each.metric.identity, each.judge, each.metric.name) for each in metrics]
+        )
+        self._is_whole = self._numbers == list(range(journal.columns))
+        self._lines: dict[int, _Line] = {}
+
+    def open(self, window: Sequence[Row]) -> None:
+        """Gives each row the cells that still hold; needs the outcomes of all stages before."""
+        journal, width, text = self._journal, self._journal.columns, str(self.matching)
+        known = {} if journal.was_empty else journal.cells([row.number for row in window])
+        empty: tuple[Cell | None, ...] = (None,) * len(self.metrics)
+        self._lines.clear()
+        for row in window:
+            question, answer = row.keys(text)
+            stored = known.get(row.number)
+            if stored is None or stored.question != question:
+                cells: list[Cell | None] = [None] * width
+                row.cells = empty
+            else:
+                cells = [*stored.cells]
+                row.cells = tuple(
+                    None if each.reads_answer and stored.answer != answer else cells[number]
+                    for each, number in zip(self.metrics, self._numbers, strict=True)
+                )
+                if stored.answer != answer:
+                    # Which of the other metrics read the answer is not known here.
+                    cells = [None] * width
+            self._lines[row.number] = _Line(question, answer, cells)
+
+    def save(self, row: Row) -> None:
+        """Records the cells of a row as they are now."""
+        line = self._lines[row.number]
+        if self._is_whole:
+            cells: Sequence[Cell | None] = row.cells
+        else:
+            cells = line.cells
+            for number, cell in zip(self._numbers, row.cells, strict=True):
+                line.cells[number] = cell
+        self._journal.record_cells(row.number, CaseCells(line.question, line.answer, cells))
+
+    def save_judged(
+        self, row: Row, position: int, cell: Cell, judgements: Sequence[Judgement]
+    ) -> None:
+        """Records one more cell of a row, with what it rests on."""
+        row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
+        self.save(row)
+        self._journal.record_judgements(row.number, self._numbers[position], judgements)
+
+    def read_judgements(self, window: Sequence[Row], positions: Sequence[int]) -> None:
+        """Gives each row what its judged cells rest on."""
+        found = self._journal.judgements([row.number for row in window]) if positions else {}
+        judged = set(positions)
+        for row in window:
+            row.judgements = tuple(
+                found.get((row.number, number), ()) if at in judged and row.cells[at] else ()
+                for at, number in enumerate(self._numbers)
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreStage:
+    """Computes the metrics that nobody judges."""
+
+    table: CellTable
+    decided: Callable[[Matching], None]
+    """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
+    name: str = "score"
+    _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
+    _is_decided: list[bool] = field(default_factory=list[bool])
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """See `Stage.settle`."""
+        table = self.table
+        if not self._is_decided:
+            if table.matching is Matching.AUTO:
+                table.matching = decide_matching([row.trace for row in window])
+            self.decided(table.matching)
+            self._is_decided.append(True)
+        table.open(window)
+        # Groups are told apart by the positions of their metrics: a metric's hash takes long.
+        free = tuple(at for at, each in enumerate(table.metrics) if not each.metric.is_judged)
+        groups: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+        for row in window:
+            lacking = tuple([at for at in free if _is_missing(row.cells[at], run)])
+            groups[lacking].append(row)
+        for positions, members in groups.items():
+            if positions:
+                self._compute(positions, members)
+            for row in members:
+                table.save(row)
+        run.journal.flush_if_due()
+        run.settled(self.name, len(window), reused=len(groups.get((), ())))
+
+    def _compute(self, positions: tuple[int, ...], members: Sequence[Row]) -> None:
+        plan = self._plans.get(positions)
+        if plan is None:  # kept for the run: a scorer may hold a model or an event loop
+            metrics = [self.table.metrics[position].metric for position in positions]
+            plan = self._plans[positions] = Plan(metrics, matching=self.table.matching)
+        found = plan.score([row.trace for row in members])
+        is_all = positions == tuple(range(len(self.table.metrics)))
+        for row, scored in zip(members, found, strict=True):
+            if is_all:
+                row.cells = scored
+                continue
+            cells = [*row.cells]
+            for position, cell in zip(positions, scored, strict=True):
+                cells[position] = cell
+            row.cells = tuple(cells)
+
+
+def _is_missing(cell: Cell | None, run: Running) -> bool:
+    return cell is None or (run.retry_failed and cell.status is Status.FAILED)

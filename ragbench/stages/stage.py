@@ -1,0 +1,528 @@
+"""The protocol of a stage, and the stages that call something for every case.
+
+A run is a list of stages. Each settles one window of cases after the other: what the source
+recorded is taken, what the journal holds under the same key is reused, the rest is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Cell, Failure, Judgement, Known, Outcome, Status
+from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError
+from ragbench.ledger.codec import (
+    CODECS,
+    check_text,
+    decode_failure,
+    encode_failure,
+    encode_value,
+    output_digest,
+)
+from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
+from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
+from ragbench.stages.calls import run_async, run_plain
+from ragbench.stages.in_flight import TIMED_OUT, InFlight, ask_in_child
+
+__all__ = [
+    "STOPPED",
+    "AbsentStage",
+    "CallSettings",
+    "CallStage",
+    "Given",
+    "InLoop",
+    "Progress",
+    "Row",
+    "Running",
+    "Settled",
+    "Stage",
+    "Work",
+    "passed_on",
+    "restored",
+    "skipped",
+]
+
+InputT = TypeVar("InputT")
+ValueT = TypeVar("ValueT")
+
+InLoop = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs a coroutine to its end in the run's event loop."""
+
+STOPPED = "stopped; the same command continues"
+_LONGEST_TIMEOUT = 1e6
+"""Seconds, 11 days: a batch's limit must stay within what a thread can wait for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallSettings:
+    """How calls into a RAG are made.
+
+    Raises:
+        ConfigError: a number is not above zero.
+    """
+
+    batch_size: int = 32
+    """Queries per call, for a RAG that takes batches."""
+    concurrency: int = 1
+    """Calls in flight."""
+    timeout: float | None = None
+    """Seconds per query; None for no limit."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
+            if value < 1:
+                raise ConfigError(f"the {name} must be at least 1, not {value}")
+        if self.timeout is not None and not 0 < self.timeout <= _LONGEST_TIMEOUT:
+            raise ConfigError(
+                f"the timeout must be a number of seconds above 0, not {self.timeout}"
+            )
+
+
+class Progress(NamedTuple):
+    """Cases that a stage has settled."""
+
+    stage: str
+    cases: int | None
+    """How many the run has; None when that is not known."""
+    done: int
+    """Settled since the last report."""
+    failed: int = 0
+    """How many of those failed."""
+    reused: int = 0
+    """How many were taken from an earlier run."""
+    recorded: int = 0
+    """How many the source had recorded."""
+
+
+class Settled(NamedTuple):
+    """A stage's outcome for a case, and what work downstream depends on."""
+
+    outcome: Outcome[Any]
+    texts: bytes
+    """Digests of the context texts, one behind the other."""
+    digest: bytes
+    """Digest of the whole output."""
+
+
+@dataclass(slots=True)
+class Row:
+    """A case on its way through the stages."""
+
+    number: int
+    """The case's number in the journal."""
+    case: Case
+    digest: bytes
+    """Of the case: its id and all that is known of it."""
+    settled: dict[str, Settled] = field(default_factory=dict[str, Settled])
+    """What each stage gave so far, by its name."""
+    cells: tuple[Cell | None, ...] = ()
+    """One per metric of the run; None where it has not been computed."""
+    judgements: tuple[tuple[Judgement, ...], ...] = ()
+    """What each cell rests on, in the same order."""
+    _trace: Trace | None = None
+
+    @property
+    def context(self) -> Settled:
+        """What generation is given: post-retrieval's outcome, or else retrieval's."""
+        return self.settled.get("post_retrieve") or self.settled["retrieve"]
+
+    @property
+    def trace(self) -> Trace:
+        """The case with its outcomes; only once retrieval and generation are settled."""
+        if self._trace is None:
+            between, verdict = self.settled.get("post_retrieve"), self.settled.get("validate")
+            self._trace = Trace(
+                case=self.case,
+                retrieval=self.settled["retrieve"].outcome,
+                generation=self.settled["generate"].outcome,
+                post_retrieval=None if between is None else between.outcome,
+                validation=None if verdict is None else verdict.outcome,
+            )
+        return self._trace
+
+    def keys(self, matching: str) -> tuple[bytes, bytes]:
+        """Digests of all that a cell depends on, besides the metric itself.
+
+        Args:
+            matching: how retrieved chunks are compared with relevant ones.
+
+        Returns:
+            The key of metrics that read no answer, which keep their cells when only the answers
+            change, and the key of those that do.
+        """
+        retrieved, between = self.settled["retrieve"].digest, self.settled.get("post_retrieve")
+        if between is not None:
+            retrieved = fixed_digest(retrieved, between.digest)
+        question = fixed_digest(self.digest, retrieved, matching.encode())
+        return question, fixed_digest(question, self.settled["generate"].digest)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Running:
+    """What every stage of a run works with."""
+
+    journal: Journal
+    calls: CallSettings
+    retry_failed: bool
+    stopped: Callable[[], bool]
+    """Asked before each call; once true, what is in flight is finished and no more."""
+    in_loop: InLoop
+    report: Callable[[Progress], None]
+    """Told of cases as they are settled."""
+    cases: int | None = None
+    """How many the run has."""
+    in_flight: InFlight | None = None
+    """Where the cases stand that are being asked, so that one that takes the process down is
+    found; None where nothing is asked that could."""
+
+    def settled(
+        self, stage: str, done: int, *, failed: int = 0, reused: int = 0, recorded: int = 0
+    ) -> None:
+        """Reports progress."""
+        if done:
+            self.report(Progress(stage, self.cases, done, failed, reused, recorded))
+
+
+class Stage(Protocol):
+    """A step of a run."""
+
+    @property
+    def name(self) -> str:
+        """Under which its outcomes are stored and reported."""
+        ...
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """Settles each row's turn at this stage.
+
+        Raises:
+            InterruptedRunError: the run was stopped; what is finished is in the journal.
+            LLMStoppedError: no model answers any more; what was answered is in the journal.
+        """
+        ...
+
+
+class Given(NamedTuple, Generic[InputT]):
+    """What a stage is given for a case."""
+
+    input: InputT
+    digest: bytes
+    """Of the input."""
+
+
+class Work(NamedTuple, Generic[InputT]):
+    """A case that a stage has to be asked for."""
+
+    row: Row
+    key: bytes
+    """Under which the journal will hold what it gives."""
+    input: InputT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallStage(Generic[InputT, ValueT]):
+    """A stage that calls something for every case."""
+
+    name: str
+    identity: bytes
+    """Changes whenever the same input may give another output."""
+    reads: Callable[[Row], Given[InputT] | Settled]
+    """What is given for a case; an outcome instead where there is nothing to call for."""
+    call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None
+    """Gives one value per input; None when it is a coroutine function."""
+    call_async: Callable[[Sequence[InputT]], Awaitable[Sequence[ValueT]]] | None
+    """The same for a RAG whose methods are coroutines."""
+    takes_batches: bool
+    """Whether a batch is one call of the user's. If not, each query is a call of its own, so that
+    it is in the journal as soon as it is finished."""
+    status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
+    """Whether a value is an answer or an abstention."""
+    is_incomplete: Callable[[bytes], bool] = lambda _: False
+    """Whether a stored body holds a failure that was recovered from: it is worth another try."""
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """See `Stage.settle`."""
+        todo = self.take(window, run)
+        self._ask(todo, run)
+        if any(self.name not in item.row.settled for item in todo):
+            raise InterruptedRunError(STOPPED)
+
+    def take(self, window: Sequence[Row], run: Running) -> list[Work[InputT]]:
+        """Settles what need not be asked for, and lists the rest."""
+        todo: list[Work[InputT]] = []
+        counts = _take(self, window, run, todo)
+        run.settled(self.name, counts.done, **counts.by_kind)
+        return todo
+
+    def keep(
+        self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
+    ) -> None:
+        """Settles what was asked for with what it gave."""
+        failed = 0
+        for item, outcome in zip(asked, outcomes, strict=True):
+            entry = _recorded(self, item, outcome, run.journal)
+            item.row.settled[self.name] = entry
+            failed += entry.outcome.status is Status.FAILED
+        if run.in_flight is not None:
+            run.in_flight.end([item.row.number for item in asked])
+        run.journal.flush_if_due()
+        run.settled(self.name, len(asked), failed=failed)
+
+    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+        def keep(batch: Sequence[Work[InputT]], outcomes: list[Outcome[ValueT]]) -> None:
+            self.keep(batch, outcomes, run)
+
+        todo = _ask_suspects(self, todo, run, keep)
+        size = run.calls.batch_size if self.takes_batches else 1
+        batches = [todo[at : at + size] for at in range(0, len(todo), size)]
+        _call(self, batches, run, keep)
+
+
+@dataclass(slots=True)
+class _Counts:
+    done: int = 0
+    by_kind: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, entry: Settled, kind: str = "") -> None:
+        self.done += 1
+        kinds = [kind] if kind else []
+        if entry.outcome.status is Status.FAILED:
+            kinds.append("failed")
+        for each in kinds:
+            self.by_kind[each] = self.by_kind.get(each, 0) + 1
+
+
+def _take(
+    stage: CallStage[InputT, Any],
+    window: Sequence[Row],
+    run: Running,
+    todo: list[Work[InputT]],
+) -> _Counts:
+    """Settles what need not be asked for, and lists the rest."""
+    counts, name, journal = _Counts(), stage.name, run.journal
+    known = {} if journal.was_empty else journal.outcomes(name, [row.number for row in window])
+    for row in window:
+        stored = known.get((row.number, RECORDED))
+        if stored is not None:
+            entry = row.settled[name] = restored(name, stored, journal)
+            journal.confirm(row.number, name, stored)
+            counts.add(entry, "recorded")
+            continue
+        given = stage.reads(row)
+        if isinstance(given, Settled):
+            row.settled[name] = given
+            counts.add(given)
+            continue
+        key = fixed_digest(stage.identity, given.digest)
+        stored = known.get((row.number, key))
+        if stored is None or (run.retry_failed and _failed(stage, stored)):
+            todo.append(Work(row, key, given.input))
+            continue
+        entry = row.settled[name] = restored(name, stored, journal)
+        journal.confirm(row.number, name, stored)
+        counts.add(entry, "reused")
+    return counts
+
+
+def _failed(stage: CallStage[Any, Any], stored: StoredOutcome) -> bool:
+    return stored.status is Status.FAILED or stage.is_incomplete(stored.body)
+
+
+Keep = Callable[[Sequence[Work[InputT]], list[Outcome[ValueT]]], None]
+"""Takes a batch, or a part of one, with its outcomes."""
+
+_PATIENCE = 60.0
+"""Seconds that a copy of this process has for a case: in a copy, libraries that have threads of
+their own may never answer."""
+
+
+def _ask_suspects(
+    stage: CallStage[InputT, ValueT],
+    todo: Sequence[Work[InputT]],
+    run: Running,
+    keep: Keep[InputT, ValueT],
+) -> Sequence[Work[InputT]]:
+    """Asks the cases that an earlier process died with, each in a process of its own.
+
+    Returns:
+        The others, and those that gave no answer there: nothing is known against them.
+    """
+    suspects: set[int] = set() if run.in_flight is None else set(run.in_flight.left_over())
+    if not suspects:
+        return todo
+    others: list[Work[InputT]] = []
+    for item in todo:
+        if item.row.number not in suspects or run.stopped():
+            others.append(item)
+            continue
+        limit = run.calls.timeout or _PATIENCE
+        outcome = ask_in_child(_plain(stage), item.input, stage=stage.name, timeout=limit)
+        if outcome.failure is not None and outcome.failure.type == TIMED_OUT:
+            others.append(item)
+        else:
+            keep([item], [outcome])
+    return others
+
+
+def _plain(
+    stage: CallStage[InputT, ValueT],
+) -> Callable[[Sequence[InputT]], Sequence[ValueT]]:
+    """The stage's call as a plain function."""
+    if stage.call is not None:
+        return stage.call
+    coroutine = cast("Callable[[Sequence[InputT]], Any]", stage.call_async)
+    return lambda items: cast("Sequence[ValueT]", asyncio.run(coroutine(items)))
+
+
+def _call(
+    stage: CallStage[InputT, ValueT],
+    batches: Sequence[Sequence[Work[InputT]]],
+    run: Running,
+    keep: Keep[InputT, ValueT],
+) -> None:
+    plain, coroutine, calls = stage.call, stage.call_async, run.calls
+    begin = None if run.in_flight is None else run.in_flight.begin
+
+    def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
+        if begin is not None:
+            begin([item.row.number for item in items])
+        return [item.input for item in items]
+
+    if plain is not None:
+        for batch, outcomes in run_plain(
+            lambda items: plain(inputs(items)),
+            batches,
+            stage=stage.name,
+            concurrency=calls.concurrency,
+            timeout=calls.timeout,
+            stopped=run.stopped,
+        ):
+            keep(batch, outcomes)
+    elif coroutine is not None:
+        run.in_loop(
+            run_async(
+                lambda items: coroutine(inputs(items)),
+                batches,
+                stage=stage.name,
+                finished=keep,
+                concurrency=calls.concurrency,
+                timeout=calls.timeout,
+                stopped=run.stopped,
+            )
+        )
+
+
+def _recorded(
+    stage: CallStage[Any, ValueT],
+    item: Work[Any],
+    outcome: Outcome[ValueT],
+    journal: Journal,
+) -> Settled:
+    """Stores an outcome, and gives it back as a later run will read it.
+
+    What follows works with that: were it to use the RAG's own objects, numbers and types that JSON
+    does not know would score in one way now and in another after an interruption, and what the RAG
+    does with its objects later would change what is scored.
+    """
+    value, seconds = outcome.value, outcome.seconds
+    try:
+        if value is None:
+            return _recorded_failure(stage.name, item, outcome, journal)
+        status = stage.status(value)
+        texts, digests, body, output = encode_value(stage.name, status, value)
+        kept = CODECS[stage.name].decode(texts, body)
+    except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
+        failure = Failure.of(_said_better(error), stage=stage.name)
+        failed: Outcome[ValueT] = Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+        return _recorded_failure(stage.name, item, failed, journal)
+    joined = b"".join(digests)
+    stored = StoredOutcome(item.key, status, Known.ASKED, joined, body, seconds, output)
+    pairs = zip(digests, texts, strict=True)
+    journal.record_outcome(item.row.number, stage.name, stored, pairs)
+    return Settled(Outcome(status=status, value=kept, seconds=seconds), joined, output)
+
+
+def _said_better(error: Exception) -> Exception:
+    """The error about a broken text as one that shows where it is broken."""
+    if isinstance(error, UnicodeEncodeError):
+        try:
+            check_text(error.object)
+        except ValueError as better:
+            return better
+    return error
+
+
+def _recorded_failure(
+    name: str, item: Work[Any], outcome: Outcome[Any], journal: Journal
+) -> Settled:
+    failure = outcome.failure
+    if failure is None:
+        failure = Failure(type="InterfaceError", message="it returned None", stage=name)
+        outcome = replace(outcome, status=Status.FAILED, failure=failure)
+    body = encode_failure(failure)
+    output = output_digest(Status.FAILED, b"", body)
+    stored = StoredOutcome(item.key, Status.FAILED, Known.ASKED, b"", body, outcome.seconds, output)
+    journal.record_outcome(item.row.number, name, stored)
+    return Settled(outcome, b"", output)
+
+
+def restored(
+    stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
+) -> Settled:
+    """A stored outcome.
+
+    Args:
+        stage: the stage's name.
+        stored: what the journal holds.
+        journal: holds the context texts.
+        with_texts: whether context texts are read too; without, each is an empty string.
+    """
+    outcome: Outcome[Any]
+    status, seconds, known = stored.status, stored.seconds, journal.how(stored)
+    if status is Status.FAILED:
+        failure = decode_failure(stored.body)
+        outcome = Outcome(status=status, failure=failure, seconds=seconds, known=known)
+    elif status is Status.SKIPPED:
+        outcome = Outcome(status=status, reason=stored.body.decode(), known=known)
+    else:
+        texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
+        value = CODECS[stage].decode(texts, stored.body)
+        outcome = Outcome(status=status, value=value, seconds=seconds, known=known)
+    return Settled(outcome, stored.texts, stored.digest)
+
+
+def passed_on(before: Settled) -> Settled:
+    """The outcome of a stage as that of the next, which was never asked and took no time."""
+    return before._replace(outcome=replace(before.outcome, seconds=None, known=Known.ASKED))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AbsentStage:
+    """A stage that nobody can be asked for: what the source recorded is taken."""
+
+    name: str
+    reason: str
+    """Why a case without a record has no outcome."""
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """See `Stage.settle`."""
+        journal, counts = run.journal, _Counts()
+        known = {} if journal.was_empty else journal.outcomes(self.name, [r.number for r in window])
+        for row in window:
+            stored = known.get((row.number, RECORDED))
+            if stored is None:
+                row.settled[self.name] = skipped(self.reason)
+                continue
+            entry = row.settled[self.name] = restored(self.name, stored, journal)
+            journal.confirm(row.number, self.name, stored)
+            counts.add(entry, "recorded")
+        run.settled(self.name, counts.done, **counts.by_kind)
+
+
+def skipped(reason: str) -> Settled:
+    """The outcome of a stage that does not apply."""
+    return Settled(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)

@@ -1,0 +1,112 @@
+"""The cases of a stored run, read back: what its journal holds in the present epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Judgement
+from ragbench.core.trace import Trace
+from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
+from ragbench.ledger.manifest import Manifest
+from ragbench.stages.judge_identity import judge_key
+from ragbench.stages.rag import NO_GENERATION, NO_RETRIEVAL
+from ragbench.stages.stage import Row, Settled, passed_on, restored, skipped
+
+__all__ = [
+    "STAGES",
+    "StoredTraces",
+    "TracedCase",
+]
+
+_INTERRUPTED = "not asked yet: the run was interrupted"
+STAGES = ("retrieve", "post_retrieve", "validate", "generate")
+"""In the order in which a case goes through them."""
+
+
+class TracedCase(NamedTuple):
+    """A case of a stored run."""
+
+    trace: Trace
+    cells: tuple[Cell | None, ...]
+    """One per metric; None where it has not been computed yet."""
+    judgements: tuple[tuple[Judgement, ...], ...]
+    """What each cell rests on, in the same order; none for a cell that nobody judged."""
+    fingerprint: bytes
+    """Digest of the case: its id and everything that is known of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTraces:
+    """Reads a run's cases with their outcomes and cells, in order, a window at a time."""
+
+    journal: Journal
+    manifest: Manifest
+    metrics: tuple[Metric, ...]
+    with_texts: bool
+    """Whether context texts are read too; without, each context is an empty string."""
+
+    def __iter__(self) -> Iterator[TracedCase]:
+        """Every case of the run."""
+        judge = self.manifest.judge
+        wanted = [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
+        numbers = self.journal.find_metrics(wanted)
+        for window in self.journal.cases():
+            yield from self._window(window, numbers)
+
+    def _window(
+        self, window: Sequence[StoredCase], metrics: Sequence[int | None]
+    ) -> Iterator[TracedCase]:
+        numbers = [stored.number for stored in window]
+        known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in self._stages}
+        cells = self.journal.cells(numbers)
+        judged = {} if self.manifest.judge is None else self.journal.judgements(numbers)
+        matching = self.manifest.settings["matching"]
+        for stored in window:
+            row = Row(stored.number, stored.case, stored.digest)
+            for stage in self._stages:
+                row.settled[stage] = self._settled(stage, row, known[stage].get(stored.number))
+            question, answer = row.keys(matching)
+            line = cells.get(stored.number)
+            if line is None or line.question != question or line.answer != answer:
+                found: tuple[Cell | None, ...] = (None,) * len(metrics)
+            else:
+                found = tuple(None if at is None else line.cells[at] for at in metrics)
+            notes = tuple(
+                () if at is None or cell is None else judged.get((stored.number, at), ())
+                for at, cell in zip(metrics, found, strict=True)
+            )
+            yield TracedCase(row.trace, found, notes, stored.digest)
+
+    @property
+    def _stages(self) -> tuple[str, ...]:
+        """Those that the run has; it always has retrieval and generation."""
+        there = {"retrieve", "generate", *self.manifest.rag.stages, *self._absent}
+        return tuple(stage for stage in STAGES if stage in there)
+
+    @property
+    def _absent(self) -> Mapping[str, str]:
+        return self.manifest.absent
+
+    def _settled(self, stage: str, row: Row, stored: StoredOutcome | None) -> Settled:
+        if stored is not None:
+            return restored(stage, stored, self.journal, with_texts=self.with_texts)
+        if stage in self._absent:
+            return skipped(self._absent[stage])
+        if stage not in self.manifest.rag.stages:
+            return skipped(NO_GENERATION if stage == "generate" else NO_RETRIEVAL)
+        if stage != "retrieve":
+            before = row.context if stage == "generate" else _before(stage, row)
+            reason = before.outcome.reason
+            if before.outcome.value is None and reason not in (_INTERRUPTED, NO_RETRIEVAL):
+                return passed_on(before)
+        return skipped(_INTERRUPTED)
+
+
+def _before(stage: str, row: Row) -> Settled:
+    """What a stage works on: the outcome of the chunks' latest stage before it."""
+    if stage == "validate" and "post_retrieve" in row.settled:
+        return row.settled["post_retrieve"]
+    return row.settled["retrieve"]

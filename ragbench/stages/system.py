@@ -1,0 +1,172 @@
+"""What is evaluated, as a list of stages: a RAG, and what stands around its generation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ragbench.errors import ConfigError
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
+from ragbench.rag.load import describe_rag
+from ragbench.rag.parts import Adapted
+from ragbench.stages.rag import (
+    NO_GENERATION,
+    NO_RETRIEVAL,
+    RAG,
+    generate_stage,
+    post_retrieve_stage,
+    retrieve_stage,
+)
+from ragbench.stages.stage import AbsentStage, Stage
+from ragbench.stages.stored import STAGES
+from ragbench.stages.validate import VALIDATE, validate_stage, validator_fingerprint
+from ragbench.validators.validator import Validator
+
+__all__ = ["System", "absent_stages", "call_stages", "system_of"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class System:
+    """What is evaluated, as the manifest says it."""
+
+    name: str
+    description: Mapping[str, Any]
+    stages: dict[str, str]
+    """Fingerprint of how each stage is described that somebody can be asked for."""
+    settings: dict[str, Any]
+    rag: RAG | None = None
+    post_retrieval: PostRetrieval | None = None
+    validator: Validator | None = None
+
+
+def system_of(
+    rag: RAG | None,
+    *,
+    name: str | None,
+    description: Mapping[str, Any] | None,
+    top_k: int | None,
+    post_retrieval: PostRetrieval | None,
+    validator: Validator | None,
+) -> System:
+    """Describes what is evaluated.
+
+    Raises:
+        ConfigError: post-retrieval or validation does not fit it.
+    """
+    settings: dict[str, Any] = {"top_k": top_k}
+    stages: dict[str, str] = {}
+    if rag is None:
+        shown = name or "recorded"
+        found: Mapping[str, Any] = description or {"spec": "recorded"}
+    else:
+        shown = name or type(cast("object", rag)).__name__
+        found = description or describe_rag(rag, shown)
+        stages = _stage_fingerprints(rag, found, top_k)
+    if post_retrieval is not None:
+        if rag is not None:
+            _check_room(rag)
+        settings[POST_RETRIEVE] = post_retrieval.identity
+        stages[POST_RETRIEVE] = fingerprint((POST_RETRIEVE, post_retrieval.identity))
+    if validator is not None:
+        if rag is not None and "retrieval" not in rag.families:
+            raise ConfigError("the RAG does not retrieve: validation has nothing to judge")
+        stages[VALIDATE] = validator_fingerprint(validator)
+    return System(
+        name=shown,
+        description=found,
+        stages=stages,
+        settings=settings,
+        rag=rag,
+        post_retrieval=post_retrieval,
+        validator=validator,
+    )
+
+
+def absent_stages(system: System, recorded: Mapping[str, int], source: str) -> dict[str, str]:
+    """Stages that nobody can be asked for, and what is said of a case without a record.
+
+    Raises:
+        ConfigError: there is nothing to score at all.
+    """
+    rag = system.rag
+    if rag is None and not recorded:
+        raise ConfigError(
+            f"there is nothing to score{f' in {source}' if source else ''}: it records neither "
+            "retrievals nor responses, and there is no RAG to ask"
+        )
+    absent: dict[str, str] = {}
+    for stage, lacking in (("retrieve", NO_RETRIEVAL), ("generate", NO_GENERATION)):
+        if stage not in system.stages:
+            absent[stage] = lacking if rag is not None and stage not in recorded else NOT_RECORDED
+    absent.update((stage, NOT_RECORDED) for stage in recorded if stage not in system.stages)
+    return absent
+
+
+NOT_RECORDED = "not recorded"
+"""Said of a case whose outcome the source does not hold, where nobody can be asked."""
+
+
+def call_stages(
+    system: System, absent: Mapping[str, str], identity: Callable[[str, str], bytes]
+) -> list[Stage]:
+    """The stages up to generation, in order.
+
+    Args:
+        system: what is asked.
+        absent: stages that nobody can be asked for, and why.
+        identity: of a stage and the fingerprint of how it is described, what its outcomes are
+            kept under.
+    """
+    found: list[Stage] = []
+    for stage in STAGES:
+        if stage in absent:
+            found.append(AbsentStage(name=stage, reason=absent[stage]))
+        elif stage in system.stages:
+            found.append(_call_stage(stage, system, identity(stage, system.stages[stage])))
+    return found
+
+
+def _call_stage(name: str, system: System, identity: bytes) -> Stage:
+    rag, operators, validator = system.rag, system.post_retrieval, system.validator
+    if name == POST_RETRIEVE and operators is not None:
+        return post_retrieve_stage(operators, identity)
+    if name == VALIDATE and validator is not None:
+        return validate_stage(validator, identity)
+    if name == "generate" and rag is not None:
+        return generate_stage(rag, identity)
+    return retrieve_stage(cast("RAG", rag), identity, system.settings["top_k"])
+
+
+def _check_room(rag: RAG) -> None:
+    """Refuses post-retrieval for a RAG that nothing can be put into.
+
+    Raises:
+        ConfigError: it does not retrieve, or it answers in the same call.
+    """
+    if "retrieval" not in rag.families:
+        raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
+    if isinstance(rag, Adapted) and rag.answers_in_one_call:
+        raise ConfigError(
+            "operators cannot be inserted: the RAG retrieves and answers in one call. Evaluate "
+            "it without post-retrieval, and compare variants with: ragbench ablate"
+        )
+
+
+def _stage_fingerprints(
+    rag: RAG, description: Mapping[str, Any], top_k: int | None
+) -> dict[str, str]:
+    """What each stage's outcomes are kept under: they are reused while it stays the same.
+
+    A stage that the RAG lacks has none.
+    """
+    # What one stage says of itself must not make the other one run again.
+    common = {key: value for key, value in description.items() if key != "stages"}
+    found: dict[str, str] = {}
+    for stage, family in (("retrieve", "retrieval"), ("generate", "generation")):
+        if family in rag.families:
+            identity = rag.stage_identity(stage)
+            wanted = top_k if stage == "retrieve" else None
+            found[stage] = fingerprint((stage, common if identity is None else identity, wanted))
+    return found

@@ -1,0 +1,389 @@
+"""Validate as a stage: of a run and of a dump; and its tally.
+
+In a run it stands behind post-retrieval and changes nothing of what generation is given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import orjson
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.core.validation import (
+    MatrixCell,
+    RetrievalDump,
+    RetrievalQuality,
+    Share,
+    ValidationTable,
+    Verdict,
+    WarningCount,
+)
+from ragbench.errors import (
+    ConfigError,
+    InterruptedRunError,
+    LLMStoppedError,
+    MissingExtraError,
+    RagbenchError,
+    RunError,
+)
+from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
+from ragbench.ledger.manifest import package_versions
+from ragbench.stages.rag import reads_chunks
+from ragbench.stages.stage import STOPPED, CallStage, Given, Row, Running, Settled, Work
+from ragbench.stats.mean import proportion_interval
+from ragbench.validators.inspect import inspect_chunks
+from ragbench.validators.validator import Validator
+
+if TYPE_CHECKING:  # a run needs no processes
+    from ragbench.stages.processes import Batch, WorkerPool
+
+__all__ = [
+    "VALIDATE",
+    "DumpStage",
+    "ValidateInput",
+    "ValidationTally",
+    "share_of",
+    "validate_query",
+    "validate_stage",
+    "validator_call",
+    "validator_fingerprint",
+]
+
+VALIDATE = "validate"
+"""The stage's name."""
+
+ValidateInput = tuple[str, RetrievalResult[Any]]
+"""A query and what generation is given for it."""
+
+
+def validator_fingerprint(validator: Validator) -> str:
+    """Changes whenever the same chunks could get another verdict."""
+    # Its rules change with the package that it comes with, whatever it says of itself.
+    version = package_versions(["ragbench"])
+    return fingerprint((VALIDATE, version, validator.name, validator.identity))
+
+
+def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
+    """The verdict on what was retrieved for a query, with everything that is to be warned of.
+
+    Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called.
+    """
+    verdict = validator.validate(dump.query, dump.chunks)
+    found = verdict.inspection
+    if found is None:
+        found = inspect_chunks(dump.query, dump.chunks).found
+    said = {*(warning.message for warning in found), *(one.detail for one in verdict.conflicts)}
+    own = [text for text in verdict.warnings if text not in said]
+    found = (*dump.warnings, *found)
+    texts = [
+        *map(str, found),
+        *(f"conflict: {one.detail}" for one in verdict.conflicts),
+        *(f"validator: {text}" for text in own),
+    ]
+    return replace(verdict, inspection=found, warnings=tuple(texts))
+
+
+def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
+    """The stage that judges a case's chunks.
+
+    Args:
+        validator: the judge.
+        identity: fingerprint of it.
+    """
+
+    def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
+        return [
+            validate_query(
+                validator,
+                RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks())),
+            )
+            for query, result in inputs
+        ]
+
+    return CallStage(
+        name=VALIDATE,
+        identity=identity,
+        reads=reads_chunks("retrieve", "post_retrieve"),
+        call=call,
+        call_async=None,
+        takes_batches=False,
+    )
+
+
+# --- a dump
+
+
+def validator_call(
+    make: Callable[[], Validator],
+) -> Callable[[RetrievalDump], Outcome[Verdict]]:
+    """What a worker calls: a partial of this makes it.
+
+    Args:
+        make: makes the validator.
+    """
+    validator = make()
+
+    def call(dump: RetrievalDump) -> Outcome[Verdict]:
+        started = time.perf_counter()
+        try:
+            verdict = validate_query(validator, dump)
+        except (ConfigError, MissingExtraError, LLMStoppedError):
+            raise  # every other query would fail alike
+        except Exception as error:  # noqa: BLE001  # one query's failure is no other's
+            failure, seconds = Failure.of(error, stage=VALIDATE), time.perf_counter() - started
+            return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+        seconds = time.perf_counter() - started
+        return Outcome(status=Status.MEASURED, value=verdict, seconds=seconds)
+
+    return call
+
+
+class _Begun(NamedTuple):
+    """A window whose calls are begun."""
+
+    window: Sequence[Row]
+    todo: Sequence[Work[RetrievalDump]]
+    batch: Batch[RetrievalDump, Outcome[Verdict]]
+
+
+class DumpStage:
+    """Validates the queries of a dump: in a pool, windows ahead of the one that is settled."""
+
+    name = VALIDATE
+
+    def __init__(self, identity: bytes, pool: WorkerPool[RetrievalDump, Outcome[Verdict]]) -> None:
+        """Begins nothing yet.
+
+        Args:
+            identity: fingerprint of the validator.
+            pool: makes the calls of `validator_call`.
+        """
+        self._stage: CallStage[RetrievalDump, Verdict] = CallStage(
+            name=VALIDATE,
+            identity=identity,
+            reads=_given,
+            call=None,
+            call_async=None,
+            takes_batches=False,
+        )
+        self._pool = pool
+        self._begun: deque[_Begun] = deque()
+
+    def windows(self, retrievals: Iterable[RetrievalDump], run: Running) -> Iterator[Sequence[Row]]:
+        """Yields the windows of a run, each when its calls and those of some more are begun.
+
+        Raises:
+            InterruptedRunError: the run was stopped; what was begun is finished.
+        """
+        for cut in self._pool.cut(retrievals, _letters):
+            if run.stopped():
+                self._finish_all(run)
+                raise InterruptedRunError(STOPPED)
+            window = [*map(_row, cut)]
+            todo = self._stage.take(window, run)
+            batch = self._pool.begin([item.input for item in todo])
+            self._begun.append(_Begun(window, todo, batch))
+            if len(self._begun) > self._pool.ahead:
+                yield self._begun[0].window
+        while self._begun:
+            yield self._begun[0].window
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """See `ragbench.stages.stage.Stage.settle`."""
+        try:
+            self._finish(self._begun.popleft(), run)
+        except RunError:
+            if not run.stopped():
+                raise  # else the signal that stops this process has ended its workers, too
+        except RagbenchError:
+            self._finish_all(run)  # what was answered is kept
+            raise
+        if run.stopped():
+            self._finish_all(run)
+            if any(self.name not in row.settled for row in window):
+                raise InterruptedRunError(STOPPED)
+
+    def _finish(self, begun: _Begun, run: Running) -> None:
+        outcomes = self._pool.take(begun.batch)
+        if begun.batch.future is not None:
+            self._stage.keep(begun.todo, [*outcomes], run)
+            return
+        for item, outcome in zip(begun.todo, outcomes, strict=False):  # called here, one by one
+            self._stage.keep([item], [outcome], run)
+            if run.stopped():
+                return
+
+    def _finish_all(self, run: Running) -> None:
+        """Keeps what the workers are through with, or have begun; the rest is dropped."""
+        with suppress(RagbenchError):
+            while self._begun:
+                begun = self._begun.popleft()
+                if not self._pool.drop(begun.batch):
+                    self._finish(begun, run)
+
+
+def _row(dump: RetrievalDump) -> Row:
+    """A query of a dump on its way through the stage.
+
+    Its number is a digest of all that the validator sees: a line keeps its verdict wherever it
+    stands in the dump, and whatever stands before it.
+    """
+    chunks = [
+        (one.id, one.text, one.score, one.document_id, one.start, one.end, one.metadata)
+        for one in dump.chunks
+    ]
+    seen = (dump.query, chunks, dump.warnings)
+    try:
+        options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        written = orjson.dumps(seen, default=str, option=options)
+    except TypeError:  # metadata that is nested too deep to be written
+        written = repr(seen).encode("utf-8", "backslashreplace")
+    digest = fixed_digest(written)
+    number = int.from_bytes(digest[: SIZE // 2], "big") >> 1  # what SQLite can hold
+    retrieved: Outcome[RetrievalDump] = Outcome(
+        status=Status.MEASURED, value=dump, known=Known.RECORDED
+    )
+    case = Case(id=dump.query_id, query=dump.query)
+    return Row(number, case, digest, {"retrieve": Settled(retrieved, b"", digest)})
+
+
+def _given(row: Row) -> Given[RetrievalDump]:
+    return Given(cast("RetrievalDump", row.settled["retrieve"].outcome.value), row.digest)
+
+
+def _letters(dump: RetrievalDump) -> int:
+    return sum(len(chunk.text) for chunk in dump.chunks)
+
+
+# --- the tally
+
+
+@dataclass(slots=True)
+class ValidationTally:
+    """Counts verdicts: on the cases of a run, or on the queries of a dump."""
+
+    validator: str = ""
+    verdicts: int = 0
+    chunks: int = 0
+    relevant: int = 0
+    present: int = 0
+    reused: int = 0
+    failed: int = 0
+    failures: list[str] = field(default_factory=list[str])
+    """The first of what failed."""
+    quality: Counter[str] = field(default_factory=Counter[str])
+    details: dict[str, float] = field(default_factory=dict[str, float])
+    warned: Counter[str] = field(default_factory=Counter[str])
+    warned_chunks: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    cells: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
+
+    def add(self, trace: Trace) -> None:
+        """Counts a case of a run, and what the system made of its chunks."""
+        if trace.validation is None:
+            return
+        self.count(trace.case.id, trace.validation)
+        verdict, status = trace.validation.value, trace.generation.status
+        if verdict is not None and status in (Status.MEASURED, Status.ABSTAINED):
+            self.cells[verdict.answer_present, status is Status.MEASURED] += 1
+
+    def count(self, name: str, outcome: Outcome[Verdict]) -> None:
+        """Counts a verdict; a failure is in no figure.
+
+        Args:
+            name: the id of the case, or of the query.
+            outcome: what the stage gave.
+        """
+        verdict = outcome.value
+        if verdict is None:
+            if outcome.failure is not None:
+                self.failed += 1
+                _keep_first(self.failures, f"{name}: {outcome.failure}")
+            return
+        self.validator = verdict.validator
+        self.verdicts += 1
+        self.chunks += len(verdict.relevance)
+        self.relevant += len(verdict.relevant_chunk_ids)
+        self.present += verdict.answer_present
+        self.reused += outcome.known is Known.REUSED
+        self.quality[verdict.retrieval_quality.value] += 1
+        for detail, value in verdict.details.items():
+            self.details[detail] = self.details.get(detail, 0) + value
+        found = verdict.inspection or ()
+        kinds = [(warning.kind.value, warning.count) for warning in found]
+        kinds += [(text.partition(":")[0], 1) for text in verdict.warnings[len(found) :]]
+        if kinds:
+            self.count_warnings(name, kinds)
+
+    def count_warnings(self, name: str, kinds: Iterable[tuple[str, int]]) -> None:
+        """Counts what is warned of: kinds, each with the number of chunks."""
+        seen: set[str] = set()
+        for kind, chunks in kinds:
+            self.warned_chunks[kind] += chunks
+            if kind not in seen:
+                seen.add(kind)
+                self.warned[kind] += 1
+                _keep_first(self.examples.setdefault(kind, []), name)
+
+    def warnings(self) -> tuple[WarningCount, ...]:
+        """The counts of warnings, the most frequent kind first."""
+        return tuple(
+            WarningCount(
+                kind=kind,
+                queries=count,
+                chunks=self.warned_chunks[kind],
+                examples=tuple(self.examples[kind]),
+            )
+            for kind, count in sorted(self.warned.items(), key=lambda item: (-item[1], item[0]))
+        )
+
+    def qualities(self) -> dict[str, int]:
+        """The counts of Good, Partial and Poor."""
+        return {level.value: self.quality[level.value] for level in RetrievalQuality}
+
+    def table(self) -> ValidationTable | None:
+        """The counts; None for a run without verdicts."""
+        if not self.verdicts:
+            return None
+        return ValidationTable(
+            validator=self.validator,
+            verdicts=self.verdicts,
+            quality=self.qualities(),
+            answer_present=share_of(self.present, self.verdicts),
+            matrix=tuple(
+                self._cell(present, answered)
+                for present in (True, False)
+                for answered in (True, False)
+            ),
+            unmatched=self.verdicts - self.cells.total(),
+        )
+
+    def _cell(self, present: bool, answered: bool) -> MatrixCell:
+        total = self.cells[present, True] + self.cells[present, False]
+        rate = share_of(self.cells[present, answered], total)
+        return MatrixCell(answer_present=present, answered=answered, rate=rate)
+
+
+_EXAMPLES = 5
+
+
+def _keep_first(examples: list[str], text: str) -> None:
+    if len(examples) < _EXAMPLES:
+        examples.append(text)
+
+
+def share_of(count: int, total: int) -> Share:
+    """A share with its exact 95% interval; of nothing, neither."""
+    if not total:
+        return Share(count=0, total=0, share=None, low=None, high=None)
+    low, high = proportion_interval(count, total)
+    return Share(count=count, total=total, share=count / total, low=low, high=high)

@@ -1,0 +1,1 @@
+"""Collections that ragbench did not fill, read as they are."""

@@ -1,0 +1,419 @@
+"""A foreign collection, opened by address.
+
+Other packages add engines through the entry-point group ``ragbench.foreign_stores``: a name, which
+addresses begin with, and a `ragbench.stores.attached.engine.ForeignEngine`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, TypeAlias, cast
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter, folded, renamed
+from ragbench.errors import ConfigError, StoreError
+from ragbench.io.dumps.form import getter
+from ragbench.plugins import Registry
+from ragbench.safe_text import listed, mask_url, shortened_line
+from ragbench.stores.attached.engine import ForeignEngine, Space, Words
+from ragbench.stores.attached.mapping import (
+    METADATA_NAMES,
+    FieldMapping,
+    ForeignRow,
+    complete_mapping,
+    field_mapping,
+)
+from ragbench.stores.attached.rows import AttachedRows, counted
+from ragbench.stores.base import Vectors
+from ragbench.stores.checks import check_k, finite_rows
+from ragbench.stores.database import EngineDatabase
+from ragbench.stores.engine import engine_failures
+from ragbench.stores.record import top_k
+
+__all__ = [
+    "FOREIGN_STORES",
+    "ForeignCollection",
+    "attach",
+    "check_foreign_address",
+    "read_foreign",
+]
+
+_SAMPLE = 64
+"""Rows that a mapping is guessed from."""
+_Asking: TypeAlias = Callable[
+    [ForeignEngine, Sequence[int], int, object], Sequence[Sequence[ForeignRow]]
+]
+"""Asks the engine: for these queries, at most so many rows each, that meet the condition."""
+
+
+class ForeignCollection:
+    """Searches, and never writes.
+
+    A score is what the engine says, turned so that higher is better: cosine and inner product as
+    they are, a distance as its negative. Nothing is known of how such scores compare between
+    collections or with those of ragbench's own. What holds for every
+    `ragbench.stores.base.VectorStore` holds for the order: by score, then by the engine's id.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        mapping: FieldMapping,
+        *,
+        engine: ForeignEngine,
+        database: EngineDatabase[Any],
+        native: object = None,
+    ) -> None:
+        """Looks at some rows; `ragbench.stores.attached.collection.attach` connects.
+
+        Args:
+            name: the collection's.
+            mapping: what the user says of its fields.
+            engine: the collection.
+            database: where it is; closed with the collection.
+            native: a filter in the engine's own syntax that every search keeps to.
+
+        Raises:
+            ConfigError: the mapping does not fit, the text is not found, or `native` is not in
+                the engine's syntax.
+            StoreError: there is no row.
+        """
+        self.name = name
+        self.address = database.address
+        self._database: EngineDatabase[Any] | None = database
+        self._failures = (*database.failures, RecursionError)
+        self._engine = engine
+        with self._working():
+            rows = engine.sample(_SAMPLE)
+            if not rows:
+                raise StoreError(f"{self.address}: the collection '{name}' is empty")
+            known = mapping if mapping.id else replace(mapping, id=engine.key)
+            completed = complete_mapping(name, known, rows)
+        self.mapping = completed.mapping
+        self.guessed = completed.guessed
+        self._absent = completed.absent
+        self._reader = AttachedRows(self.mapping)
+        self._sample = rows
+        self._native = native
+        self._unknown: dict[str, None] = {}
+        engine.condition(None, native)
+        self._without_score: dict[str, None] = {}
+
+    @property
+    def space(self) -> Space:
+        """Which vectors are searched, and how they are compared."""
+        return self._engine.space
+
+    @property
+    def dimension(self) -> int:
+        """Length of its vectors.
+
+        Raises:
+            StoreError: no row has one.
+        """
+        if self.space.dimension is None:
+            raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
+        return self.space.dimension
+
+    def count(self) -> int:
+        """How many rows there are now."""
+        with self._working() as engine:
+            return engine.count()
+
+    def search(
+        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The rows nearest to each query; a query of zeros finds nothing.
+
+        Args:
+            vectors: one row a query, as the embedder gives it.
+            k: how many chunks to return for each, at least 1; fewer where there are no more.
+            filters: what rows must pass. The store executes them, so lists, dates and missing
+                fields mean what they mean there (docs/stores.md).
+
+        Returns:
+            For each query its chunks with their ``score``, best first.
+
+        Raises:
+            StoreError: a vector has another length than the collection's or is not finite, or
+                the store fails.
+            ConfigError: `k` is below 1, or the store cannot execute the filter.
+        """
+        queries = finite_rows(vectors, self.dimension, what="query vector")
+        asked = [at for at, row in enumerate(queries) if row.any()]
+
+        def ask(
+            engine: ForeignEngine, which: Sequence[int], limit: int, condition: object
+        ) -> list[list[ForeignRow]]:
+            return engine.nearest(queries[list(which)], limit, condition)
+
+        return self._found(ask, asked, len(queries), k=k, filters=filters)
+
+    def search_words(
+        self, texts: Sequence[str], *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The rows that the store itself ranks by words; a blank question finds nothing.
+
+        Args:
+            texts: the questions.
+            k: as in `search`.
+            filters: as in `search`.
+
+        Raises:
+            StoreError: the store fails.
+            ConfigError: the collection keeps nothing for it, or as in `search`.
+        """
+        if self._engine.words is None:
+            raise ConfigError(
+                f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
+                "has no full-text column, sparse vector or BM25 function, or several; name one "
+                "with --map words=FIELD"
+            )
+        asked = [at for at, text in enumerate(texts) if text.strip()]
+
+        def ask(
+            engine: ForeignEngine, which: Sequence[int], limit: int, condition: object
+        ) -> list[list[ForeignRow]]:
+            return engine.matching([texts[at] for at in which], limit, condition)
+
+        return self._found(ask, asked, len(texts), k=k, filters=filters)
+
+    def _found(
+        self, ask: _Asking, asked: Sequence[int], queries: int, *, k: int, filters: Filter | None
+    ) -> list[list[Chunk]]:
+        check_k(k)
+        simple = True if filters is None else folded(filters)
+        found: list[list[Chunk]] = [[] for _ in range(queries)]
+        if not asked or simple is False:
+            return found
+        wanted = None if simple is True else renamed(simple, self._path)
+        with self._working() as engine:
+            condition = engine.condition(wanted, self._native)
+
+            def fetch(which: Sequence[int], limit: int) -> list[list[ForeignRow]]:
+                places = [asked[at] for at in which]
+                return [self._scored(hits) for hits in ask(engine, places, limit, condition)]
+
+            ranked = top_k(fetch, len(asked), k, most=engine.most)
+        for at, rows in zip(asked, ranked, strict=True):
+            found[at] = self._reader.chunks(rows)
+        return found
+
+    def _path(self, name: str) -> str:
+        """Where in a row a filter's field is; as it is spelled where no row that is known has it.
+
+        A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping says; any
+        other in the row, or in the objects with metadata.
+        """
+        places = self.mapping.places()
+        if name in places and name not in ("metadata", "text"):
+            return places[name][0]
+        objects = [at for at in METADATA_NAMES if any(at in row.fields for row in self._sample)]
+        objects += [at for at in places.get("metadata", ()) if at not in objects]
+        for path in (name, *(f"{at}.{name}" for at in objects)):
+            find = getter(path)
+            if any(find(row.fields) is not None for row in self._sample):
+                return path
+        self._unknown[name] = None
+        return name
+
+    def described(self) -> str:
+        """How it is read, in one line."""
+        metric = self.space.metric if self.space.metric_told else f"{self.space.metric}, assumed"
+        vector = f"  vector={self.space.vector}" if self.space.vector else ""
+        plain = replace(self.mapping, vector=None, metric=None, words=None, language=None)
+        words = self._engine.words
+        told = "" if words is None else f"  words={words.field} ({words.how})"
+        return f"{plain.described()}{vector}  ({metric}, {self.dimension} dimensions){told}"
+
+    @property
+    def words(self) -> Words | None:
+        """What is searched by words; None where there is nothing."""
+        return self._engine.words
+
+    @property
+    def native_filter(self) -> object:
+        """What every search keeps to, in the engine's own syntax; None for nothing."""
+        return self._native
+
+    def guesses(self) -> list[str]:
+        """What nobody told, and what seems not to be there, a line each."""
+        found = [
+            f"(--map {named}: no row that was looked at has such a field)" for named in self._absent
+        ]
+        if self.guessed:
+            names = ", ".join(self.guessed)
+            found.append(f"(guessed: {names}; correct it with --map {self.guessed[0]}=FIELD)")
+        if not self.space.metric_told:
+            found.append(
+                f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
+                "it with --map metric=dot, euclid or manhattan)"
+            )
+        return found
+
+    def warnings(self) -> list[str]:
+        """What was wrong with how many of the rows that were found so far, a line each."""
+        found = self._reader.warnings()
+        found += [
+            f"filter: no row that was looked at has a field '{shortened_line(name)}'"
+            for name in self._unknown
+        ]
+        if self._without_score:
+            found.append(counted(self._without_score, "a score that is not a number: skipped"))
+        return found
+
+    def close(self) -> None:
+        """Ends the connection. Calling it again does nothing."""
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+    def __enter__(self) -> Self:
+        """The collection itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def _scored(self, rows: Sequence[ForeignRow]) -> list[ForeignRow]:
+        """The rows whose score is one, to the seven digits that single precision carries."""
+        found: list[ForeignRow] = []
+        for row in rows:
+            if math.isfinite(row.score):
+                found.append(row._replace(score=float(f"{row.score:.7g}") + 0.0))
+            else:
+                self._without_score[row.id] = None
+        return found
+
+    @contextmanager
+    def _working(self) -> Generator[ForeignEngine]:
+        """The engine, while what it raises becomes a `StoreError`."""
+        if self._database is None:
+            raise StoreError(f"{self.address}: the collection '{self.name}' is closed")
+        with engine_failures(self.address, self._failures):
+            yield self._engine
+
+
+FOREIGN_STORES = Registry(
+    kind="foreign_stores",
+    builtin={
+        "chroma": "ragbench.stores.attached.chroma:ForeignChroma",
+        "milvus": "ragbench.stores.attached.milvus:ForeignMilvus",
+        "postgres": "ragbench.stores.attached.pgvector:ForeignPgvector",
+        "postgresql": "ragbench.stores.attached.pgvector:ForeignPgvector",
+        "qdrant": "ragbench.stores.attached.qdrant:ForeignQdrant",
+    },
+)
+
+
+def check_foreign_address(address: str) -> str:
+    """The engine of an address.
+
+    Raises:
+        ConfigError: no engine of such addresses can be read where ragbench did not fill it.
+    """
+    engine = address.partition(":")[0].partition("+")[0]
+    if ":" not in address or engine not in FOREIGN_STORES.targets():
+        known = ", ".join(f"{each}:" for each in sorted(FOREIGN_STORES.targets()))
+        raise ConfigError(
+            f"'{mask_url(address)}': collections that ragbench did not fill are read from "
+            f"addresses that begin with one of {known}"
+        )
+    return engine
+
+
+def attach(
+    address: str,
+    collection: str | None = None,
+    mapping: FieldMapping | Mapping[str, str] | None = None,
+    *,
+    native_filter: object = None,
+) -> ForeignCollection:
+    """Opens a collection that another program has filled. Nothing is ever written there.
+
+    Example:
+        >>> mapping = {"text": "body", "vector": "dense"}
+        >>> with attach("qdrant+http://localhost:6333", "docs", mapping) as docs:
+        ...     found = docs.search(vectors, k=5)  # doctest: +SKIP
+
+    Args:
+        address: such as ``"qdrant+http://localhost:6333"``; see `ragbench.stores.registry`.
+        collection: its name; in PostgreSQL the table's. None takes the only one that there is.
+        mapping: which field means what, by the names of `FieldMapping`; what it does not name is
+            guessed.
+        native_filter: what every search keeps to, in the engine's own syntax: for Qdrant and
+            Chroma the filter's JSON object, for PostgreSQL an SQL condition, for Milvus an
+            expression.
+
+    Raises:
+        ConfigError: no engine has such addresses, the mapping or the filter does not fit, or
+            ragbench has filled the collection.
+        MissingExtraError: the engine's package is not installed.
+        StoreError: the store cannot be reached, or there is no such collection, or it is empty.
+    """
+    kind = cast("type[ForeignEngine]", FOREIGN_STORES.load(check_foreign_address(address)))
+    if isinstance(mapping, Mapping):
+        mapping = field_mapping(mapping, where="the mapping")
+    return read_foreign(
+        kind, kind.database(address), collection, mapping, native_filter=native_filter
+    )
+
+
+def read_foreign(
+    kind: type[ForeignEngine],
+    database: EngineDatabase[Any],
+    collection: str | None = None,
+    mapping: FieldMapping | None = None,
+    *,
+    native_filter: object = None,
+) -> ForeignCollection:
+    """`attach` for a database that is at hand; it is closed with the collection."""
+    wanted = mapping or FieldMapping()
+    try:
+        with database.connected() as connection:
+            name = collection or _only_name(database, kind.names(connection))
+            engine = kind.attach(connection, name, wanted)
+            if _is_own(database, connection, name):
+                raise ConfigError(
+                    f"{database.address}: ragbench itself has filled the collection '{name}': it "
+                    "is searched without a mapping (--map)"
+                )
+            if engine is None:
+                raise _missing(database, name, kind.names(connection))
+        return ForeignCollection(
+            name, wanted, engine=engine, database=database, native=native_filter
+        )
+    except BaseException:
+        database.close()
+        raise
+
+
+def _is_own(database: EngineDatabase[Any], connection: Any, name: str) -> bool:
+    # It says that it is none, or may not be looked at.
+    no: tuple[type[Exception], ...] = (StoreError, *database.failures)
+    try:
+        return database.attach(connection, name) is not None
+    except no:
+        return False
+
+
+def _only_name(database: EngineDatabase[Any], names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    found = f"has {listed(sorted(names))}" if names else "holds none"
+    raise ConfigError(f"name the collection with --collection: {database.address} {found}")
+
+
+def _missing(database: EngineDatabase[Any], name: str, names: list[str]) -> StoreError:
+    known = f"there are: {listed(sorted(names))}" if names else "it holds none"
+    return StoreError(f"{database.address}: there is no collection '{name}'; {known}")

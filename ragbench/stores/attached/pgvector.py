@@ -1,0 +1,318 @@
+"""Tables of PostgreSQL with pgvector that ragbench did not fill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from ragbench.core.filters import Filter
+from ragbench.errors import ConfigError
+from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words
+from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
+from ragbench.stores.attached.pgvector_filters import native_condition, quoted, sql_condition
+from ragbench.stores.database import EngineDatabase
+from ragbench.stores.pgvector import open_pgvector
+from ragbench.stores.pgvector_sql import Condition, SqlColumn, SqlTable, find_table, table_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ForeignPgvector",
+]
+
+_OPERATORS: dict[MetricName, str] = {
+    "cosine": "<=>",
+    "dot": "<#>",
+    "euclid": "<->",
+    "manhattan": "<+>",
+}
+_CLASSES: dict[str, MetricName] = {
+    "cosine": "cosine",
+    "ip": "dot",
+    "l2": "euclid",
+    "l1": "manhattan",
+}
+"""What the names of index operator classes say, such as ``vector_cosine_ops``."""
+_LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
+"""Types of columns that are for searching, not for reading."""
+
+
+_NONE = Condition(sql="true", values=())
+_CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
+
+
+class _Lexemes(NamedTuple):
+    """How a table is searched by words."""
+
+    words: Words
+    vector: str
+    """The tsvector: a column, or an expression over one, as an index has it."""
+    configuration: str
+
+
+class ForeignPgvector:
+    """See `ragbench.stores.attached.engine.ForeignEngine`. A row's fields are its columns."""
+
+    most = None
+
+    def __init__(
+        self,
+        connection: Any,
+        table: SqlTable,
+        space: Space,
+        *,
+        key: str | None,
+        lexemes: _Lexemes | None = None,
+    ) -> None:
+        """Takes what is open.
+
+        Args:
+            connection: one of psycopg.
+            table: what is read.
+            space: what is searched.
+            key: the column that is the primary key.
+            lexemes: what is searched by words.
+        """
+        self.space = space
+        self.words = None if lexemes is None else lexemes.words
+        self._lexemes = lexemes
+        self._readable = [one for one in table.columns if one.kind not in _LEFT_OUT]
+        self.key = key
+        self._connection = connection
+        self._table = _escaped(table.sql)
+        self._part = table.part
+        self._columns = [one.name for one in table.columns if one.kind not in _LEFT_OUT]
+        vector = next(one for one in table.columns if one.name == space.vector)
+        self._vector = quoted(vector.name)
+        self._kind = vector.kind
+
+    @classmethod
+    def database(cls, address: str) -> EngineDatabase[Any]:
+        """See `ForeignEngine`."""
+        return open_pgvector(address)
+
+    @classmethod
+    def names(cls, connection: Any) -> list[str]:
+        """See `ForeignEngine`."""
+        return table_names(connection)
+
+    @classmethod
+    def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
+        """See `ForeignEngine`; from here on the server refuses every write of the connection."""
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
+        _look_on(connection)
+        table = find_table(connection, name)
+        if table is None:
+            return None
+        columns = {one.name: one for one in table.columns if one.is_vector}
+        vector = columns[chosen_vector(name, mapping.vector, list(columns))]
+        key = _key(connection, table)
+        if key is None and mapping.id is None:
+            raise ConfigError(
+                f"the table '{name}' has no primary key of one column: name its id with "
+                "--map id=COLUMN"
+            )
+        metrics = _indexed(connection, table, vector)
+        metric = mapping.metric or (metrics[0] if len(metrics) == 1 else None)
+        space = Space(
+            vector=vector.name,
+            dimension=vector.dimension or _dimension(connection, table, vector),
+            metric=metric or "cosine",
+            metric_told=metric is not None,
+        )
+        lexemes = _lexemes(connection, name, table, mapping)
+        return cls(connection, table, space, key=key, lexemes=lexemes)
+
+    def count(self) -> int:
+        """See `ForeignEngine`."""
+        where, values = self._where(_NONE)
+        asked = f"SELECT count(*) FROM {self._table} WHERE {where}"
+        return int(self._connection.execute(asked, values).fetchone()[0])
+
+    def sample(self, limit: int) -> list[ForeignRow]:
+        """See `ForeignEngine`."""
+        where, values = self._where(_NONE)
+        asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
+        rows = self._connection.execute(asked, (*values, limit)).fetchall()
+        return [self._row(row) for row in rows]
+
+    def condition(self, filters: Filter | None, native: object) -> Condition:
+        """See `ForeignEngine`; a native one is SQL, which the connection lets only read."""
+        parts = [] if filters is None else [sql_condition(filters, self._readable)]
+        if native is not None:
+            parts.append(native_condition(native))
+        if not parts:
+            return _NONE
+        values = tuple(value for part in parts for value in part.values)
+        return Condition(sql=" AND ".join(part.sql for part in parts), values=values)
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, condition: Condition
+    ) -> list[list[ForeignRow]]:
+        """See `ForeignEngine`."""
+        where, values = self._where(condition)
+        compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
+        asked = (
+            f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
+        )
+        found: list[list[ForeignRow]] = []
+        for row in rows:
+            query = f"[{','.join(map(repr, row.tolist()))}]"
+            hits = self._connection.execute(asked, (query, *values, limit)).fetchall()
+            found.append([self._row(hit) for hit in hits])
+        return found
+
+    def matching(
+        self, texts: Sequence[str], limit: int, condition: Condition
+    ) -> list[list[ForeignRow]]:
+        """See `ForeignEngine`; rows that hold any word of the question, by ``ts_rank_cd``."""
+        assert self._lexemes is not None
+        where, values = self._where(condition)
+        vector = self._lexemes.vector
+        # Of the words any, not all, as BM25 has it: few passages hold all words of a question.
+        words = "replace(plainto_tsquery(%s::regconfig, %s)::text, '&', '|')::tsquery"
+        asked = (
+            f"SELECT {self._listed(f'ts_rank_cd({vector}, asked, 1)')} FROM {self._table}, "
+            f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
+            "ORDER BY 1 DESC LIMIT %s"
+        )
+        found: list[list[ForeignRow]] = []
+        for text in texts:
+            given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
+            hits = self._connection.execute(asked, given).fetchall()
+            found.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
+        return found
+
+    def _listed(self, first: str) -> str:
+        return ", ".join([first, *map(quoted, self._columns)])
+
+    def _where(self, condition: Condition) -> tuple[str, tuple[object, ...]]:
+        there = f"{self._vector} IS NOT NULL AND {condition.sql}"
+        if self._part is None:
+            return there, condition.values
+        return f"{there} AND collection_id = %s", (*condition.values, self._part)
+
+    def _row(self, row: Sequence[Any]) -> ForeignRow:
+        fields = dict(zip(self._columns, row[1:], strict=True))
+        own = "" if self.key is None else str(fields[self.key])
+        # A cosine distance is one minus the cosine; the inner product comes as its negative.
+        score = 1.0 - row[0] if self.space.metric == "cosine" else -row[0]
+        return ForeignRow(own, fields, float(score))
+
+
+def _look_on(connection: Any) -> None:
+    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
+
+    Without, it gives 40 rows at most, however many are asked for.
+    """
+    there = "SELECT to_regtype('vector') IS NOT NULL"
+    if not connection.execute(there).fetchone()[0]:
+        return
+    connection.execute("SELECT NULL::vector")  # what pgvector can is known once it is loaded
+    connection.execute(
+        "SELECT set_config(name, 'strict_order', false) FROM pg_settings "
+        "WHERE name = 'hnsw.iterative_scan'"
+    )
+
+
+def _key(connection: Any, table: SqlTable) -> str | None:
+    """The primary key, where it is one column that can be read."""
+    rows = connection.execute(
+        "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
+        "WHERE i.indrelid = %s::regclass AND i.indisprimary",
+        (table.sql,),
+    ).fetchall()
+    return rows[0][0] if len(rows) == 1 else None
+
+
+def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
+    """The metrics that indexes of the vectors are made for."""
+    rows = connection.execute(
+        "SELECT DISTINCT o.opcname::text FROM pg_index i "
+        "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+        "JOIN pg_opclass o ON o.oid = i.indclass[0] "
+        "WHERE i.indrelid = %s::regclass AND a.attname = %s ORDER BY 1",
+        (table.sql, vector.name),
+    ).fetchall()
+    parts = [str(row[0]).split("_") for row in rows]
+    return [_CLASSES[part[1]] for part in parts if len(part) == 3 and part[1] in _CLASSES]
+
+
+def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
+    """Of a column without a length, that of one row."""
+    name = quoted(vector.name)
+    row = connection.execute(
+        f"SELECT vector_dims({name}) FROM {_escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1",
+        (),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
+    """The column of a full-text search and its configuration; None where there is none.
+
+    Raises:
+        ConfigError: the column that the user names is not there, or has no words.
+    """
+    kinds = {one.name: one.kind for one in table.columns}
+    vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
+    texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]
+    indexed = _text_indexes(connection, table)
+    known = vectors or [at for at in texts if _quotes(at) in " ".join(indexed)]
+    wanted = mapping.words
+    if wanted is None and len(known) != 1:
+        return None
+    field = chosen_words(name, wanted, [*vectors, *texts] if wanted else known)
+    assert field is not None
+    if field in vectors:
+        told = _generated(connection, table, field)
+        expression = quoted(field)
+    else:
+        expression = next((one for one in indexed if _quotes(field) in one), "")
+        told = expression
+    found = _CONFIGURED.search(told)
+    configuration = mapping.language or (found.group(1) if found else "simple")
+    if not expression or (mapping.language and field not in vectors):
+        expression = f"to_tsvector('{_word(configuration)}', {quoted(field)})"
+    how = f"ts_rank_cd, {configuration}" + ("" if found or mapping.language else " assumed")
+    return _Lexemes(Words(field=field, how=how), _escaped(expression), configuration)
+
+
+def _quotes(name: str) -> str:
+    """How an index's definition names a column in a call."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def _word(configuration: str) -> str:
+    return configuration.replace("'", "''")
+
+
+def _text_indexes(connection: Any, table: SqlTable) -> list[str]:
+    """Expressions of to_tsvector that indexes are made of."""
+    rows = connection.execute(
+        "SELECT pg_get_indexdef(indexrelid, 1, true) FROM pg_index "
+        "WHERE indrelid = %s::regclass AND indexprs IS NOT NULL",
+        (table.sql,),
+    ).fetchall()
+    return [row[0] for row in rows if row[0].startswith("to_tsvector(")]
+
+
+def _generated(connection: Any, table: SqlTable, column: str) -> str:
+    """The expression of a generated column; empty where it is none."""
+    row = connection.execute(
+        "SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d JOIN pg_attribute a "
+        "ON a.attrelid = d.adrelid AND a.attnum = d.adnum "
+        "WHERE d.adrelid = %s::regclass AND a.attname = %s",
+        (table.sql, column),
+    ).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _escaped(sql: str) -> str:
+    """A name in a statement with placeholders: a percent sign is none."""
+    return sql.replace("%", "%%")

@@ -1,0 +1,203 @@
+"""The part of `ragbench.stores.base.Database` that is the same for every engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+from ragbench.errors import StoreError
+from ragbench.stores.base import CollectionInfo
+from ragbench.stores.checks import check_dimension, check_identity, check_name
+from ragbench.stores.engine import Engine, EngineStore, engine_failures
+
+__all__ = [
+    "EngineDatabase",
+    "fitted_name",
+    "info_from_json",
+    "info_to_json",
+]
+
+ConnectionT = TypeVar("ConnectionT")
+
+_FIT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,39}")
+_VERSION = 1
+
+
+class EngineDatabase(ABC, Generic[ConnectionT]):
+    """Connects when something is asked of it, disconnects when the last store is closed."""
+
+    failures: tuple[type[Exception], ...] = ()
+    """What the engine raises; known once its package is loaded."""
+
+    def __init__(self, address: str) -> None:
+        """Names the place.
+
+        Args:
+            address: without a password.
+        """
+        self.address = address
+        self._connection: ConnectionT | None = None
+        self._open: Counter[str] = Counter()
+        self._lock = threading.RLock()
+
+    @abstractmethod
+    def load(self) -> tuple[type[Exception], ...]:
+        """Imports the package and says what it raises.
+
+        Raises:
+            MissingExtraError: it is not installed.
+        """
+
+    @abstractmethod
+    def connect(self) -> ConnectionT:
+        """Reaches the engine."""
+
+    @abstractmethod
+    def disconnect(self, connection: ConnectionT) -> None:
+        """Lets it go."""
+
+    @abstractmethod
+    def names(self, connection: ConnectionT) -> list[str]:
+        """The names of ragbench's collections, in any order."""
+
+    @abstractmethod
+    def make(self, connection: ConnectionT, info: CollectionInfo) -> None:
+        """Makes an empty collection."""
+
+    @abstractmethod
+    def attach(self, connection: ConnectionT, name: str) -> Engine | None:
+        """The collection; None when there is none of the name that ragbench made."""
+
+    def detach(self, connection: ConnectionT, name: str) -> None:
+        """Lets go of a collection that is no longer open."""
+        return
+
+    @abstractmethod
+    def remove(self, connection: ConnectionT, name: str) -> None:
+        """Removes the collection, if it is there."""
+
+    def collections(self) -> list[str]:
+        """See `ragbench.stores.base.Database`."""
+        with self.connected() as connection:
+            return sorted(self.names(connection))
+
+    def create(
+        self,
+        name: str,
+        *,
+        dimension: int,
+        identity: Mapping[str, Any] | None = None,
+    ) -> EngineStore:
+        """See `ragbench.stores.base.Database`."""
+        check_name(name)
+        check_dimension(dimension)
+        info = CollectionInfo(name=name, dimension=dimension, identity=check_identity(identity))
+        with self.connected() as connection:
+            if name in self.names(connection):
+                raise StoreError(f"{self.address}: there is a collection '{name}' already")
+            self.make(connection, info)
+        return self.open(name)
+
+    def open(self, name: str) -> EngineStore:
+        """See `ragbench.stores.base.Database`."""
+        check_name(name)
+        with self.connected() as connection:
+            engine = self.attach(connection, name)
+            if engine is None:
+                names = ", ".join(sorted(self.names(connection)))
+                known = f"there are: {names}" if names else "it holds none"
+                raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
+            store = EngineStore(engine, engine.read_info(), on_close=self.released(name))
+            self._open[name] += 1
+            return store
+
+    def drop(self, name: str) -> None:
+        """See `ragbench.stores.base.Database`."""
+        check_name(name)
+        with self.connected() as connection:
+            self.remove(connection, name)
+
+    def close(self) -> None:
+        """See `ragbench.stores.base.Database`."""
+        with self._lock, engine_failures(self.address, self.failures):
+            connection, self._connection = self._connection, None
+            self._open.clear()
+            if connection is not None:
+                self.disconnect(connection)
+
+    @contextmanager
+    def connected(self) -> Generator[ConnectionT]:
+        """The connection, while what the engine raises becomes a `StoreError`."""
+        with self._lock:
+            if not self.failures:
+                self.failures = self.load()
+            with engine_failures(self.address, self.failures):
+                if self._connection is None:
+                    self._connection = self.connect()
+                yield self._connection
+
+    def released(self, name: str) -> Callable[[], None]:
+        """What a store calls when it is closed."""
+
+        def release() -> None:
+            with self._lock:
+                if self._connection is None:
+                    return
+                self._open[name] -= 1
+                if self._open[name] == 0:
+                    with engine_failures(self.address, self.failures):
+                        self.detach(self._connection, name)
+                if not any(self._open.values()):
+                    self.close()
+
+        return release
+
+
+def fitted_name(name: str) -> str:
+    """A collection's name as every engine takes it: the name itself where that fits."""
+    if _FIT.fullmatch(name):
+        return name
+    slug = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:20]
+    return f"c_{slug}_{blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+
+def info_to_json(info: CollectionInfo) -> str:
+    """What is kept with a collection, as one text."""
+    values = {
+        "version": _VERSION,
+        "name": info.name,
+        "dimension": info.dimension,
+        "identity": dict(info.identity),
+        "complete": info.complete,
+        "lease": info.lease,
+    }
+    return json.dumps(values)
+
+
+def info_from_json(text: str, address: str) -> CollectionInfo:
+    """What was kept with a collection.
+
+    Raises:
+        StoreError: another version of ragbench wrote it, or it is damaged.
+    """
+    try:
+        values: dict[str, Any] = json.loads(text)
+        if values["version"] == _VERSION:
+            return CollectionInfo(
+                name=values["name"],
+                dimension=int(values["dimension"]),
+                identity=values["identity"],
+                complete=bool(values["complete"]),
+                lease=str(values.get("lease", "")),
+            )
+        found = "was written by another version of ragbench"
+    except (ValueError, KeyError, TypeError):
+        found = "is damaged"
+    raise StoreError(f"{address}: what is kept with the collection {found}: index anew")

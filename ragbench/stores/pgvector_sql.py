@@ -1,0 +1,160 @@
+"""Its filters and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.stores.record import label, number_name
+
+__all__ = [
+    "Condition",
+    "SqlColumn",
+    "SqlTable",
+    "condition",
+    "find_table",
+    "number_expression",
+    "table_names",
+]
+
+_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """A part of a statement and the values of its placeholders."""
+
+    sql: str
+    values: tuple[Any, ...]
+
+
+def condition(filters: Filter, *, denied: bool = False) -> Condition:
+    """A folded filter as a condition.
+
+    Args:
+        filters: the filter.
+        denied: whether it stands within a `Not`: then it must not be null where it is not true.
+    """
+    if isinstance(filters, (And, Or)):
+        parts = [condition(part, denied=denied) for part in filters.filters]
+        word = " AND " if isinstance(filters, And) else " OR "
+        return Condition(
+            sql=f"({word.join(part.sql for part in parts)})",
+            values=tuple(value for part in parts for value in part.values),
+        )
+    if isinstance(filters, Not):
+        inner = condition(filters.filter, denied=True)
+        return Condition(sql=f"(NOT {inner.sql})", values=inner.values)
+    if isinstance(filters, Range):
+        limits = filters.limits()
+        number = number_expression(number_name(filters.field, dates=filters.of_dates))
+        tests = " AND ".join(f"{number} {_SIGNS[word]} %s::float8" for word in limits)
+        # What is missing is null, and so is a comparison with it. The bare form uses an index.
+        sql = f"coalesce({tests}, false)" if denied else f"({tests})"
+        return Condition(sql=sql, values=tuple(limits.values()))
+    values = filters.values if isinstance(filters, In) else (filters.value,)
+    keys = [key for value in values if (key := equality_key(value)) is not None]
+    labels = [label(filters.field, key) for key in keys]
+    return Condition(sql="(labels && %s::text[])", values=(labels,))
+
+
+def number_expression(name: str) -> str:
+    """The number that is kept under a name, which is hexadecimal digits; null where there is none.
+
+    Indexes are made of this very text.
+    """
+    return f"((numbers->>'{name}')::float8)"
+
+
+_VECTORS = ["vector", "halfvec"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlColumn:
+    """A column of a table."""
+
+    name: str
+    kind: str
+    """Its type's name, such as ``jsonb``."""
+    dimension: int | None
+    """Of a column of vectors its length, where the column has one."""
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it can be searched."""
+        return self.kind in _VECTORS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SqlTable:
+    """A table with vectors, or the part of one that is a collection of LangChain's."""
+
+    sql: str
+    """Its name, quoted."""
+    columns: tuple[SqlColumn, ...]
+    part: object = None
+    """The ``collection_id`` of its rows; None for all rows."""
+
+
+def find_table(connection: Any, name: str) -> SqlTable | None:
+    """The table of a name that has a column of vectors.
+
+    Args:
+        connection: one of psycopg.
+        name: a table or view, with its schema in front where it is on no search path; or a
+            collection of LangChain's ``PGVector``, which keeps all of them in one table.
+    """
+    sql = _found(connection, name) or ("." in name and _found(connection, *name.split(".", 1)))
+    if sql:
+        columns = _columns(connection, sql)
+        return SqlTable(sql=sql, columns=columns) if any(one.is_vector for one in columns) else None
+    shared = _found(connection, "langchain_pg_embedding")
+    names = _found(connection, "langchain_pg_collection")
+    if shared is None or names is None:
+        return None
+    asked = f"SELECT uuid FROM {names} WHERE name = %s"
+    row = connection.execute(asked, (name,)).fetchone()
+    if row is None:
+        return None
+    return SqlTable(sql=shared, columns=_columns(connection, shared), part=row[0])
+
+
+def table_names(connection: Any) -> list[str]:
+    """The tables with vectors that are on the search path, but for ragbench's own.
+
+    In the place of LangChain's shared table stand its collections.
+    """
+    rows = connection.execute(
+        "SELECT DISTINCT c.relname::text FROM pg_class c "
+        "JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND t.typname = ANY(%s) "
+        "AND NOT starts_with(c.relname, 'ragbench_') AND pg_table_is_visible(c.oid)",
+        (_VECTORS,),
+    )
+    found = [row[0] for row in rows.fetchall()]
+    shared = _found(connection, "langchain_pg_collection")
+    if shared is not None and "langchain_pg_embedding" in found:
+        found.remove("langchain_pg_embedding")
+        found += [row[0] for row in connection.execute(f"SELECT name FROM {shared}").fetchall()]
+    return found
+
+
+def _found(connection: Any, *parts: str) -> str | None:
+    """The quoted name of a table; None when there is none."""
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    found: str | None = connection.execute("SELECT to_regclass(%s)::text", (quoted,)).fetchone()[0]
+    return found
+
+
+def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
+    rows = connection.execute(
+        "SELECT a.attname::text, t.typname::text, a.atttypmod FROM pg_attribute a "
+        "JOIN pg_type t ON t.oid = a.atttypid "
+        "WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        (sql,),
+    ).fetchall()
+    return tuple(
+        SqlColumn(name=name, kind=kind, dimension=size if kind in _VECTORS and size > 0 else None)
+        for name, kind, size in rows
+    )

@@ -1,0 +1,335 @@
+"""Brings a validator's probabilities and thresholds in line with a user's own labels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ragbench.core.validation import Verdict
+from ragbench.errors import InputError
+from ragbench.stats.mean import proportion_interval
+from ragbench.validators.calibration import Calibration, PlattScale
+from ragbench.validators.verdict import Thresholds
+
+__all__ = [
+    "CalibrationReport",
+    "Label",
+    "Quality",
+    "calibrate",
+    "expected_calibration_error",
+    "reliability",
+]
+
+_FEWEST = 10
+"""Labels of either kind below which nothing can be learned."""
+_FOLDS = 5
+_EDGE = 1e-6
+_RIDGE = 0.1
+"""How much the scale is held near doing nothing."""
+_LEAST_SLOPE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Label:
+    """What a person says of one retrieval."""
+
+    query_id: str
+    answer_present: bool
+    relevant_chunk_ids: frozenset[str] | None = None
+    """The chunks that hold an answer; None where that was not judged."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quality:
+    """How good a yes-or-no decision is on labels."""
+
+    precision: float | None
+    """None when nothing was called positive."""
+    precision_interval: tuple[float, float]
+    """95 %, exact (Clopper and Pearson)."""
+    recall: float | None
+    """None when nothing is positive."""
+    recall_interval: tuple[float, float]
+    calibration_error: float
+    """Expected calibration error in ten bins of equal width; Guo et al. 2017."""
+    called: int
+    """How many were called positive."""
+    positive: int
+    """How many are positive."""
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibrationReport:
+    """A calibration, and what it changes."""
+
+    calibration: Calibration
+    answer_before: Quality
+    answer_after: Quality
+    """Measured on labels that the figures' own fold was not learned from (five folds)."""
+    chunk_before: Quality | None
+    """None without labels of chunks."""
+    chunk_after: Quality | None
+    notes: tuple[str, ...]
+    """What the user should know, in sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    probability: float
+    called: bool
+    positive: bool
+
+
+def calibrate(
+    verdicts: Sequence[Verdict],
+    labels: Sequence[Label],
+    *,
+    precision: float = 0.98,
+    validator: str | None = None,
+    seed: int = 7,
+) -> CalibrationReport:
+    """Learns Platt scales and thresholds from labels.
+
+    The threshold of an answer is the smallest whose precision on the labels reaches what is asked;
+    that of a chunk is the one with the best F1. Figures "after" come from five-fold
+    cross-validation over queries, so that they hold for queries that were not learned from.
+
+    Args:
+        verdicts: of one validator, before calibration, with their query ids.
+        labels: for the same queries; those without a verdict are passed over with a note.
+        precision: what a Yes should reach, in (0, 1).
+        validator: the name that the calibration is for; None for that of the verdicts.
+        seed: of the folds.
+
+    Raises:
+        InputError: too few labels of either kind, verdicts of several validators, or a precision
+            that is none.
+    """
+    if not 0 < precision < 1:
+        raise InputError(f"the precision must lie between 0 and 1, not {precision:g}")
+    known = {verdict.query_id: verdict for verdict in verdicts}
+    names = {verdict.validator for verdict in verdicts}
+    if validator is None and len(names) != 1:
+        raise InputError("calibrate the verdicts of one validator at a time: " + ", ".join(names))
+    pairs = [(known[one.query_id], one) for one in labels if one.query_id in known]
+    _check_enough(pairs)
+    folds = _folds(len(pairs), seed)
+    answers = [_answer_rows([pair]) for pair in pairs]
+    chunks = [_chunk_rows([pair]) for pair in pairs]
+    fit_answer = _fitter(lambda rows: _smallest(rows, precision))
+    fit_chunk = _fitter(_best_f1)
+    has_chunks = sum(map(len, chunks)) > 0
+    answer_scale, present = fit_answer(_flat(answers))
+    scale, relevant = fit_chunk(_flat(chunks)) if has_chunks else (PlattScale(), 0.5)
+    calibration = Calibration(
+        validator=validator or names.pop(),
+        answer=answer_scale,
+        chunk=scale,
+        thresholds=Thresholds(relevant=_inside(relevant), present=_inside(present)),
+        labels=len(pairs),
+    )
+    after = _quality(_crossed(answers, folds, fit_answer))
+    return CalibrationReport(
+        calibration=calibration,
+        answer_before=_quality(_flat(answers)),
+        answer_after=after,
+        chunk_before=_quality(_flat(chunks)) if has_chunks else None,
+        chunk_after=_quality(_crossed(chunks, folds, fit_chunk)) if has_chunks else None,
+        notes=_notes(len(labels) - len(pairs), after, precision),
+    )
+
+
+def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
+    """The mean gap between probability and share of positives, over ten bins of equal width.
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks".
+
+    Returns:
+        A value in [0, 1]; 0 for no rows.
+    """
+    rows = reliability(probabilities, labels)
+    total = sum(count for _, _, count in rows)
+    return sum(count * abs(told - seen) for told, seen, count in rows) / total if total else 0.0
+
+
+def reliability(
+    probabilities: Sequence[float], labels: Sequence[bool]
+) -> list[tuple[float, float, int]]:
+    """A reliability diagram: for each bin with rows its mean probability, share of positives, rows.
+
+    Ten bins of equal width, lowest first.
+    """
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(10)]
+    for probability, label in zip(probabilities, labels, strict=True):
+        bins[min(9, int(probability * 10))].append((probability, label))
+    return [
+        (
+            sum(probability for probability, _ in rows) / len(rows),
+            sum(label for _, label in rows) / len(rows),
+            len(rows),
+        )
+        for rows in bins
+        if rows
+    ]
+
+
+Pairs = Sequence[tuple[Verdict, Label]]
+Fit = Callable[[Sequence[_Scored]], tuple[PlattScale, float]]
+
+
+def _check_enough(pairs: Pairs) -> None:
+    positive = sum(label.answer_present for _, label in pairs)
+    fewest = min(positive, len(pairs) - positive)
+    if fewest < _FEWEST:
+        raise InputError(
+            f"{positive} labels say that the answer is present, {len(pairs) - positive} that it is "
+            f"not: at least {_FEWEST} of either kind, with verdicts, are needed"
+        )
+
+
+def _answer_rows(pairs: Pairs) -> list[_Scored]:
+    return [
+        _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
+        for verdict, label in pairs
+    ]
+
+
+def _chunk_rows(pairs: Pairs) -> list[_Scored]:
+    return [
+        _Scored(probability, id_ in verdict.relevant_chunk_ids, id_ in label.relevant_chunk_ids)
+        for verdict, label in pairs
+        if label.relevant_chunk_ids is not None
+        for id_, probability in verdict.relevance.items()
+    ]
+
+
+def _flat(groups: Sequence[Sequence[_Scored]]) -> list[_Scored]:
+    return [row for rows in groups for row in rows]
+
+
+def _folds(count: int, seed: int) -> list[int]:
+    """Which fold each query is in."""
+    order = list(range(count))
+    random.Random(seed).shuffle(order)
+    folds = [0] * count
+    for place, at in enumerate(order):
+        folds[at] = place % _FOLDS
+    return folds
+
+
+def _fitter(threshold: Callable[[Sequence[_Scored]], float]) -> Fit:
+    def fit(rows: Sequence[_Scored]) -> tuple[PlattScale, float]:
+        scale = _platt(rows)
+        scaled = [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
+        return scale, threshold(scaled)
+
+    return fit
+
+
+def _crossed(groups: Sequence[Sequence[_Scored]], folds: Sequence[int], fit: Fit) -> list[_Scored]:
+    """Rows as calibrations learned on the other folds have them."""
+    found: list[_Scored] = []
+    for fold in range(_FOLDS):
+        rest = [row for rows, of in zip(groups, folds, strict=True) if of != fold for row in rows]
+        own = [row for rows, of in zip(groups, folds, strict=True) if of == fold for row in rows]
+        if not own or not rest:
+            continue
+        scale, limit = fit(rest)
+        for row in own:
+            probability = scale.apply(row.probability)
+            found.append(_Scored(probability, probability >= limit, row.positive))
+    return found
+
+
+def _platt(rows: Sequence[_Scored]) -> PlattScale:
+    """Platt 1999, with its targets that keep probabilities away from 0 and 1; Newton's method.
+
+    A slope is never below a small one: labels that run against the probabilities are left to the
+    offset.
+    """
+    import numpy as np
+
+    kept = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
+    inputs = np.log(kept / (1 - kept))
+    positive = sum(row.positive for row in rows)
+    high, low = (positive + 1) / (positive + 2), 1 / (len(rows) - positive + 2)
+    targets = np.array([high if row.positive else low for row in rows])
+    point = np.array([1.0, 0.0])
+    columns = np.stack([inputs, np.ones(len(rows))])
+    ridge = np.diag([_RIDGE, _RIDGE])
+    centre = np.array([1.0, 0.0])
+    for _ in range(100):
+        told = 1 / (1 + np.exp(-(point @ columns)))
+        slope = columns @ (told - targets) + ridge @ (point - centre)
+        curve = (columns * (told * (1 - told))) @ columns.T + ridge
+        step = np.linalg.solve(curve, slope)
+        # A step that is too long is cut: Newton's method may overshoot on few rows.
+        point = point - step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        if float(np.abs(step).max()) < 1e-9:
+            break
+    return PlattScale(
+        slope=round(max(_LEAST_SLOPE, float(point[0])), 6), offset=round(float(point[1]), 6)
+    )
+
+
+def _smallest(rows: Sequence[_Scored], precision: float) -> float:
+    """The smallest threshold whose precision reaches what is asked; above all if none does."""
+    best = 1.0
+    for limit, called, hits in _steps(rows):
+        if hits >= precision * called:
+            best = limit
+    return best
+
+
+def _best_f1(rows: Sequence[_Scored]) -> float:
+    positive = sum(row.positive for row in rows)
+    return max(_steps(rows), key=lambda step: 2 * step[2] / max(1, step[1] + positive))[0]
+
+
+def _steps(rows: Sequence[_Scored]) -> list[tuple[float, int, int]]:
+    """Each distinct probability, highest first, with how many reach it and how many rightly."""
+    ranked = sorted(rows, key=lambda row: -row.probability)
+    found: list[tuple[float, int, int]] = []
+    hits = 0
+    for called, row in enumerate(ranked, start=1):
+        hits += row.positive
+        if called == len(ranked) or ranked[called].probability != row.probability:
+            found.append((row.probability, called, hits))
+    return found
+
+
+def _inside(threshold: float) -> float:
+    return min(max(threshold, _EDGE), 1 - _EDGE)
+
+
+def _quality(rows: Sequence[_Scored]) -> Quality:
+    called = sum(row.called for row in rows)
+    positive = sum(row.positive for row in rows)
+    hits = sum(row.called and row.positive for row in rows)
+    return Quality(
+        precision=hits / called if called else None,
+        precision_interval=proportion_interval(hits, called),
+        recall=hits / positive if positive else None,
+        recall_interval=proportion_interval(hits, positive),
+        calibration_error=expected_calibration_error(
+            [row.probability for row in rows], [row.positive for row in rows]
+        ),
+        called=called,
+        positive=positive,
+        count=len(rows),
+    )
+
+
+def _notes(unknown: int, after: Quality, precision: float) -> tuple[str, ...]:
+    notes: list[str] = []
+    if unknown:
+        notes.append(f"{unknown} labels are for queries without a verdict: passed over")
+    low, _ = after.precision_interval
+    if low < precision:
+        notes.append(
+            f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "
+            "More labels narrow it"
+        )
+    return tuple(notes)

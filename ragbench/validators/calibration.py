@@ -1,0 +1,332 @@
+"""The learned numbers: linear model, weights, calibration, thresholds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from ragbench.core.validation import Verdict
+from ragbench.errors import ConfigError
+from ragbench.validators.inspect import InspectedChunks
+from ragbench.validators.verdict import Finding, Thresholds, decide
+
+__all__ = [
+    "ABSENCES",
+    "POOL_FEATURES",
+    "Absence",
+    "Calibration",
+    "DecisionRule",
+    "LinearModel",
+    "PlattScale",
+    "ScoredPool",
+    "Weights",
+    "calibration_text",
+    "limits_for",
+    "logistic",
+    "pool_features",
+    "read_calibration",
+    "read_model",
+    "shipped",
+    "shipped_rarity",
+    "shipped_weights",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinearModel:
+    """``logit = bias + sum(weight * term)``; a term is a feature or the product of two."""
+
+    features: tuple[str, ...]
+    """Names of the inputs, in the order in which they are given."""
+    terms: tuple[tuple[tuple[int, ...], float], ...]
+    """Places of the features that are multiplied, and the weight."""
+    bias: float
+
+    def logit(self, values: Sequence[float]) -> float:
+        """The logit for one row of features."""
+        total = self.bias
+        for places, weight in self.terms:
+            product = weight
+            for place in places:
+                product *= values[place]
+            total += product
+        return total
+
+
+def logistic(logit: float) -> float:
+    """1 / (1 + exp(-logit)), without overflow."""
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
+
+
+def read_model(given: Mapping[str, Any], features: Sequence[str], *, where: str) -> LinearModel:
+    """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "a*b": -0.2}}``.
+
+    Raises:
+        ConfigError: a term names a feature that does not exist, or a number is none.
+    """
+    places = {name: place for place, name in enumerate(features)}
+    terms: list[tuple[tuple[int, ...], float]] = []
+    try:
+        bias = float(given["bias"])
+        for term, weight in given["weights"].items():
+            terms.append((tuple(places[name] for name in term.split("*")), float(weight)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{where} holds no usable weights: {error}") from error
+    return LinearModel(features=tuple(features), terms=tuple(terms), bias=bias)
+
+
+@lru_cache(maxsize=8)
+def shipped(name: str) -> Mapping[str, Any]:
+    """A file of weights that comes with ragbench: ``ragbench/validators/weights/<name>.json``."""
+    text = files("ragbench.validators").joinpath("weights", f"{name}.json").read_text("utf-8")
+    loaded: Mapping[str, Any] = json.loads(text)
+    return loaded
+
+
+_EDGE = 1e-6
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlattScale:
+    """``p -> logistic(slope * logit(p) + offset)`` (Platt 1999)."""
+
+    slope: float = 1.0
+    """Above 0: the order of probabilities stays."""
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuses what would turn the order round."""
+        if not (self.slope > 0 and math.isfinite(self.slope) and math.isfinite(self.offset)):
+            raise ConfigError("a calibration's slope must be above 0 and its offset a number")
+
+    def apply(self, probability: float) -> float:
+        """The probability as the labels have it; 0 stays 0."""
+        if probability <= 0:
+            return 0.0
+        kept = min(max(probability, _EDGE), 1 - _EDGE)
+        return logistic(self.slope * math.log(kept / (1 - kept)) + self.offset)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """What `ragbench.validators.calibrate` learns from labels, for one validator."""
+
+    validator: str
+    """The name of the validator whose verdicts were labelled."""
+    answer: PlattScale
+    """For the probability of an answer."""
+    chunk: PlattScale
+    """For each chunk's probability."""
+    thresholds: Thresholds
+    labels: int
+    """Queries that it was learned from."""
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """A calibration as the JSON that `read_calibration` reads."""
+    stored = {"version": _VERSION, **asdict(calibration)}
+    return json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
+
+
+@lru_cache(maxsize=8)
+def read_calibration(path: str, validator: str) -> Calibration:
+    """Reads a calibration file.
+
+    Args:
+        path: the file.
+        validator: whose it must be.
+
+    Raises:
+        ConfigError: it cannot be read, holds something else, or was made for another validator.
+    """
+    try:
+        given = json.loads(Path(path).read_text("utf-8"))
+        found = _calibration(given)
+    except OSError as error:
+        raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"'{path}' holds no calibration: {error!r}") from error
+    if found.validator != validator:
+        raise ConfigError(
+            f"the calibration '{path}' was made for the validator '{found.validator}', "
+            f"not for '{validator}'"
+        )
+    return found
+
+
+def _calibration(given: Mapping[str, Any]) -> Calibration:
+    if given["version"] != _VERSION:
+        raise ValueError(f"version {given['version']!r} is not {_VERSION}")
+    return Calibration(
+        validator=str(given["validator"]),
+        answer=PlattScale(**given["answer"]),
+        chunk=PlattScale(**given["chunk"]),
+        thresholds=Thresholds(**given["thresholds"]),
+        labels=int(given["labels"]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecisionRule:
+    """How a validator's raw probabilities become a verdict."""
+
+    answer: PlattScale
+    chunk: PlattScale
+    thresholds: Thresholds
+
+    @property
+    def identity(self) -> str:
+        """All its numbers."""
+        scales = f"{self.answer.slope:g},{self.answer.offset:g},{self.chunk.slope:g}"
+        limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
+        return f"{scales},{self.chunk.offset:g},{limits}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredPool:
+    """What a validator made of a pool, before calibration."""
+
+    query: str
+    intake: InspectedChunks
+    findings: Sequence[Finding]
+    answer_probability: float
+    reasons: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    details: Mapping[str, float] | None = None
+
+    def verdict(self, limits: DecisionRule, validator: str) -> Verdict:
+        """The verdict under limits."""
+        findings = [
+            replace(one, probability=limits.chunk.apply(one.probability)) for one in self.findings
+        ]
+        return decide(
+            self.query,
+            self.intake,
+            findings,
+            answer_probability=limits.answer.apply(self.answer_probability),
+            thresholds=limits.thresholds,
+            validator=validator,
+            reasons=self.reasons,
+            warnings=self.warnings,
+            details=self.details,
+        )
+
+
+def limits_for(
+    validator: str,
+    measured: Thresholds,
+    *,
+    calibration: str | None,
+    relevant: float | None,
+    present: float | None,
+) -> DecisionRule:
+    """The limits that a validator's settings come to.
+
+    Args:
+        validator: its name.
+        measured: the thresholds that come with its weights.
+        calibration: a file of `ragbench.validators.calibrate`, whose thresholds then hold.
+        relevant: a threshold that is set by hand.
+        present: another.
+
+    Raises:
+        ConfigError: the file is not usable, or a threshold is not a probability.
+    """
+    known: Calibration | None = read_calibration(calibration, validator) if calibration else None
+    base = known.thresholds if known else measured
+    return DecisionRule(
+        answer=known.answer if known else PlattScale(),
+        chunk=known.chunk if known else PlattScale(),
+        thresholds=Thresholds(
+            relevant=base.relevant if relevant is None else relevant,
+            present=base.present if present is None else present,
+        ),
+    )
+
+
+POOL_FEATURES = ("best",)
+"""What the probability of an answer rests on: the best chunk's logit. How many chunks there are
+and how far the others lie behind is left out: it tells more of a retriever than of an answer."""
+
+Absence = Literal["siblings", "document-absent"]
+"""What is in a corpus that lacks an answer: other passages of the right document, or not even
+that."""
+ABSENCES: tuple[Absence, ...] = ("siblings", "document-absent")
+
+_LOWEST = -12.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Weights:
+    """What was learned."""
+
+    chunk: LinearModel
+    """From a chunk's features to the logit of its holding an answer."""
+    pool: LinearModel
+    """From `pool_features` to the logit of an answer in the pool."""
+    relevant: float
+    """Probability from which on a chunk is relevant: best F1 on the held-out articles."""
+    present: Mapping[Absence, float]
+    """Probability from which on the answer is present, for a precision of 98 % on the held-out
+    articles, by what the pools without an answer hold."""
+    digest: str
+    """Tells one set of weights from another."""
+
+    def thresholds(self, absence: Absence) -> Thresholds:
+        """The measured thresholds."""
+        return Thresholds(relevant=self.relevant, present=self.present[absence])
+
+    def answer_probability(self, logits: Sequence[float]) -> float:
+        """That at least one chunk holds the answer; 0 when there is none."""
+        return logistic(self.pool.logit(pool_features(logits))) if logits else 0.0
+
+
+def pool_features(logits: Sequence[float]) -> tuple[float, ...]:
+    """A pool's numbers, as `POOL_FEATURES` names them, from its chunks' logits."""
+    return (max(logits, default=_LOWEST),)
+
+
+@lru_cache(maxsize=8)
+def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
+    """The weights that come with ragbench for a validator.
+
+    Raises:
+        ConfigError: the file does not fit the features: it is of another version.
+    """
+    given = shipped(name)
+    where = f"the weights file '{name}.json'"
+    try:
+        limits = given["thresholds"]
+        return Weights(
+            chunk=read_model(given["chunk"], features, where=where),
+            pool=read_model(given["pool"], POOL_FEATURES, where=where),
+            relevant=float(limits["relevant"]),
+            present={name: float(limits["present"][name]) for name in ABSENCES},
+            digest=hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{where} is not usable: {error}") from error
+
+
+@lru_cache(maxsize=1)
+def shipped_rarity() -> Callable[[str], float]:
+    """What a token is worth: ln(1 + (N - n + 0.5) / (n + 0.5)), from counts that come along."""
+    counts: Mapping[str, Any] = shipped("rarity")
+    passages = int(counts["passages"])
+    held: Mapping[str, int] = counts["held_by"]
+
+    def rarity(token: str) -> float:
+        known = held.get(token, 0)
+        return math.log(1 + (passages - known + 0.5) / (known + 0.5))
+
+    return rarity

@@ -1,0 +1,202 @@
+"""What is wrong with a retrieval: found once, by rules that can be read here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import DumpWarning, WarningKind
+from ragbench.text.language import tell_language
+from ragbench.text.question import parse_question
+
+__all__ = [
+    "InspectedChunks",
+    "inspect_chunks",
+]
+
+_CLEAR_TOKENS = 2
+_VAGUE_TOKENS = 3
+_POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her)\b", re.I)
+_LONG = 40_000
+"""Characters from which on a chunk is spoken of: it is more a document than a passage."""
+_EXAMPLES = 5
+_DAMAGE = re.compile("[\ufffd\x00-\x08\x0b\x0e-\x1f\ud800-\udfff]|Ã[\x80-\xbf¤¶¼Ÿ©¨]|â€[™œ“”˜]")
+"""What a wrong encoding leaves behind: replacement characters, control characters, and UTF-8 that
+was read as Latin-1 or Windows-1252."""
+_READ = 400
+"""Letters of a chunk that are enough to tell its language by."""
+_SHORTEST = 80
+"""Letters below which an unfinished text is rather a heading, a table cell or a list item."""
+_CUT = re.compile(r"(?:[\w,;:(\[/&+-]|\.\.\.|…|\[(?:truncated|cut|\.\.\.|…)\])\s*\Z", re.IGNORECASE)
+_ENDS = re.compile(r"[.!?。！？]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InspectedChunks:
+    """Chunks that a validator can work with, and what is wrong with the retrieval."""
+
+    chunks: tuple[Chunk, ...]
+    """Each with a text and an id of its own; texts are never changed."""
+    found: tuple[DumpWarning, ...]
+    """What is wrong; none of it changes a verdict."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The same in sentences."""
+        return tuple(warning.message for warning in self.found)
+
+
+def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
+    """Gives every chunk an id of its own and says what is wrong with the retrieval.
+
+    A chunk without an id is called by its place, ``"#3"``. Of chunks with one id and one text the
+    first stays; a chunk with another text under a known id is called ``"id#2"``. Chunks without
+    text stay, so that the verdict names them.
+
+    Args:
+        query: the question.
+        chunks: in the retriever's order.
+    """
+    kept, about_ids = _with_own_ids(chunks)
+    found = [
+        *_about_query(query, len(kept)),
+        *about_ids,
+        *_about_texts(query, kept),
+        *_about_scores(kept),
+    ]
+    return InspectedChunks(chunks=tuple(kept), found=tuple(found))
+
+
+def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
+    kind, message = WarningKind.EMPTY_QUERY, ""
+    if not query.strip():
+        message = "the query is empty: nothing can be relevant to it"
+    elif not any(letter.isalnum() for letter in query):
+        message = "the query has no words: nothing can be relevant to it"
+    else:
+        kind, tokens = WarningKind.UNCLEAR_QUERY, len(parse_question(query).tokens)
+        if tokens < _CLEAR_TOKENS:
+            message = "the query is unclear: it says too little to know what would answer it"
+        elif tokens <= _VAGUE_TOKENS and _POINTS.search(query):
+            message = "the query is unclear: it points to something that it does not name"
+    if message:
+        yield DumpWarning(kind=kind, message=message, count=1)
+    if not chunks:
+        message = "nothing was retrieved"
+        yield DumpWarning(kind=WarningKind.NO_CHUNKS, message=message, count=1)
+
+
+def _with_own_ids(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[DumpWarning]]:
+    kept: list[Chunk] = []
+    texts: dict[str, set[str]] = {}
+    ids: set[str] = set()
+    unnamed: list[Chunk] = []
+    twice: list[Chunk] = []
+    renamed: list[Chunk] = []
+    for place, chunk in enumerate(chunks, start=1):
+        name = chunk.id.strip() or f"#{place}"
+        if chunk.text in texts.get(name, ()):
+            twice.append(chunk)
+            continue
+        texts.setdefault(name, set()).add(chunk.text)
+        own = name if name not in ids else _free(name, len(texts[name]), ids)
+        ids.add(own)
+        kept.append(chunk if own == chunk.id else replace(chunk, id=own))
+        if not chunk.id.strip():
+            unnamed.append(kept[-1])
+        if own != name:
+            renamed.append(kept[-1])
+    unnamed_as, renamed_as = "called by place, such as '#1'", "called 'id#2' and so on"
+    return kept, [
+        *_warning(WarningKind.MISSING_ID, f"without an id: {unnamed_as}", unnamed),
+        *_warning(
+            WarningKind.DUPLICATE_ID, "given twice with the same id and text: counted once", twice
+        ),
+        *_warning(WarningKind.DUPLICATE_ID, f"with the id of another one: {renamed_as}", renamed),
+    ]
+
+
+def _free(name: str, texts: int, ids: set[str]) -> str:
+    """The first of "name#2", "name#3" ... that no other chunk has."""
+    number = max(texts, 2)
+    while (own := f"{name}#{number}") in ids:
+        number += 1
+    return own
+
+
+def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
+    written = [chunk for chunk in chunks if chunk.text.strip()]
+    if len(written) < len(chunks):
+        empty = [chunk for chunk in chunks if not chunk.text.strip()]
+        what = "without text: nothing to find an answer in"
+        bare = [chunk for chunk in empty if not chunk.metadata]
+        yield from _warning(WarningKind.EMPTY_TEXT, what, bare)
+        what = "with metadata and no text: metadata is not read"
+        described = [chunk for chunk in empty if chunk.metadata]
+        yield from _warning(WarningKind.EMPTY_TEXT, what, described)
+    damaged = [chunk for chunk in written if _DAMAGE.search(chunk.text)]
+    what = "with unreadable letters, as a wrong encoding or binary data leaves behind"
+    yield from _warning(WarningKind.DAMAGED_TEXT, what, damaged)
+    what = "with the text of an earlier chunk"
+    yield from _warning(WarningKind.DUPLICATE_TEXT, what, _repeated(written))
+    what = f"longer than {_LONG} characters: read in windows, whole"
+    long = [chunk for chunk in written if len(chunk.text) > _LONG]
+    yield from _warning(WarningKind.LONG_TEXT, what, long)
+    what = "that end in the middle of a sentence"
+    yield from _warning(WarningKind.TRUNCATED_TEXT, what, list(filter(_is_cut, written)))
+    asked = tell_language(query, least=1)
+    if asked is not None:
+        others = [
+            chunk
+            for chunk in written
+            if (language := tell_language(chunk.text[:_READ])) is not None and language != asked
+        ]
+        what = f"in another language than the query ({asked})"
+        yield from _warning(WarningKind.OTHER_LANGUAGE, what, others)
+
+
+def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
+    seen: set[str] = set()
+    found: list[Chunk] = []
+    for chunk in chunks:
+        text = " ".join(chunk.text.split()).casefold()
+        if text in seen:
+            found.append(chunk)
+        seen.add(text)
+    return found
+
+
+def _is_cut(chunk: Chunk) -> bool:
+    """Whether a text of sentences stops before the end of its last one."""
+    text = chunk.text
+    if len(text) < _SHORTEST or not _CUT.search(text[-20:]):
+        return False
+    return _ENDS.search(text) is not None
+
+
+def _about_scores(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
+    scores = [chunk.score for chunk in chunks if chunk.score is not None]
+    if not scores:
+        return
+    lacking = [chunk for chunk in chunks if chunk.score is None]
+    yield from _warning(WarningKind.MISSING_SCORE, "without a score, others have one", lacking)
+    steps = [after - before for before, after in pairwise(scores)]
+    if not any(step > 0 for step in steps):
+        return
+    if all(step >= 0 for step in steps):
+        message = "the scores rise from the first chunk to the last: the best one comes last"
+        kind = WarningKind.MIXED_SCORE_DIRECTIONS
+    else:
+        message = "the chunks are not in the order of their scores"
+        kind = WarningKind.UNORDERED_SCORES
+    yield DumpWarning(kind=kind, message=message, count=len(scores))
+
+
+def _warning(kind: WarningKind, what: str, chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
+    if chunks:
+        number = "1 chunk" if len(chunks) == 1 else f"{len(chunks)} chunks"
+        ids = tuple(chunk.id for chunk in chunks[:_EXAMPLES])
+        yield DumpWarning(kind=kind, message=f"{number} {what}", count=len(chunks), chunk_ids=ids)

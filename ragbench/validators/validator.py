@@ -1,0 +1,174 @@
+"""What a validator brings; by name; the cascade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Protocol, runtime_checkable
+
+from ragbench.core.chat import ChatModel
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import Retrieval, Verdict
+from ragbench.errors import ConfigError
+from ragbench.io.settings import build_named
+from ragbench.plugins import Registry
+
+__all__ = [
+    "VALIDATORS",
+    "CascadeValidator",
+    "Validator",
+    "build_validator",
+    "default_validator",
+    "validate_all",
+]
+
+
+@runtime_checkable
+class Validator(Protocol):
+    """Says which chunks answer a query, and where. It never ranks for others and never answers.
+
+    The same input gives the same verdict.
+    """
+
+    @property
+    def name(self) -> str:
+        """How reports and errors call it."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever the same input could get another verdict: settings, weights, models."""
+        ...
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        """Judges what was retrieved for one query.
+
+        Args:
+            query: the question; an empty one gets a verdict with a warning.
+            chunks: in the retriever's order; none at all, empty texts and ids that are missing or
+                double are allowed and warned of.
+
+        Returns:
+            The verdict, with an empty ``query_id``. Each piece of evidence is a slice of its chunk.
+
+        Raises:
+            RagbenchError: a model is missing or gives no answer.
+        """
+        ...
+
+
+def validate_all(validator: Validator, retrievals: Iterable[Retrieval]) -> Iterator[Verdict]:
+    """Verdicts one by one, in order, each with its query's id; nothing is kept."""
+    for retrieval in retrievals:
+        verdict = validator.validate(retrieval.query, retrieval.chunks)
+        yield replace(verdict, query_id=retrieval.query_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CascadeValidator:
+    """Asks ``second`` when ``first`` gives the answer a probability in [low, high).
+
+    ``details["escalated"]`` is 1 for verdicts of the second validator, else 0: its mean over a run
+    is the share that was passed on.
+    """
+
+    first: Validator
+    """The cheap one."""
+    second: Validator
+    """The expensive one: its verdict counts where it is asked."""
+    low: float = 0.05
+    """Below this probability the first one's verdict stands, in [0, 1]."""
+    high: float = 0.95
+    """From this probability on the first one's verdict stands, above ``low``, in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        """Refuses a band that is none."""
+        if not 0 <= self.low < self.high <= 1:
+            raise ConfigError(
+                f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
+                f"{self.high:g}"
+            )
+
+    @property
+    def name(self) -> str:
+        """``"cascade"``."""
+        return "cascade"
+
+    @property
+    def identity(self) -> str:
+        """Names the band and both validators."""
+        return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        """Judges what was retrieved for one query; see `ragbench.validators.validator`.
+
+        Raises:
+            RagbenchError: what the validators raise passes through.
+        """
+        cheap = self.first.validate(query, chunks)
+        unsure = self.low <= cheap.answer_probability < self.high
+        verdict = self.second.validate(query, chunks) if unsure and chunks else cheap
+        escalated = verdict is not cheap
+        told = (
+            f"{self.first.name} was unsure ({cheap.answer_probability:.2f}): "
+            f"{self.second.name} decided"
+            if escalated
+            else f"{self.first.name} was sure enough"
+        )
+        return replace(
+            verdict,
+            validator=f"cascade: {verdict.validator}",
+            reasons=(told, *verdict.reasons),
+            details={**verdict.details, "escalated": float(escalated)},
+        )
+
+
+_PACKAGE = "ragbench.validators"
+
+VALIDATORS = Registry(
+    kind="validators",
+    builtin={
+        "cascade": "ragbench.validators.validator:CascadeValidator",
+        "lexical": "ragbench.validators.lexical:LexicalValidator",
+        "llm": "ragbench.validators.llm:LlmValidator",
+        "local": "ragbench.validators.local:LocalValidator",
+    },
+)
+"""Other packages add theirs through the entry-point group ``ragbench.validators``."""
+
+
+def build_validator(given: object, *, chat: ChatModel | None = None) -> Validator:
+    """Builds a validator from what a configuration file or a command says.
+
+    Args:
+        given: a name, or a mapping with ``name`` and the validator's settings, which are the fields
+            of its class; validators within validators are written the same way. A `Validator` is
+            returned as it is.
+        chat: the language model for validators that ask one.
+
+    Raises:
+        ConfigError: the name or a setting does not exist (the message lists those that do), a
+            setting has the wrong type or is out of its range, or a language model is missing.
+
+    Example:
+        >>> build_validator("lexical").name
+        'lexical'
+    """
+    return build_named(
+        given,
+        Validator,  # type: ignore[type-abstract]  # it is looked for, never made
+        registry=VALIDATORS,
+        method="validate",
+        chat=chat,
+    )
+
+
+def default_validator() -> str:
+    """The best validator that this installation runs by itself.
+
+    Returns:
+        ``"local"`` where the extra ``onnx`` is installed, else ``"lexical"``.
+    """
+    needed = ("onnxruntime", "tokenizers")
+    return "local" if all(find_spec(name) is not None for name in needed) else "lexical"

@@ -1,0 +1,1 @@
+"""What users call: evaluate, validate, compare, gate, ablate, report, export."""

@@ -1,0 +1,75 @@
+"""A stored run, handed to prepare for export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ragbench.core.outcome import Cell
+from ragbench.core.trace import Trace
+from ragbench.io.export import EXPORTS, Exported, Scores, export
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.manifest import read_manifest
+from ragbench.verbs.report import open_traces
+
+__all__ = [
+    "export_run",
+]
+
+_SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run"}
+
+
+def export_run(run: Path, to: str, out: Path | None = None) -> Exported:
+    """Writes a stored run in another tool's format.
+
+    Args:
+        run: the run's folder.
+        to: a format's name; see `ragbench.io.export`.
+        out: the file or folder to write; by default ``samples`` in the run's folder, with the
+            format's usual suffix.
+
+    Raises:
+        RunMismatchError: there is no run in the folder.
+        ConfigError: no such format.
+        InputError: the path cannot be written, or a value has no place in the format.
+        MissingExtraError: a package that the format needs is not installed.
+    """
+    EXPORTS.load(to)  # an unknown name is told before the run is read
+    manifest = read_manifest(RunFolder(path=run).manifest)
+    names = tuple(metric.name for metric in manifest.metrics)
+    latest = _LatestCells()
+    target = out or run / f"samples{_SUFFIXES.get(to, f'.{to}')}"
+    return export(
+        to,
+        _remembering(run, names, latest),
+        target,
+        scores=Scores(metrics=names, cells=latest),
+    )
+
+
+class _LatestCells(Mapping[str, Mapping[str, Cell]]):
+    """The cells of the case that was read last: an export asks for one case at a time."""
+
+    def __init__(self) -> None:
+        self.case = ""
+        self.cells: dict[str, Cell] = {}
+
+    def __getitem__(self, case: str) -> Mapping[str, Cell]:
+        if case != self.case:
+            raise KeyError(case)
+        return self.cells
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([self.case])
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _remembering(run: Path, names: tuple[str, ...], latest: _LatestCells) -> Iterator[Trace]:
+    for traced in open_traces(run):
+        latest.case = traced.trace.case.id
+        latest.cells = {
+            name: cell for name, cell in zip(names, traced.cells, strict=True) if cell is not None
+        }
+        yield traced.trace

@@ -1,0 +1,268 @@
+"""Stored runs to a gate's result; a run scored anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ragbench.core.gate_result import GateResult, QuarantinedCase
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell
+from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.gate.config import AUTO, GateConfig
+from ragbench.gate.find_baseline import find_baseline
+from ragbench.gate.flaky import (
+    quarantine_notes,
+    read_quarantine,
+    without_cases,
+    without_quarantined,
+)
+from ragbench.gate.gate import gate
+from ragbench.gate.runs import read_run
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.journal import Journal
+from ragbench.ledger.manifest import read_manifest
+from ragbench.llm.session import ModelClients
+from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.matching import Matching
+from ragbench.metrics.plan import Plan
+from ragbench.metrics.registry import computable, stored_metrics
+from ragbench.metrics.scorer import JudgeModels
+from ragbench.metrics.summary import SummaryBuilder
+from ragbench.stages.judge import Judging, judge_many
+from ragbench.stages.judge_identity import judge_info
+from ragbench.stages.stored import StoredTraces, TracedCase
+
+__all__ = [
+    "gate_run",
+    "rescore",
+]
+
+_BATCH = 256
+"""Cases that are scored at a time."""
+
+
+def rescore(path: Path, like: RunScores, *, judging: Judging | None = None) -> RunScores:
+    """Scores a run's stored outputs with the metrics, the matching and the judge of another run.
+
+    Nothing is stored: the run stays as it is.
+
+    Args:
+        path: the run's folder, with its journal.
+        like: the run whose metrics are computed.
+        judging: who judges, where metrics ask a model; must be the judge of ``like``.
+
+    Raises:
+        RunMismatchError: there is no run in the folder, or only what was reported of it.
+        ConfigError: a metric of ``like`` is not known here, or somebody else than its judge is to
+            judge.
+        LLMStoppedError: no model answers any more; what was answered is kept.
+        MissingExtraError: a metric needs a package that is not installed.
+    """
+    folder = RunFolder(path=path)
+    if not folder.exists:
+        raise RunMismatchError(
+            f"{path} has no {folder.journal.name}: to score outputs again, the folder of the run "
+            "that gave them is needed, not its report or a baseline file"
+        )
+    manifest = read_manifest(folder.manifest)
+    columns = [column for column in like.metrics if column.has_cells]
+    metrics = tuple(map(computable, stored_metrics(columns)))
+    scorer = _Scorer.of(metrics, like, judging)
+    builder = SummaryBuilder(metrics)
+    with Journal(folder.journal) as journal:
+        traces = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
+        cases = tuple(_scored(iter(traces), scorer, metrics, builder))
+    scores = [summary.score for summary in builder.summaries()]
+    git = manifest.git or {}
+    return RunScores(
+        source=str(path),
+        dataset=manifest.dataset.name,
+        rag=manifest.rag.name,
+        fingerprints={**like.fingerprints, "dataset": manifest.dataset.fingerprint},
+        matching=like.matching,
+        commit=git.get("commit"),
+        dirty=bool(git.get("dirty")),
+        metrics=tuple(
+            replace(
+                column,
+                version=metric.definition.version,
+                digest=metric.definition.digest,
+                score=score,
+            )
+            for column, metric, score in zip(columns, metrics, scores, strict=True)
+        ),
+        cases=cases,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scorer:
+    """Free metrics and judged ones, in one order."""
+
+    free: Plan
+    judged: JudgePlan
+    places: tuple[int, ...]
+    """Where each metric stands: among the free ones from 0, then among the judged ones."""
+    judging: Judging | None
+
+    @classmethod
+    def of(cls, metrics: Sequence[Metric], like: RunScores, judging: Judging | None) -> _Scorer:
+        """Makes both kinds ready.
+
+        Raises:
+            ConfigError: it is another judge than that of ``like``, or none is named.
+        """
+        free = [metric for metric in metrics if not metric.is_judged]
+        judged = [metric for metric in metrics if metric.is_judged]
+        plan = JudgePlan(judged) if judging is None else judging.plan(judged)
+        chat = None if judging is None or judging.chat is None else judging.chat.endpoint
+        other = judging is not None and judging.embeddings
+        embeddings = other.endpoint if other else None
+        if judged:
+            info = judge_info(plan, chat, embeddings)
+            if info["fingerprint"] != like.fingerprints.get("judge"):
+                raise ConfigError(
+                    f"{like.source} was judged by another model, or with other parameters or "
+                    "prompts, than are set now: set those of that run, which its manifest names"
+                )
+        order = {metric.name: place for place, metric in enumerate([*free, *judged])}
+        return cls(
+            free=Plan(free, matching=Matching(like.matching)),
+            judged=plan,
+            places=tuple(order[metric.name] for metric in metrics),
+            judging=judging,
+        )
+
+    def score(self, traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+        """For each case its cells, in the order of the metrics."""
+        judged = self._judged(traces)
+        rows = zip(self.free.score(traces), judged, strict=True)
+        return [tuple([(*free, *asked)[place] for place in self.places]) for free, asked in rows]
+
+    def _judged(self, traces: Sequence[Trace]) -> list[list[Cell]]:
+        count = len(self.judged.metrics)
+        found: list[dict[int, Cell]] = [{} for _ in traces]
+        jobs = [(row, position) for row in range(len(traces)) for position in range(count)]
+        judging = self.judging
+        if judging is not None and jobs:
+
+            def work(
+                models: ModelClients, tell: Callable[[tuple[int, int, Cell]], None]
+            ) -> Coroutine[Any, Any, None]:
+                async def judge(job: tuple[int, int], panel: JudgeModels) -> None:
+                    row, position = job
+                    done = await self.judged.judge(position, traces[row], panel)
+                    tell((row, position, done.cell))
+
+                concurrency = judging.limits.concurrency
+                return judge_many(jobs, judge, models, concurrency, lambda: False)
+
+            for batch in judging.session.stream(work):
+                for row, position, cell in batch:
+                    found[row][position] = cell
+        return [[cells[position] for position in range(count)] for cells in found]
+
+
+def _scored(
+    traces: Iterator[TracedCase],
+    scorer: _Scorer,
+    metrics: Sequence[Metric],
+    builder: SummaryBuilder,
+) -> Iterator[ScoredCase]:
+    while batch := list(islice(traces, _BATCH)):
+        rows = scorer.score([traced.trace for traced in batch])
+        for traced, cells in zip(batch, rows, strict=True):
+            builder.add(traced.trace.case, cells)
+            yield _case(traced, metrics, cells)
+
+
+def _case(traced: TracedCase, metrics: Sequence[Metric], cells: Sequence[Cell]) -> ScoredCase:
+    trace = traced.trace
+    result, answer = trace.context.value, trace.generation.value
+    return ScoredCase(
+        id=trace.case.id,
+        fingerprint=traced.fingerprint.hex(),
+        scores={metric.name: _as_reason(cell) for metric, cell in zip(metrics, cells, strict=True)},
+        cluster=trace.case.cluster,
+        tags=trace.case.tags,
+        language=trace.case.language,
+        query=trace.case.query,
+        response=None if answer is None else answer.response,
+        retrieved_ids=None
+        if result is None or result.context_ids is None
+        else tuple(result.context_ids),
+        stages={"retrieve": trace.retrieval.status, "generate": trace.generation.status},
+    )
+
+
+def _as_reason(cell: Cell) -> Cell:
+    """A failed cell tells why by its reason, as one that was read from a file does."""
+    if cell.failure is None:
+        return cell
+    return Cell(status=cell.status, reason=str(cell.failure))
+
+
+def gate_run(
+    path: Path,
+    config: GateConfig,
+    *,
+    folders: Sequence[Path] = (Path("reports"),),
+    rejudge: bool = False,
+    only_common_cases: bool = False,
+    judging: Judging | None = None,
+) -> GateResult:
+    """Judges a stored run.
+
+    Args:
+        path: the run's folder, its ``report.json``, or a baseline file.
+        config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None; the cases of its
+            ``quarantine`` are left out of both runs, counted and listed.
+        folders: where `AUTO` looks for runs, besides the folder that the run lies in.
+        rejudge: score the baseline's stored outputs with this run's metrics before comparing.
+        judging: who judges then, where this run's metrics ask a model.
+        only_common_cases: where the datasets differ, compare the cases that are the same.
+
+    Raises:
+        RunMismatchError: a path holds no run; a run without stored outputs cannot be re-scored.
+        ConfigError: what is demanded cannot be judged on this run.
+    """
+    run = read_run(path)
+    notes: list[str] = []
+    baseline: RunScores | None = None
+    if config.baseline == AUTO:
+        home = path if path.is_dir() else path.parent
+        found = find_baseline(path, run, (home.absolute().parent, *folders))
+        if found is None:
+            notes.append(
+                f"There is no earlier run of {run.rag} on the same cases with the same metrics "
+                f"beside {path}, nor in {', '.join(map(str, folders))}."
+            )
+        else:
+            baseline = _baseline(found, run, rejudge=rejudge, judging=judging)
+    elif config.baseline is not None:
+        baseline = _baseline(Path(config.baseline), run, rejudge=rejudge, judging=judging)
+    if rejudge and baseline is not None:
+        notes.append("The baseline's stored outputs were scored anew with this run's metrics.")
+    kept = run
+    left_out: tuple[QuarantinedCase, ...] = ()
+    if config.quarantine is not None:
+        kept, left_out = without_quarantined(run, read_quarantine(Path(config.quarantine)))
+        baseline = None if baseline is None else without_cases(baseline, left_out)
+        notes += quarantine_notes(run, left_out, config.quarantine)
+    verdict = gate(kept, baseline, config, only_common_cases=only_common_cases, notes=notes)
+    return replace(verdict, run=replace(verdict.run, cases=len(run.cases)), quarantined=left_out)
+
+
+def _baseline(path: Path, run: RunScores, *, rejudge: bool, judging: Judging | None) -> RunScores:
+    if not path.exists():
+        raise RunMismatchError(
+            f"the baseline {path} does not exist. Keep a run as one with: "
+            f"ragbench baseline set RUN -o {path}"
+        )
+    return rescore(path, run, judging=judging) if rejudge else read_run(path)

@@ -1,0 +1,462 @@
+"""A judge against labels of people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from ragbench.core.case import Case
+from ragbench.core.chat import Usage
+from ragbench.core.metric import Metric, Need
+from ragbench.core.outcome import JudgedCell, Judgement, Outcome, Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, LLMError, LLMStoppedError
+from ragbench.io.labels import LEVELS, LabelledClaim
+from ragbench.llm.session import ModelClients, preflight
+from ragbench.metrics.judging import JudgePlan
+from ragbench.stages.judge import Judging, judge_many
+from ragbench.stages.judge_identity import judge_info, price_of
+from ragbench.stats.agreement import Estimated, agreement, rank_correlation
+from ragbench.stats.mean import proportion_interval
+from ragbench.verbs.judge_probes import Probe, ProbeFigure, figure_of, paraphrase, probed
+
+__all__ = [
+    "CardFigure",
+    "ClassFigures",
+    "Conclusion",
+    "ConfusionTable",
+    "JudgeCard",
+    "Usefulness",
+    "judge_card",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardFigure:
+    """A figure with its 95% interval."""
+
+    value: float | None
+    """None when it is not defined, or nothing was measured."""
+    low: float | None
+    """None with ``high`` where no interval can be given."""
+    high: float | None
+    count: int
+    """What it covers: claims, verdicts or quotes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfusionTable:
+    """Claims by what people said (row) and what the judge said (column), lowest level first."""
+
+    levels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassFigures:
+    """How far one level of the judge can be believed."""
+
+    level: str
+    precision: CardFigure
+    """Share of the claims that the judge gave this level to which people gave it, too."""
+    recall: CardFigure
+    """Share of the claims that people gave this level to which the judge gave it, too."""
+
+
+class Usefulness(StrEnum):
+    """What a card comes to."""
+
+    USE = "use"
+    WITH_CARE = "use with care"
+    DO_NOT_USE = "do not use"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conclusion:
+    """A card in words."""
+
+    usefulness: Usefulness
+    reasons: tuple[str, ...]
+    """What it rests on, the gravest first; empty for a judge without a fault."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeCard:
+    """What a judge is worth on some labels."""
+
+    labels: str
+    """The file."""
+    metric: str
+    judge: Mapping[str, Any]
+    """Who judged; see a manifest's ``judge``."""
+    claims: int
+    judged: int
+    """Claims with a verdict: the only ones that the figures cover."""
+    reasons: tuple[tuple[str, int], ...]
+    """Why the others have none, the most frequent first."""
+    table: ConfusionTable
+    agreement: CardFigure
+    """Share of claims with the people's level."""
+    base_rate: float | None
+    """Share that always saying the most frequent level would reach."""
+    kappa: CardFigure
+    """Cohen's kappa: agreement beyond chance."""
+    quadratic_kappa: CardFigure
+    """The same with distances between levels squared."""
+    classes: tuple[ClassFigures, ...]
+    """Each level, the lowest first."""
+    rank_correlation: CardFigure
+    """Spearman's, between people's grades and the judge's scores."""
+    consistency: CardFigure
+    """Share of claims judged more than once that get the same level each time."""
+    probes: tuple[ProbeFigure, ...]
+    """What changes of a claim that change nothing of its truth did to the verdicts."""
+    fabricated_quotes: CardFigure
+    """Share of the judge's quotes that do not stand in the evidence."""
+    unproved: CardFigure
+    """Share of verdicts of support, whole or in part, that no quote proves."""
+    prompt_tokens: float | None
+    """Of a verdict, on average; None when the endpoint does not tell."""
+    completion_tokens: float | None
+    cost: Decimal | None
+    """Of a verdict, on average; None when it is not known."""
+    currency: str | None
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether the judge is worth asking."""
+        return _conclusion(self)
+
+
+_READS = frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS})
+
+
+def judge_card(
+    claims: Sequence[LabelledClaim],
+    metric: Metric,
+    judging: Judging,
+    *,
+    labels: str = "",
+    probes: Sequence[Probe] = (Probe.POSITION,),
+    seed: int = 0,
+    stopped: Callable[[], bool] = lambda: False,
+    advance: Callable[[int], None] = lambda _: None,
+) -> JudgeCard:
+    """Has claims judged and compares the verdicts with what people said.
+
+    Answers are kept: the same call again asks nobody.
+
+    Args:
+        claims: at least one.
+        metric: how they are judged: a metric that asks a model and reads answer and contexts.
+        judging: who judges; ``repeats`` of at least 2 tell how far the judge agrees with itself.
+        labels: where the labels come from.
+        probes: judge claims once more for each, changed in ways that should change no verdict.
+        seed: of the resamples behind the intervals.
+        stopped: asked before each question; once true, no more is asked.
+        advance: told how many more claims are judged.
+
+    Raises:
+        ConfigError: the metric is none of those, or no model is named.
+        LLMStoppedError: no model answers any more; what was answered is kept.
+        InterruptedRunError: ``stopped`` said so.
+    """
+    needs = metric.definition.needs
+    if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
+        raise ConfigError(
+            f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
+            "contexts, such as support or ragas:faithfulness"
+        )
+    plan = judging.plan([metric])
+    info = judge_info(
+        plan,
+        None if judging.chat is None else judging.chat.endpoint,
+        None if judging.embeddings is None else judging.embeddings.endpoint,
+    )
+    session = judging.session
+    if judging.preflight:
+        session.run(
+            lambda models: preflight(models, chat=plan.needs_chat, embeddings=plan.needs_embeddings)
+        )
+    once = replace(judging, repeats=1).plan([metric])
+    jobs = [_Job(plan, number, claim, None) for number, claim in enumerate(claims)]
+    jobs += [
+        _Job(once, number, changed, probe)
+        for probe in probes
+        for number, claim in enumerate(claims)
+        if (changed := probed(claim, probe)) is not None
+    ]
+    found = _Found(claims=claims, probes=tuple(probes))
+
+    def work(
+        models: ModelClients, tell: Callable[[_JudgedLabel], None]
+    ) -> Coroutine[Any, Any, None]:
+        async def judge(job: _Job, panel: Any) -> None:
+            claim = job.claim
+            if job.probe is Probe.SELF_PREFERENCE:
+                try:
+                    claim = await paraphrase(claim, panel)
+                except LLMStoppedError:
+                    raise
+                except LLMError:  # this claim says nothing about the judge's own words
+                    return
+            tell(_JudgedLabel(job, await job.plan.judge(0, _trace(claim), panel)))
+
+        return judge_many(jobs, judge, models, judging.limits.concurrency, stopped)
+
+    for batch in session.stream(work):
+        for job, judged in batch:
+            found.add(job.number, judged, job.probe)
+        advance(sum(job.probe is None for job, _ in batch))
+    return found.card(metric, info, labels, seed)
+
+
+class _Job(NamedTuple):
+    plan: JudgePlan
+    number: int
+    claim: LabelledClaim
+    probe: Probe | None
+    """None for the claim as it is."""
+
+
+class _JudgedLabel(NamedTuple):
+    job: _Job
+    judged: JudgedCell
+
+
+def _trace(claim: LabelledClaim) -> Trace:
+    case = Case(id=claim.id, query=claim.question or "Is the claim true?")
+    return Trace(
+        case=case,
+        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(claim.evidence))),
+        generation=Outcome(
+            status=Status.MEASURED, value=GenerationResult(claim.claim, abstained=False)
+        ),
+    )
+
+
+def _level(value: float) -> int:
+    """1 is supported, 0 is not, what lies between is partially supported."""
+    return 2 if value >= 1 - 1e-9 else 0 if value <= 1e-9 else 1
+
+
+@dataclass(slots=True)
+class _Found:
+    """Verdicts by claim."""
+
+    claims: Sequence[LabelledClaim]
+    probes: Sequence[Probe]
+    judged: dict[int, JudgedCell] = field(default_factory=dict[int, JudgedCell])
+    changed: dict[tuple[Probe, int], JudgedCell] = field(
+        default_factory=dict[tuple[Probe, int], JudgedCell]
+    )
+
+    def add(self, number: int, judged: JudgedCell, probe: Probe | None) -> None:
+        """Takes what was said of a claim."""
+        if probe is None:
+            self.judged[number] = judged
+        else:
+            self.changed[probe, number] = judged
+
+    def card(self, metric: Metric, info: dict[str, Any], labels: str, seed: int) -> JudgeCard:
+        """What it comes to. A claim's verdict is its first one: later ones tell of consistency."""
+        numbers = [n for n in range(len(self.claims)) if self._values(n)]
+        pairs = [(self.claims[n].level, _level(self._values(n)[0])) for n in numbers]
+        clusters = [self.claims[n].cluster for n in numbers]
+        measured = agreement(pairs, len(LEVELS), clusters, seed=seed) if pairs else None
+        empty = CardFigure(value=None, low=None, high=None, count=0)
+        quotes, unproved = self._quotes()
+        tokens = self._tokens()
+        price = price_of(info)
+        cost = None
+        if price is not None and tokens is not None:
+            total = Usage(prompt_tokens=tokens[0], completion_tokens=tokens[1])
+            cost = price.of(total) / tokens[2]
+        return JudgeCard(
+            labels=labels,
+            metric=metric.name,
+            judge=info,
+            claims=len(self.claims),
+            judged=len(pairs),
+            reasons=self._reasons(),
+            table=ConfusionTable(levels=LEVELS, counts=() if measured is None else measured.counts),
+            agreement=empty if measured is None else _figure(measured.observed, len(pairs)),
+            base_rate=None if measured is None else measured.base_rate,
+            kappa=empty if measured is None else _figure(measured.kappa, len(pairs)),
+            quadratic_kappa=empty if measured is None else _figure(measured.quadratic, len(pairs)),
+            classes=_classes(() if measured is None else measured.counts),
+            rank_correlation=self._rank_correlation(numbers, clusters, seed),
+            consistency=self._consistency(),
+            probes=tuple(self._probe(probe) for probe in self.probes),
+            fabricated_quotes=quotes,
+            unproved=unproved,
+            prompt_tokens=None if tokens is None else tokens[0] / tokens[2],
+            completion_tokens=None if tokens is None else tokens[1] / tokens[2],
+            cost=cost,
+            currency=None if price is None else price.currency,
+        )
+
+    def _values(self, number: int) -> tuple[float, ...]:
+        judged = self.judged.get(number)
+        return () if judged is None else judged.values
+
+    def _reasons(self) -> tuple[tuple[str, int], ...]:
+        cells = [judged.cell for judged in self.judged.values() if not judged.values]
+        told = Counter(
+            f"{cell.failure.type}" if cell.failure is not None else str(cell.reason)
+            for cell in cells
+        )
+        return tuple(sorted(told.items(), key=lambda item: (-item[1], item[0])))
+
+    def _consistency(self) -> CardFigure:
+        known = [
+            {*map(_level, v)} for n in range(len(self.claims)) if len(v := self._values(n)) > 1
+        ]
+        return _share(sum(len(levels) == 1 for levels in known), len(known))
+
+    def _rank_correlation(
+        self, numbers: Sequence[int], clusters: Sequence[str | None], seed: int
+    ) -> CardFigure:
+        pairs = [(self.claims[n].graded, self._values(n)[0]) for n in numbers]
+        if not pairs:
+            return CardFigure(value=None, low=None, high=None, count=0)
+        return _figure(rank_correlation(pairs, clusters, seed=seed), len(pairs))
+
+    def _probe(self, probe: Probe) -> ProbeFigure:
+        pairs = [
+            (self.judged[number], self.changed[probe, number])
+            for number in range(len(self.claims))
+            if number in self.judged and (probe, number) in self.changed
+        ]
+        return figure_of(probe, pairs, _level)
+
+    def _quotes(self) -> tuple[CardFigure, CardFigure]:
+        fabricated = quotes = unproved = supporting = 0
+        for judgement in self._judgements():
+            looked_up = [quote for step in judgement.steps for quote in step.quotes]
+            quotes += len(looked_up)
+            fabricated += sum(quote.is_fabricated for quote in looked_up)
+            unproved += judgement.cell.status is Status.UNPROVED
+            supporting += judgement.cell.status is Status.UNPROVED or bool(judgement.cell.value)
+        # Verdicts on one claim are alike: an interval as of independent ones would be too short.
+        return _bare_share(fabricated, quotes), _bare_share(unproved, supporting)
+
+    def _tokens(self) -> tuple[int, int, int] | None:
+        """Of all first-hand verdicts, and how many they are; None when an answer did not tell."""
+        verdicts = prompt = completion = 0
+        for judgement in self._judgements():
+            verdicts += 1
+            for step in judgement.steps:
+                if step.prompt_tokens is None or step.completion_tokens is None:
+                    return None
+                prompt += step.prompt_tokens
+                completion += step.completion_tokens
+        return (prompt, completion, verdicts) if verdicts else None
+
+    def _judgements(self) -> list[Judgement]:
+        """All first-hand verdicts, proved or not."""
+        return [
+            judgement
+            for _, judged in sorted(self.judged.items())
+            for judgement in judged.judgements
+            if judgement.cell.status in (Status.MEASURED, Status.UNPROVED)
+        ]
+
+
+def _classes(counts: Sequence[Sequence[int]]) -> tuple[ClassFigures, ...]:
+    """Precision and recall of each level, from the table of people (rows) and judge (columns)."""
+    return tuple(
+        ClassFigures(
+            level=LEVELS[at],
+            precision=_share(row[at], sum(other[at] for other in counts)),
+            recall=_share(row[at], sum(row)),
+        )
+        for at, row in enumerate(counts)
+    )
+
+
+_WEAK = 0.4
+"""A kappa whose interval reaches below this is called weak."""
+_MANY = 0.1
+"""A share of faults from which on they are called many."""
+_FEW_VERDICTS = 0.9
+
+
+def _conclusion(card: JudgeCard) -> Conclusion:
+    """The card in words: what rules a judge out, then what one has to know of it."""
+    out = list(_ruled_out(card))
+    care = list(_cautions(card))
+    if out:
+        return Conclusion(usefulness=Usefulness.DO_NOT_USE, reasons=(*out, *care))
+    if care:
+        return Conclusion(usefulness=Usefulness.WITH_CARE, reasons=tuple(care))
+    return Conclusion(usefulness=Usefulness.USE, reasons=())
+
+
+def _ruled_out(card: JudgeCard) -> Iterator[str]:
+    kappa = card.kappa
+    if not card.judged:
+        yield "no claim got a verdict"
+    elif kappa.value is None:
+        yield "kappa is not defined: people, or the judge, gave one level only"
+    elif kappa.low is None or kappa.high is None:
+        yield (
+            f"{card.judged:,} claims of too few groups tell nothing: kappa has no interval. Label "
+            "more"
+        )
+    elif kappa.low <= 0:
+        yield (
+            f"kappa's interval ({kappa.low:.2f} .. {kappa.high:.2f}) includes 0: it may be guessing"
+        )
+    fabricated = card.fabricated_quotes
+    if fabricated.value is not None and fabricated.value >= 0.5:
+        yield f"{fabricated.value:.0%} of its quotes are invented"
+
+
+def _cautions(card: JudgeCard) -> Iterator[str]:
+    kappa, fabricated = card.kappa, card.fabricated_quotes
+    if kappa.low is not None and 0 < kappa.low < _WEAK:
+        yield f"kappa may be as low as {kappa.low:.2f}"
+    if card.judged < _FEW_VERDICTS * card.claims:
+        missing = card.claims - card.judged
+        yield f"{missing:,} of {card.claims:,} claims got no verdict"
+    if fabricated.value is not None and _MANY <= fabricated.value < 0.5:
+        yield f"{fabricated.value:.0%} of its quotes are invented"
+    unproved = card.unproved.value
+    if unproved is not None and unproved >= _MANY:
+        yield f"{unproved:.0%} of its verdicts of support are unproved"
+    consistent = card.consistency.value
+    if consistent is not None and consistent <= 1 - _MANY:
+        yield f"{1 - consistent:.0%} of the claims get another verdict when asked again"
+    for probe in card.probes:
+        if probe.share is not None and probe.share >= _MANY:
+            yield f"{_PROBE_WORDS[probe.probe]} in {probe.share:.0%} of the claims"
+
+
+_PROBE_WORDS = {
+    Probe.POSITION: "the order of passages changes the verdict",
+    Probe.VERBOSITY: "words that say nothing change the verdict",
+    Probe.INJECTION_ANSWER: "an instruction in the answer raises the verdict",
+    Probe.INJECTION_CONTEXT: "an instruction in a passage raises the verdict",
+    Probe.SELF_PREFERENCE: "the judge's own words change the verdict",
+}
+
+
+def _figure(found: Estimated, count: int) -> CardFigure:
+    return CardFigure(value=found.value, low=found.low, high=found.high, count=count)
+
+
+def _share(part: int, whole: int) -> CardFigure:
+    if not whole:
+        return CardFigure(value=None, low=None, high=None, count=0)
+    low, high = proportion_interval(part, whole)
+    return CardFigure(value=part / whole, low=low, high=high, count=whole)
+
+
+def _bare_share(part: int, whole: int) -> CardFigure:
+    return CardFigure(value=part / whole if whole else None, low=None, high=None, count=whole)

@@ -1,0 +1,359 @@
+"""A dump to verdicts.
+
+While a run goes on, each verdict goes into the journal ``FILE.journal`` at once, under a digest of
+all that it depends on, and in the order of the dump into ``FILE.partial``. When the last one is
+there, the lines become ``FILE``. A process that is killed leaves ``FILE`` as it was; the same call
+goes on with what the journal holds. The journal stays: of a dump that has changed, only the queries
+that have changed are judged again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+import orjson
+from filelock import FileLock, Timeout
+
+from ragbench.core.outcome import Outcome
+from ragbench.core.validation import (
+    DumpSummary,
+    RequiredShare,
+    RetrievalDump,
+    RetrievalQuality,
+    Verdict,
+)
+from ragbench.errors import (
+    DataError,
+    InputError,
+    InterruptedRunError,
+    Problem,
+    RunError,
+    RunLockedError,
+)
+from ragbench.io.atomic import written_whole
+from ragbench.io.dumps.read import OpenDump
+from ragbench.ledger.codec import failed_verdict_object, validation_object
+from ragbench.ledger.fingerprint import fingerprint
+from ragbench.ledger.journal import Journal
+from ragbench.masking import hidden_bytes
+from ragbench.stages.loop import run_stages
+from ragbench.stages.processes import WorkerPool
+from ragbench.stages.stage import CallSettings, Progress, Row, Running
+from ragbench.stages.validate import (
+    VALIDATE,
+    DumpStage,
+    ValidationTally,
+    share_of,
+    validator_call,
+    validator_fingerprint,
+)
+from ragbench.validators.inspect import inspect_chunks
+from ragbench.validators.validator import Validator
+
+__all__ = [
+    "Demands",
+    "ValidatedQuery",
+    "validate_dump",
+]
+
+_EXAMPLES = 5
+
+
+class ValidatedQuery(NamedTuple):
+    """A query of a dump, and what the validator says of its chunks."""
+
+    query_id: str
+    query: str
+    outcome: Outcome[Verdict]
+    """The verdict, with an empty ``query_id``; or why there is none."""
+    line: bytes
+    """The same as it is published: JSON, without a line break."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demands:
+    """What the verdicts on a dump must come to."""
+
+    answer_present: float | None = None
+    """Least share of queries whose answer is present."""
+    quality: Mapping[RetrievalQuality, float] = field(default_factory=dict[RetrievalQuality, float])
+    """Least share of queries that are rated so or better."""
+    relevant: float | None = None
+    """Least share of chunks that are relevant."""
+
+
+def validate_dump(
+    dump: OpenDump,
+    make: Callable[[], Validator],
+    *,
+    out: Path | None = None,
+    emit: Callable[[ValidatedQuery], None] | None = None,
+    demands: Demands | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    limit: int | None = None,
+    strict: bool = False,
+    fresh: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
+    advance: Callable[[Progress], None] | None = None,
+) -> DumpSummary:
+    """Judges every query of a dump, in its order.
+
+    Memory stays flat: neither queries nor verdicts are kept. Called again with the same ``out``, it
+    takes the verdicts on queries and chunks that are still the same, and judges the rest.
+
+    Args:
+        dump: see `ragbench.io.dumps.read.open_dump`.
+        make: makes the validator; with several workers a function of a module, or a partial of one.
+        out: file of the verdicts, a line per query; it appears whole, when all are there.
+        emit: given each verdict, in the order of the dump.
+        demands: what the summary is held against.
+        workers: processes that judge.
+        threads: calls side by side in this process, for a validator that waits for another one's
+            answer; only with one worker.
+        limit: judge only so many queries.
+        strict: refuse a dump with a record that cannot be read.
+        fresh: judge everything anew.
+        stopped: asked between queries; once true, what is in flight is finished and stored.
+        advance: told of progress.
+
+    Raises:
+        DataError: no query can be judged, or ``strict`` and a record cannot be read.
+        RunLockedError: another process writes ``out``.
+        RunMismatchError: its journal is none, or another version of ragbench wrote it.
+        InputError: ``out`` cannot be written.
+        InterruptedRunError: `stopped` said so.
+    """
+    validator = make()  # what it lacks is told before anything is written
+    identity = validator_fingerprint(validator)
+    tally = ValidationTally()
+    with ExitStack() as stack:
+        store = stack.enter_context(_store(out, fresh=fresh))
+        in_threads = workers == 1
+        pool = WorkerPool(
+            partial(validator_call, make),
+            workers=threads if in_threads else workers,
+            threads=in_threads,
+        )
+        stage = DumpStage(bytes.fromhex(identity), stack.enter_context(pool))
+        run = Running(
+            journal=store.journal,
+            calls=CallSettings(),
+            retry_failed=True,
+            stopped=stopped,
+            in_loop=asyncio.run,
+            report=advance or (lambda _: None),
+        )
+
+        def count(row: Row) -> None:
+            judged = _judged(row, validator.name, tally)
+            store.add(judged.line)
+            if emit is not None:
+                emit(judged)
+
+        setting = fingerprint((identity, dump.name, asdict(dump.mapping), limit))
+        store.journal.begin(bytes.fromhex(setting))
+        try:
+            run_stages(stage.windows(_taken(dump, limit, strict=strict), run), [stage], run, count)
+        except InterruptedRunError:
+            raise InterruptedRunError(store.after_stop()) from None
+        if not tally.verdicts and not tally.failed:
+            raise DataError(dump.problems.items or [_nothing(dump.name)])
+        store.finish()
+        return _summary(tally, dump, validator.name, identity, store.journal, demands or Demands())
+
+
+def _taken(dump: OpenDump, limit: int | None, *, strict: bool) -> Iterator[RetrievalDump]:
+    for number, retrieval in enumerate(dump):
+        if strict and dump.malformed:
+            break
+        if number == limit:
+            return
+        yield retrieval
+    if strict and dump.malformed:
+        raise DataError(dump.problems.items)
+
+
+def _nothing(name: str) -> Problem:
+    return Problem(message="it holds no query", path=name)
+
+
+def _judged(row: Row, validator: str, tally: ValidationTally) -> ValidatedQuery:
+    """A query that is through, counted."""
+    outcome: Outcome[Verdict] = row.settled[VALIDATE].outcome
+    dump: RetrievalDump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+    failure = outcome.failure
+    tally.count(dump.query_id, outcome)
+    if failure is None:
+        verdict = cast("Verdict", outcome.value)
+        published = {**validation_object(verdict), "query_id": dump.query_id}
+    else:
+        found = (*dump.warnings, *inspect_chunks(dump.query, dump.chunks).found)
+        tally.count_warnings(dump.query_id, [(one.kind.value, one.count) for one in found])
+        texts = [*map(str, found)]
+        published = failed_verdict_object(dump.query_id, failure, validator, texts)
+    line = hidden_bytes(orjson.dumps(published))
+    return ValidatedQuery(dump.query_id, dump.query, outcome, line)
+
+
+@dataclass(slots=True)
+class _Store:
+    """Where the verdicts of a run are kept: nowhere without a file for them."""
+
+    journal: Journal
+    out: Path | None = None
+    lines: BinaryIO | None = None
+    """What becomes the file of verdicts."""
+
+    def add(self, line: bytes) -> None:
+        """Writes a line.
+
+        Raises:
+            RunError: the disk is full.
+        """
+        if self.lines is not None:
+            try:
+                self.lines.write(line + b"\n")
+            except OSError as error:
+                name, why = self.lines.name, error.strerror or error
+                raise RunError(f"{name}: cannot be written: {why}") from error
+
+    def finish(self) -> None:
+        """Makes the file of verdicts out of the lines."""
+        if self.out is not None and self.lines is not None:
+            self.lines.seek(0)
+            with written_whole(self.out) as whole:
+                shutil.copyfileobj(self.lines, whole)
+        self.journal.complete()
+
+    def after_stop(self) -> str:
+        """What is left when the user stops the run."""
+        if self.out is None:
+            return "nothing was stored"
+        journal = _beside(self.out, "journal")
+        return f"what is finished is stored in {journal}. The same command continues"
+
+
+@contextmanager
+def _store(out: Path | None, *, fresh: bool) -> Generator[_Store]:
+    """Opens the store of a file of verdicts for this process alone.
+
+    Args:
+        out: the file of verdicts.
+        fresh: forget what earlier runs stored.
+
+    Raises:
+        RunLockedError: another process writes them.
+        RunMismatchError: something else stands where the journal should.
+        InputError: they cannot be written.
+    """
+    if out is None:
+        with Journal(None) as journal:
+            yield _Store(journal)
+        return
+    journal_path, draft = _beside(out, "journal"), _beside(out, "partial")
+    with _locked(out):
+        if fresh:
+            _remove_journal(journal_path)
+        is_empty = is_done = False
+        try:
+            with Journal(journal_path) as journal, draft.open("wb+") as lines:
+                try:
+                    yield _Store(journal, out, lines)
+                    is_done = True
+                finally:
+                    is_empty = journal.is_empty()
+        finally:
+            if is_done or is_empty:
+                draft.unlink(missing_ok=True)
+            if is_empty:  # of a run that judged nothing, nothing is left behind
+                _remove_journal(journal_path)
+
+
+def _beside(out: Path, kind: str) -> Path:
+    return out.with_name(f"{out.name}.{kind}")
+
+
+def _remove_journal(path: Path) -> None:
+    # The log first: were it to outlive its journal, SQLite would take it for the next journal's.
+    for end in ("-wal", "-shm", ""):
+        path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(out: Path) -> Generator[None]:
+    lock = FileLock(out.with_name(f".{out.name}.lock"))
+    try:
+        if out.is_dir():
+            raise InputError(f"{out} is a folder: name a file in it")
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise RunLockedError(
+            f"another ragbench process is writing {out}. Wait for it, or choose another file"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def _summary(
+    tally: ValidationTally,
+    dump: OpenDump,
+    validator: str,
+    identity: str,
+    journal: Journal,
+    demands: Demands,
+) -> DumpSummary:
+    """The counts, held against the demands."""
+    mapping = asdict(dump.mapping)
+    runs = sorted(journal.started().items())
+    return DumpSummary(
+        dump=dump.name,
+        mapping={name: None if value is None else str(value) for name, value in mapping.items()},
+        validator=validator,
+        identity=fingerprint((identity, mapping)),
+        queries=tally.verdicts,
+        failed=tally.failed,
+        malformed=dump.malformed,
+        repeated_ids=dump.repeated,
+        reused=tally.reused,
+        reused_from=runs[-2][1] if tally.reused else None,
+        chunks=tally.chunks,
+        relevant_chunks=tally.relevant,
+        answer_present=share_of(tally.present, tally.verdicts),
+        quality=tally.qualities(),
+        warnings=tally.warnings(),
+        problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
+        failures=tuple(tally.failures),
+        details=dict(sorted(tally.details.items())),
+        demands=tuple(_shares(tally, demands)),
+    )
+
+
+def _shares(tally: ValidationTally, demands: Demands) -> Iterator[RequiredShare]:
+    if demands.answer_present is not None:
+        yield _share("min-answer-present", demands.answer_present, tally.present, tally.verdicts)
+    levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)
+    for level, wanted in demands.quality.items():
+        enough = sum(tally.quality[known.value] for known in levels[levels.index(level) :])
+        yield _share(f"min-quality {level.value}", wanted, enough, tally.verdicts)
+    if demands.relevant is not None:
+        yield _share("min-relevant", demands.relevant, tally.relevant, tally.chunks)
+
+
+def _share(name: str, wanted: float, count: int, total: int) -> RequiredShare:
+    found = count / total if total else None
+    return RequiredShare(
+        name=name, wanted=wanted, found=found, is_met=found is not None and found >= wanted
+    )

@@ -1,0 +1,331 @@
+"""A comparison as text, Markdown, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ragbench.core.comparison import (
+    CaseDifference,
+    CaseKind,
+    Comparison,
+    Difference,
+    Flip,
+    IdChange,
+    MetricComparison,
+    RunFigure,
+    RunPair,
+)
+from ragbench.core.metric import Direction
+from ragbench.core.outcome import Status
+from ragbench.safe_text import markdown_text, shown_line
+from ragbench.views.gate import number_text
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "comparison_markdown",
+    "comparison_object",
+    "counts_text",
+    "family_text",
+    "flip_text",
+    "ids_text",
+    "p_text",
+    "response_text",
+    "span_text",
+    "what_changed",
+]
+
+SCHEMA_VERSION = 1
+
+
+def comparison_object(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as a JSON object: the same comparison gives the same object."""
+    found = asdict(comparison)
+    found["changed"] = [_case(case) for case in comparison.changed]
+    return {"schema_version": SCHEMA_VERSION, **found}
+
+
+def _case(case: CaseDifference) -> dict[str, Any]:
+    return {**asdict(case), "ids": None if case.ids is None else _ids(case.ids)}
+
+
+def _ids(change: IdChange) -> dict[str, Any]:
+    return {
+        "gained": [{"id": id_, "rank": rank} for id_, rank in change.gained],
+        "lost": [{"id": id_, "rank": rank} for id_, rank in change.lost],
+        "moved": [{"id": id_, "before": old, "after": new} for id_, old, new in change.moved],
+        "kept": change.kept,
+    }
+
+
+_IDS = 5
+"""How many ids of a kind are named."""
+_LONGEST = 200
+"""Letters of a response, a question or a reason that are shown."""
+_LONGEST_ID = 60
+
+
+def counts_text(pair: RunPair) -> str:
+    """How many cases differ."""
+    told = [f"{pair.newly_failing:,} newly failing", f"{pair.newly_fixed:,} newly fixed"]
+    if pair.mixed:
+        told.insert(1, f"{pair.mixed:,} both")
+    parts = [", ".join(told)]
+    if pair.other_ids is not None:
+        parts.append(f"{pair.other_ids:,} with other retrieved ids")
+    if pair.other_response is not None:
+        parts.append(f"{pair.other_response:,} with another response")
+    return f"{'; '.join(parts)}, of {pair.cases:,}"
+
+
+def flip_text(flip: Flip) -> str:
+    """One respect in which a case changed."""
+    old = _state(flip.before, flip.before_status)
+    text = f"{shown_line(flip.subject)} {old} -> {_state(flip.after, flip.after_status)}"
+    return f"{text} ({shown_line(flip.reason, longest=_LONGEST)})" if flip.reason else text
+
+
+def ids_text(change: IdChange | None) -> str:
+    """What became of the retrieved ids; ranks stand in brackets."""
+    if change is None:
+        return "unknown"
+    if change.is_none:
+        return "the same"
+    lost = [f"{_id(id_)} ({rank})" for id_, rank in change.lost]
+    gained = [f"{_id(id_)} ({rank})" for id_, rank in change.gained]
+    moved = [f"{_id(id_)} ({old} -> {new})" for id_, old, new in change.moved]
+    kinds = (("lost", lost), ("gained", gained), ("moved", moved))
+    return "; ".join(f"{kind} {_as_lines(names)}" for kind, names in kinds if names)
+
+
+def response_text(response: str | None, generated: Status | None) -> str:
+    """A response in quotes, or how generation ended."""
+    if response is None:
+        return "failed" if generated is Status.FAILED else "none"
+    text = f'"{shown_line(response, longest=_LONGEST)}"'
+    return f"{text} (abstained)" if generated is Status.ABSTAINED else text
+
+
+def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
+    """What a reader wants to know of a case: a label and a line each."""
+    if case.query is not None:
+        yield "", shown_line(case.query, longest=_LONGEST)
+    for flip in case.flips:
+        yield "fails" if flip.newly_fails else "passes", flip_text(flip)
+    if case.ids is not None:
+        yield "ids", ids_text(case.ids)
+    old = response_text(case.response_before, case.stages_before.get("generate"))
+    new = response_text(case.response_after, case.stages_after.get("generate"))
+    if (case.response_before, case.response_after) != (None, None) or old != new:
+        if old == new and case.response_before == case.response_after:
+            yield "answer", f"the same: {old}"
+        else:
+            yield case.first, old
+            yield case.second, new
+
+
+def p_text(found: Difference) -> str:
+    """The corrected p-value; ``-`` where nothing could be tested."""
+    if not found.cases:
+        return "-"
+    p_value = found.p_corrected
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def span_text(found: Difference, unit: str) -> str:
+    """The interval of a difference."""
+    if found.low is None or found.high is None:
+        return "-"
+    return " .. ".join(number_text(end, unit, sign=True) for end in (found.low, found.high))
+
+
+def family_text(comparison: Comparison) -> str:
+    """How the p-values and the marks are to be read."""
+    settings = comparison.settings
+    sides = {metric.direction for metric in comparison.metrics if metric.differences}
+    or_larger = " (or larger, where neither side is better)" if Direction.NEITHER in sides else ""
+    return (
+        f"p: two-sided, by flipping signs of clusters, corrected (Holm) for {settings['family']} "
+        f"tests. A raised letter names a run that this one is better than{or_larger} at level "
+        f"{settings['alpha']:g}. Intervals: {settings['confidence']:.0%}, each for itself."
+    )
+
+
+def _state(value: float | None, status: Status) -> str:
+    return number_text(value) if value is not None else status.value
+
+
+def _id(id_: str) -> str:
+    return shown_line(id_, longest=_LONGEST_ID)
+
+
+def _as_lines(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - _IDS:,} more" if len(names) > _IDS else ""
+    return f"{', '.join(names[:_IDS])}{rest}"
+
+
+_CASES = 20
+"""How many cases of each kind are shown in detail."""
+_TITLES = {
+    CaseKind.FAILING: "Newly failing",
+    CaseKind.MIXED: "Failing in one respect, fixed in another",
+    CaseKind.FIXED: "Newly fixed",
+}
+
+
+def comparison_markdown(comparison: Comparison, *, cases: int = _CASES) -> str:
+    """The comparison as GitHub-flavoured Markdown.
+
+    Args:
+        comparison: what was compared.
+        cases: how many cases of a kind are spelled out, for each pair of runs.
+    """
+    sections = [
+        _title(comparison),
+        _metrics(comparison),
+        _differences(comparison),
+        _cases(comparison, cases),
+        _notes(comparison),
+    ]
+    parts = ["\n".join(lines) for section in sections if (lines := list(section))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(comparison: Comparison) -> Iterator[str]:
+    first = comparison.runs[0]
+    marks = [run.mark for run in comparison.runs]
+    yield f"### {', '.join(marks[:-1])} and {marks[-1]} on {_text(first.dataset)}"
+    yield ""
+    yield from _table(
+        ("run", "system", "dataset", "read from", "commit", "cases"),
+        (
+            (
+                f"**{run.mark}**",
+                _text(run.rag),
+                _text(run.dataset),
+                _text(run.source),
+                _commit(run.commit, run.dirty),
+                f"{run.cases:,}",
+            )
+            for run in comparison.runs
+        ),
+    )
+
+
+def _commit(commit: str | None, dirty: bool) -> str:
+    return "-" if commit is None else f"{_text(commit[:12])}{' with changes' if dirty else ''}"
+
+
+def _metrics(comparison: Comparison) -> Iterator[str]:
+    """With two runs, their difference stands in the same table."""
+    marks = [run.mark for run in comparison.runs]
+    if len(marks) > 2:
+        rows = ((_name(m), *_figures(m)) for m in comparison.metrics)
+        yield from _table(("metric", *marks), rows)
+    else:
+        columns = ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases")
+        rows = ((_name(m), *_figures(m), *_difference(m)) for m in comparison.metrics)
+        yield from _table(columns, rows)
+    yield ""
+    yield f"<sub>{_text(family_text(comparison))}</sub>"
+
+
+def _name(metric: MetricComparison) -> str:
+    """Backticks keep what is between them as it is, but for the bar of a table."""
+    return f"`{shown_line(metric.name).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+
+def _figures(metric: MetricComparison) -> Iterator[str]:
+    for figure in metric.figures:
+        yield _figure(figure, metric.unit)
+
+
+def _figure(figure: RunFigure, unit: str) -> str:
+    marks = f" <sup>{' '.join(figure.better_than)}</sup>" if figure.better_than else ""
+    return f"{number_text(figure.score, unit)}{marks}"
+
+
+def _difference(metric: MetricComparison) -> Sequence[str]:
+    if not metric.differences:
+        return ("-", "-", "-", "-")
+    (found,) = metric.differences
+    return (
+        number_text(found.difference, metric.unit, sign=True),
+        span_text(found, metric.unit),
+        p_text(found),
+        f"{found.cases:,}",
+    )
+
+
+def _differences(comparison: Comparison) -> Iterator[str]:
+    """Every pair of more than two runs."""
+    if len(comparison.runs) == 2:
+        return
+    rows = [
+        (
+            _name(metric),
+            f"{found.second} - {found.first}",
+            number_text(found.difference, metric.unit, sign=True),
+            span_text(found, metric.unit),
+            f"**{p_text(found)}**" if found.is_significant else p_text(found),
+            f"{found.cases:,}",
+        )
+        for metric in comparison.metrics
+        for found in metric.differences
+    ]
+    yield "#### Differences"
+    yield ""
+    yield from _table(("metric", "pair", "difference", "interval", "p", "cases"), rows)
+
+
+def _cases(comparison: Comparison, shown: int) -> Iterator[str]:
+    yield "#### Cases"
+    for pair in comparison.pairs:
+        yield ""
+        yield f"{pair.second} against {pair.first}: {counts_text(pair)}."
+        for kind, title in _TITLES.items():
+            found = [
+                case
+                for case in comparison.changed
+                if case.second == pair.second and case.kind is kind
+            ]
+            yield from _as_bullets(title, found, shown)
+
+
+def _as_bullets(title: str, cases: Sequence[CaseDifference], shown: int) -> Iterator[str]:
+    if not cases:
+        return
+    yield ""
+    yield f"**{title} ({len(cases):,})**"
+    yield ""
+    for case in cases[:shown]:
+        yield f"- {_text(case.id)}"
+        for label, line in what_changed(case):
+            yield f"  - {f'{label}: ' if label else ''}{markdown_text(line)}"
+    if len(cases) > shown:
+        yield f"- ... and {len(cases) - shown:,} more"
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    for note in comparison.notes:
+        yield f"- {_text(note)}"
+    for metric in comparison.metrics:
+        if metric.untested is not None:
+            yield f"- {_name(metric)} is not tested: {metric.untested}."
+    main = ", ".join(f"`{shown_line(name)}`" for name in comparison.main)
+    yield (
+        f"- A case fails when a stage failed{f', or when {main} lies' if main else ''}"
+        f"{f' below {comparison.threshold:g} of its scale' if main else ''}."
+    )
+
+
+def _text(text: str) -> str:
+    return markdown_text(shown_line(text, longest=300))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join(' --- ' for _ in columns)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"

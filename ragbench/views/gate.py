@@ -1,0 +1,377 @@
+"""A gate's result as text, Markdown, JSON, JUnit, annotations."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ragbench.core.gate_result import (
+    CaseChange,
+    CheckKind,
+    Drop,
+    GateCheck,
+    GateOutcome,
+    GateResult,
+    JudgedRun,
+    Refusal,
+)
+from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "after_text",
+    "change_text",
+    "comment_marker",
+    "detectable_text",
+    "github_annotations",
+    "interval_text",
+    "junit_report",
+    "limit_text",
+    "number_text",
+    "observed_text",
+    "verdict_markdown",
+    "verdict_object",
+]
+
+_LEVELS = {
+    GateOutcome.PASSED: "notice",
+    GateOutcome.FAILED: "error",
+    GateOutcome.INCONCLUSIVE: "warning",
+}
+_MOST = 9
+"""GitHub shows ten of a level a step; the first one is the verdict's own."""
+
+
+def github_annotations(verdict: GateResult) -> str:
+    """A line for the verdict, then one for each check and refusal that stands against it."""
+    lines = [_line(_LEVELS[verdict.outcome], f"ragbench {verdict.outcome.value}", verdict.headline)]
+    lines += list(_refusal_lines(verdict))[:_MOST]
+    for outcome in (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE):
+        lines += list(_check_lines(verdict, outcome))[:_MOST]
+    return "\n".join(lines) + "\n"
+
+
+def _refusal_lines(verdict: GateResult) -> Iterator[str]:
+    for refusal in verdict.refusals:
+        message = f"{refusal.reason}. To go on, {refusal.remedy}"
+        yield _line("warning", f"ragbench {refusal.what}", message)
+
+
+def _check_lines(verdict: GateResult, outcome: GateOutcome) -> Iterator[str]:
+    for check in verdict.checks:
+        is_quiet = check.kind is CheckKind.SLICE and outcome is GateOutcome.INCONCLUSIVE
+        if check.outcome is outcome and not check.informational and not is_quiet:
+            yield _line(_LEVELS[outcome], f"ragbench {check.name}", check.reason)
+
+
+def _line(level: str, title: str, message: str) -> str:
+    return f"::{level} title={annotation_property(title)}::{annotation_message(message)}"
+
+
+def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
+    """A number in as many places as its size needs; ``-`` where there is none."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    plus = "+" if sign else ""
+    if unit == "s":
+        text = f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
+        return text
+    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus},.1f}"
+
+
+def observed_text(check: GateCheck) -> str:
+    """This run's figure."""
+    if check.kind.value == "coverage" and check.observed is not None:
+        return f"{check.observed:.1%}"
+    return number_text(check.observed, check.unit)
+
+
+def limit_text(check: GateCheck) -> str:
+    """What the figure is held against."""
+    if check.kind.value == "coverage":
+        return f"at most {check.limit:.1%}"
+    number = number_text(check.limit, check.unit)
+    words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
+    return f"{words[check.bound]} {number}"
+
+
+def change_text(drop: Drop | None, unit: str = "") -> str:
+    """The change against the baseline."""
+    return "-" if drop is None else number_text(drop.difference, unit, sign=True)
+
+
+def after_text(change: CaseChange) -> str:
+    """What a case came to now: a number, or why there is none."""
+    if change.after is not None:
+        return number_text(change.after)
+    is_told = change.status == "failed" and change.reason
+    return f"{change.status}: {change.reason}" if is_told else change.status
+
+
+def interval_text(check: GateCheck) -> str:
+    """The interval of the change, or of the figure where there is no change."""
+    if check.drop is not None:
+        low, high, sign = check.drop.low, check.drop.high, True
+    elif check.interval is not None:
+        low, high, sign = check.interval.low, check.interval.high, False
+    else:
+        return "-"
+    if low is None or high is None:
+        return "-"
+    ends = (number_text(end, check.unit, sign=sign) for end in (low, high))
+    return " .. ".join(ends)
+
+
+def detectable_text(check: GateCheck) -> str:
+    """The smallest true loss that these cases would have shown."""
+    drop = check.drop
+    return "-" if drop is None else number_text(drop.detectable_drop, check.unit)
+
+
+def junit_report(verdict: GateResult, *, with_cases: bool = False) -> bytes:
+    """The verdict as a ``testsuites`` document; the same verdict gives the same bytes.
+
+    A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
+    refusal to compare is an error: JUnit knows no "cannot tell". Informational checks pass.
+
+    Args:
+        verdict: what the gate decided.
+        with_cases: add a failure for each case that lost.
+    """
+    from xml.etree import ElementTree as Tree
+
+    suite = Tree.Element("testsuite")
+    for key, value in verdict.settings.items():
+        properties = suite.find("properties")
+        if properties is None:
+            properties = Tree.SubElement(suite, "properties")
+        Tree.SubElement(properties, "property", name=key, value=str(value))
+    home = f"ragbench.gate.{verdict.run.dataset}"
+    suite.extend(_of_refusal(refusal, home) for refusal in verdict.refusals)
+    suite.extend(_of_check(check, home) for check in verdict.checks)
+    if with_cases:
+        suite.extend(
+            _of_case(change, f"ragbench.cases.{verdict.run.dataset}") for change in verdict.lost
+        )
+    cases = suite.findall("testcase")
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "errors": str(sum(case.find("error") is not None for case in cases)),
+    }
+    skipped = str(sum(case.find("skipped") is not None for case in cases))
+    name = xml_text(f"ragbench gate: {verdict.run.dataset}")
+    suite.attrib.update({"name": name, **counts, "skipped": skipped, "time": "0"})
+    root = Tree.Element("testsuites", {"name": "ragbench gate", **counts, "time": "0"})
+    root.append(suite)
+    Tree.indent(root)
+    xml: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml + b"\n"
+
+
+def _of_check(check: GateCheck, home: str) -> Element:
+    name = f"{check.name} ({limit_text(check)})"
+    if check.informational:
+        return _case(home, name, told=f"informational, {check.outcome.value}: {check.reason}")
+    if check.outcome is GateOutcome.FAILED:
+        return _case(home, name, "failure", check.reason, kind=check.kind.value)
+    if check.outcome is GateOutcome.INCONCLUSIVE:
+        return _case(home, name, "skipped", f"cannot tell: {check.reason}")
+    return _case(home, name, told=check.reason)
+
+
+def _of_refusal(refusal: Refusal, home: str) -> Element:
+    message = f"{refusal.reason}. To go on, {refusal.remedy}"
+    return _case(home, f"comparable: {refusal.what}", "error", message, kind=refusal.what)
+
+
+def _of_case(change: CaseChange, home: str) -> Element:
+    message = f"{change.metric}: {number_text(change.before)} before, now {after_text(change)}"
+    return _case(home, change.id, "failure", message, kind=change.status)
+
+
+def _case(
+    home: str, name: str, outcome: str = "", message: str = "", *, kind: str = "", told: str = ""
+) -> Element:
+    from xml.etree import ElementTree as Tree
+
+    case = Tree.Element(
+        "testcase", {"classname": xml_text(home), "name": xml_text(name), "time": "0"}
+    )
+    if outcome:
+        found = Tree.SubElement(case, outcome, {"message": xml_text(message)})
+        if kind:
+            found.set("type", xml_text(kind))
+            found.text = xml_text(message)
+    if told:
+        Tree.SubElement(case, "system-out").text = xml_text(told)
+    return case
+
+
+SCHEMA_VERSION = 1
+
+
+def verdict_object(verdict: GateResult) -> dict[str, Any]:
+    """The verdict as a JSON object: the same verdict gives the same object."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "outcome": verdict.outcome.value,
+        "exit_code": verdict.outcome.exit_code,
+        "headline": verdict.headline,
+        "run": asdict(verdict.run),
+        "baseline": None if verdict.baseline is None else asdict(verdict.baseline),
+        "checks": [_check(check) for check in verdict.checks],
+        "refusals": [asdict(refusal) for refusal in verdict.refusals],
+        "notes": list(verdict.notes),
+        "lost_cases": [asdict(change) for change in verdict.lost],
+        "quarantined": [asdict(case) for case in verdict.quarantined],
+        "settings": dict(verdict.settings),
+    }
+
+
+def _check(check: GateCheck) -> dict[str, Any]:
+    found = asdict(check)
+    found["kind"], found["outcome"] = check.kind.value, check.outcome.value
+    return {"name": check.name, **found}
+
+
+_CASES = 20
+_CHECKS = 60
+_LONGEST = 160
+
+_TITLES = {
+    GateOutcome.PASSED: "passed",
+    GateOutcome.FAILED: "failed",
+    GateOutcome.INCONCLUSIVE: "cannot tell",
+}
+
+
+def comment_marker(verdict: GateResult) -> str:
+    """The hidden first line: a comment that starts with it is replaced instead of repeated.
+
+    It is the same for every run of one system on one dataset.
+    """
+    names = (verdict.run.dataset, verdict.run.rag)
+    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") for name in names]
+    return f"<!-- ragbench-gate {'/'.join(slugs)} -->"
+
+
+def verdict_markdown(verdict: GateResult) -> str:
+    """The verdict as GitHub-flavoured Markdown, below the size that forges allow a comment."""
+    sections = (_title, _refusal_section, _undecided, _check_section, _cases, _notes, _origin)
+    parts = ["\n".join(section(verdict)) for section in sections]
+    return "\n\n".join([comment_marker(verdict), *(part for part in parts if part)]) + "\n"
+
+
+def _title(verdict: GateResult) -> Iterator[str]:
+    run = verdict.run
+    name = f"{markdown_text(run.rag)} on {markdown_text(run.dataset)}"
+    yield f"### ragbench gate: {_TITLES[verdict.outcome]} ({name})"
+    yield ""
+    yield f"**{markdown_text(verdict.headline)}**"
+
+
+def _refusal_section(verdict: GateResult) -> Iterator[str]:
+    for refusal in verdict.refusals:
+        yield f"- Not compared ({refusal.what}): {_sentence(refusal.reason)}"
+        yield f"  To go on, {markdown_text(refusal.remedy)}."
+
+
+def _undecided(verdict: GateResult) -> Iterator[str]:
+    for check in verdict.checks:
+        is_open = check.outcome is GateOutcome.INCONCLUSIVE and not check.informational
+        if is_open and check.kind is not CheckKind.SLICE:
+            yield f"- Cannot tell: `{_code(check.name)}` {_sentence(check.reason)}"
+
+
+def _check_section(verdict: GateResult) -> Iterator[str]:
+    yield from _table(
+        ("check", "outcome", "now", "change", "interval", "held against", "cases", "detectable"),
+        (_check_row(check) for check in verdict.checks[:_CHECKS]),
+    )
+    yield from _rest(len(verdict.checks), _CHECKS, "checks")
+
+
+def _check_row(check: GateCheck) -> Sequence[str]:
+    outcome = check.outcome.value
+    if check.outcome is GateOutcome.FAILED:
+        outcome = f"**{outcome}**"
+    return (
+        f"`{_code(check.name)}`",
+        f"({check.outcome.value})" if check.informational else outcome,
+        observed_text(check),
+        change_text(check.drop, check.unit),
+        interval_text(check),
+        limit_text(check),
+        f"{check.cases:,}",
+        detectable_text(check),
+    )
+
+
+def _cases(verdict: GateResult) -> Iterator[str]:
+    if not verdict.lost:
+        return
+    yield f"#### Cases that lost ({len(verdict.lost):,})"
+    yield ""
+    shown = verdict.lost[:_CASES]
+    yield from _table(("case", "metric", "before", "now", "question"), map(_case_row, shown))
+    yield from _rest(len(verdict.lost), _CASES, "cases")
+
+
+def _case_row(change: CaseChange) -> Sequence[str]:
+    return (
+        markdown_text(change.id, longest=_LONGEST),
+        f"`{_code(change.metric)}`",
+        number_text(change.before),
+        markdown_text(after_text(change), longest=_LONGEST),
+        markdown_text(change.query or "", longest=_LONGEST),
+    )
+
+
+def _notes(verdict: GateResult) -> Iterator[str]:
+    for note in verdict.notes:
+        yield f"- {markdown_text(note)}"
+
+
+def _origin(verdict: GateResult) -> Iterator[str]:
+    told = [f"run {_run(verdict.run)}"]
+    if verdict.baseline is not None:
+        told.append(f"baseline {_run(verdict.baseline)}")
+    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
+    yield f"<sub>{'; '.join(told)}. {markdown_text(settings)}.</sub>"
+
+
+def _run(run: JudgedRun) -> str:
+    commit = ""
+    if run.commit is not None:
+        commit = f" at {markdown_text(run.commit[:12])}{' with changes' if run.dirty else ''}"
+    return f"{markdown_text(run.source)}{commit}"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join(' --- ' for _ in columns)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _rest(count: int, shown: int, what: str) -> Iterator[str]:
+    if count > shown:
+        yield ""
+        yield f"... and {count - shown:,} more {what}."
+
+
+def _sentence(text: str) -> str:
+    line = markdown_text(text)
+    return line if line.endswith(".") else f"{line}."
+
+
+def _code(text: str) -> str:
+    """A text between backticks, in a cell of a table."""
+    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")

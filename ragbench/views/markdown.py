@@ -1,0 +1,265 @@
+"""report.md: the report for people, without durations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ragbench.core.report import Report, Summary
+from ragbench.core.validation import Share
+from ragbench.safe_text import markdown_text
+from ragbench.views.judging import judge_remarks
+
+__all__ = [
+    "markdown_report",
+]
+
+_SLICED = 8
+"""How many metrics the table of slices has at most: more do not fit a page."""
+_LONGEST_TABLE = 50
+"""How many rows a table has at most that grows with the data."""
+
+
+def markdown_report(report: Report) -> Iterator[bytes]:
+    """The report in pieces."""
+    for section in (_title, _metrics, _validation, _slices, _judging, _failures, _origin):
+        lines = list(section(report))
+        if lines:
+            yield ("\n".join(lines) + "\n\n").encode()
+
+
+def _title(report: Report) -> Iterator[str]:
+    dataset, rag = report.manifest["dataset"], report.manifest["rag"]
+    yield f"# {markdown_text(rag['name'])} on {markdown_text(dataset['name'])}"
+    yield ""
+    cases = "1 case" if dataset["cases"] == 1 else f"{dataset['cases']:,} cases"
+    yield f"{cases}{_drawn(dataset)}."
+    for stage in report.stages:
+        counts = (
+            (stage.measured, "answered" if stage.stage == "generate" else "done"),
+            (stage.abstained, "abstained"),
+            (stage.skipped, "skipped"),
+            (stage.failed, "failed"),
+            (stage.reused, "reused from an earlier run"),
+            (stage.recorded, "recorded in the source"),
+        )
+        shown = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+        yield f"- {stage.stage}: {shown}"
+    for note in report.notes:
+        yield ""
+        yield f"> {markdown_text(note)}"
+
+
+def _drawn(dataset: dict[str, object]) -> str:
+    if dataset["sample"] is not None:
+        return f", drawn at random (seed {dataset['seed']})"
+    return f", the first {dataset['limit']}" if dataset["limit"] is not None else ""
+
+
+def _metrics(report: Report) -> Iterator[str]:
+    yield "## Metrics"
+    yield ""
+    # Only a judge that has to quote can leave a cell unproved.
+    unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
+    counts = ("abstained", "skipped", "failed", *unproved)
+    yield from _table(
+        ("metric", "group", "score", "95% interval", "measured", *counts),
+        (
+            (
+                f"`{summary.metric.name}`",
+                summary.metric.definition.group.value,
+                _number(summary.score),
+                _interval(summary),
+                f"{summary.measured:,} of {summary.total:,}",
+                *(_count(getattr(summary, name)) for name in counts),
+            )
+            for summary in report.summaries
+            if summary.metric.definition.deterministic
+        ),
+    )
+
+
+def _validation(report: Report) -> Iterator[str]:
+    table = report.validation
+    if table is None:
+        return
+    yield "## Validation"
+    yield ""
+    yield (
+        f"By `{table.validator}`: the answer is shown to be in the chunks of "
+        f"{_rate(table.answer_present)} of {table.verdicts:,} cases. Retrieval quality: "
+        + ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
+        + "."
+    )
+    yield ""
+    yield from _table(
+        ("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
+        (
+            (
+                "yes" if cell.answer_present else "not shown",
+                "answered" if cell.answered else "abstained",
+                f"{cell.rate.count:,} of {cell.rate.total:,}",
+                _number(cell.rate.share),
+                "-"
+                if cell.rate.low is None or cell.rate.high is None
+                else f"{cell.rate.low:.3f} .. {cell.rate.high:.3f}",
+                cell.meaning,
+            )
+            for cell in table.matrix
+        ),
+    )
+    if table.unmatched:
+        yield ""
+        yield f"{table.unmatched:,} cases with a verdict have no answer and no abstention."
+
+
+def _rate(share: Share) -> str:
+    return f"{share.count:,} ({_number(share.share)})"
+
+
+def _slices(report: Report) -> Iterator[str]:
+    chosen = [
+        summary
+        for summary in report.summaries
+        if summary.metric.definition.deterministic and any(s.measured for s in summary.slices)
+    ][:_SLICED]
+    if not chosen:
+        return
+    # Every summary has the same slices in the same order.
+    rows = list(zip(*(summary.slices for summary in chosen), strict=True))
+    yield "## Slices"
+    yield ""
+    yield from _table(
+        ("slice", "cases", *(f"`{summary.metric.name}`" for summary in chosen)),
+        (
+            (
+                f"{pieces[0].by}: {markdown_text(pieces[0].value)}",
+                f"{pieces[0].total:,}",
+                *(_number(piece.score) for piece in pieces),
+            )
+            for pieces in rows[:_LONGEST_TABLE]
+        ),
+    )
+    yield from _rest(len(rows))
+
+
+def _judging(report: Report) -> Iterator[str]:
+    """What the answers took that the judged scores rest on, whenever they were paid for."""
+    judging = report.judging
+    if judging is None:
+        return
+    judge = judging.judge
+    yield "## Judging"
+    yield ""
+    for what, known in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
+        if known is not None:
+            yield f"- {what}: {markdown_text(known['model'])} at {markdown_text(known['base_url'])}"
+    yield f"- fingerprint `{judge['fingerprint']}`"
+    price = "not known" if judging.price_origin is None else markdown_text(judging.price_origin)
+    yield f"- price: {price}"
+    yield ""
+    yield from _table(
+        ("metric", "answers", "tokens in", "tokens out", f"cost{_currency(judging.currency)}"),
+        (
+            (
+                f"`{line.metric}`",
+                f"{line.answers:,}",
+                f"{line.prompt_tokens:,}",
+                f"{line.completion_tokens:,}",
+                "not known" if line.cost is None else f"{line.cost:.4f}",
+            )
+            for line in judging.lines
+        ),
+    )
+    remarks = judge_remarks(judging)
+    if remarks:
+        yield ""
+        yield from (f"- {markdown_text(remark)}" for remark in remarks)
+    steady = [(line.metric, line.steadiness) for line in judging.lines if line.steadiness]
+    if steady:
+        yield ""
+        yield f"Each case was judged {judge['repeats']} times."
+        yield ""
+        yield from _table(
+            (
+                "metric",
+                "cases",
+                "deviation within a case",
+                "cases that changed",
+                "error of the mean",
+            ),
+            (
+                (
+                    f"`{metric}`",
+                    f"{found.cases:,}",
+                    f"{found.deviation:.3f}",
+                    f"{found.changed:,}",
+                    f"{found.error:.4f}",
+                )
+                for metric, found in steady
+            ),
+        )
+
+
+def _currency(currency: str | None) -> str:
+    return "" if currency is None else f" ({currency})"
+
+
+def _failures(report: Report) -> Iterator[str]:
+    if not report.failures:
+        return
+    yield "## Failures"
+    yield ""
+    yield from _table(
+        ("stage", "error", "cases", "for example"),
+        (
+            (
+                group.stage,
+                markdown_text(f"{group.type}: {group.message}", longest=300),
+                f"{group.count:,}",
+                markdown_text(", ".join(group.examples[:3])),
+            )
+            for group in report.failures[:_LONGEST_TABLE]
+        ),
+    )
+    yield from _rest(len(report.failures))
+
+
+def _rest(rows: int) -> Iterator[str]:
+    if rows > _LONGEST_TABLE:
+        yield ""
+        yield f"... and {rows - _LONGEST_TABLE:,} more, in report.json."
+
+
+def _origin(report: Report) -> Iterator[str]:
+    manifest = report.manifest
+    yield "## Origin"
+    yield ""
+    dataset = manifest["dataset"]
+    yield f"- dataset: {markdown_text(dataset['source'] or dataset['name'])},"
+    yield f"  fingerprint `{dataset['fingerprint']}`"
+    yield f"- RAG: fingerprint `{manifest['fingerprints']['rag']}`"
+    if manifest["git"] is not None:
+        changed = " with uncommitted changes" if manifest["git"]["dirty"] else ""
+        yield f"- commit: `{manifest['git']['commit']}`{changed}"
+    versions = ", ".join(f"{name} {version}" for name, version in manifest["packages"].items())
+    yield f"- packages: {versions}"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join(' --- ' for _ in columns)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _interval(summary: Summary) -> str:
+    found = summary.interval
+    return "-" if found is None else f"{found.low:.3f} .. {found.high:.3f}"
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else "-"

@@ -1,0 +1,306 @@
+"""A report as report.json, cases.csv and timings.json."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, BinaryIO
+
+import orjson
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Failure, Status
+from ragbench.core.report import CaseRow, JudgeReport, Report, Summary
+from ragbench.core.validation import ValidationTable
+from ragbench.ledger.codec import validation_object
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "CsvCases",
+    "JsonReport",
+    "case_object",
+    "failure_object",
+    "metric_object",
+    "report_schema",
+    "shown_columns",
+    "timings_report",
+]
+
+
+def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
+    """Name and position of each metric that gives the same value in every run."""
+    return tuple(
+        (metric.name, position)
+        for position, metric in enumerate(metrics)
+        if metric.definition.deterministic
+    )
+
+
+def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    """A case as a JSON object.
+
+    Args:
+        row: the case.
+        columns: see `shown_columns`.
+    """
+    found = {
+        "id": row.id,
+        "fingerprint": row.fingerprint,
+        "query": row.query,
+        "language": row.language,
+        "cluster": row.cluster,
+        "tags": row.tags,
+        "reference": row.reference,
+        "reference_ids": row.reference_ids,
+        "retrieved_ids": row.retrieved_ids,
+        "response": row.response,
+        "stages": row.stages,
+        "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
+        "failures": [failure_object(failure) for failure in row.failures],
+    }
+    if row.validation is not None:
+        found["validation"] = validation_object(row.validation)
+    return found
+
+
+def metric_object(metric: Metric) -> dict[str, Any]:
+    """What a reader of a score must know of its metric."""
+    definition = metric.definition
+    return {
+        "metric": metric.name,
+        "version": definition.version,
+        "digest": definition.digest,
+        "group": definition.group,
+        "direction": definition.direction,
+        "low": definition.low,
+        "high": definition.high,
+        "unit": definition.unit,
+        "aggregate": definition.aggregate,
+    }
+
+
+def failure_object(failure: Failure) -> dict[str, str | None]:
+    """A failure as a JSON object. Its traceback stays in the journal."""
+    return {
+        "stage": failure.stage,
+        "type": failure.type,
+        "message": failure.message,
+        "cause": failure.cause,
+    }
+
+
+def _cell_object(cell: Cell) -> dict[str, Any]:
+    """A cell: a value when measured, else why there is none."""
+    if cell.status is Status.MEASURED:
+        return {"status": cell.status, "value": cell.value}
+    return {
+        "status": cell.status,
+        "value": None,
+        "reason": str(cell.failure) if cell.failure is not None else cell.reason,
+    }
+
+
+_COLUMNS = (
+    "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
+    "retrieved_ids", "retrieve", "generate", "failures",
+)  # fmt: skip
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
+
+
+class CsvCases:
+    """Writes the cases, a header first.
+
+    Lists are JSON. A cell that was not measured holds its status instead of a number, so that
+    none is taken for a 0.
+    """
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        """Writes the header."""
+        self._columns = shown_columns(report.metrics)
+        self._text = io.TextIOWrapper(
+            file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+        )
+        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
+        self._writer = csv.writer(self._text, lineterminator="\r\n")
+        self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns)])
+
+    def case(self, row: CaseRow) -> None:
+        """Writes a case."""
+        self._writer.writerow(_fields(row, self._columns))
+
+    def finish(self) -> None:
+        """Hands the file back, everything written."""
+        self._text.detach()
+
+
+def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:
+    return [
+        *(_safe(text) for text in (row.id, row.query, row.language, row.cluster)),
+        _list(row.tags),
+        _safe(row.reference),
+        _safe(row.response),
+        _list(row.reference_ids),
+        _list(row.retrieved_ids),
+        row.stages["retrieve"],
+        row.stages["generate"],
+        _safe(" | ".join(str(failure) for failure in row.failures)),
+        *(_cell(row.cells[position]) for _, position in columns),
+    ]
+
+
+def _safe(text: str | None) -> str:
+    """A text that a spreadsheet does not run as a formula."""
+    if text is None:
+        return ""
+    text = text.replace("\x00", "\\0")  # readers end a row there
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _list(values: tuple[str, ...] | None) -> str:
+    return "" if values is None else orjson.dumps(values).decode()
+
+
+def _cell(cell: Cell) -> str:
+    return repr(cell.value) if cell.status is Status.MEASURED else cell.status.value
+
+
+SCHEMA_VERSION = 1
+
+
+class JsonReport:
+    """Writes the report: everything about the run, then a line a case.
+
+    Durations are left out, so that the same inputs give the same bytes; they are in timings.json.
+    """
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        """Writes what stands before the cases."""
+        self._file, self._columns = file, shown_columns(report.metrics)
+        head = orjson.dumps(_head(report), option=orjson.OPT_INDENT_2)
+        file.write(head.removesuffix(b"\n}") + b',\n  "cases": [')
+        self._separator = b"\n    "
+
+    def case(self, row: CaseRow) -> None:
+        """Writes a case."""
+        self._file.write(self._separator + orjson.dumps(case_object(row, self._columns)))
+        self._separator = b",\n    "
+
+    def finish(self) -> None:
+        """Writes what stands behind the cases."""
+        self._file.write(b"\n  ]\n}\n")
+
+
+def _head(report: Report) -> dict[str, Any]:
+    found = {
+        "schema_version": SCHEMA_VERSION,
+        "manifest": report.manifest,
+        "summaries": [
+            _summary(summary)
+            for summary in report.summaries
+            if summary.metric.definition.deterministic
+        ],
+        "stages": report.stages,
+        "failures": report.failures,
+        "judging": None if report.judging is None else _judging(report.judging),
+        "notes": report.notes,
+    }
+    if report.validation is not None:
+        found["validation"] = _validation(report.validation)
+    return found
+
+
+def _validation(table: ValidationTable) -> dict[str, Any]:
+    return {
+        "validator": table.validator,
+        "verdicts": table.verdicts,
+        "quality": dict(table.quality),
+        "answer_present": table.answer_present,
+        "matrix": [
+            {
+                "answer_present": cell.answer_present,
+                "answered": cell.answered,
+                "meaning": cell.meaning,
+                "cases": cell.rate.count,
+                "rate": cell.rate,
+            }
+            for cell in table.matrix
+        ],
+        "unmatched": table.unmatched,
+    }
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        **metric_object(summary.metric),
+        "score": summary.score,
+        "interval": summary.interval,
+        "total": summary.total,
+        "measured": summary.measured,
+        "abstained": summary.abstained,
+        "skipped": summary.skipped,
+        "failed": summary.failed,
+        "unproved": summary.unproved,
+        "reasons": [{"reason": reason, "cases": count} for reason, count in summary.reasons],
+        "slices": summary.slices,
+    }
+
+
+def _judging(judging: JudgeReport) -> dict[str, Any]:
+    """What judging took. Who judged stands in the manifest."""
+    return {
+        "currency": judging.currency,
+        "price_origin": judging.price_origin,
+        "metrics": [
+            {
+                "metric": line.metric,
+                "answers": line.answers,
+                "prompt_tokens": line.prompt_tokens,
+                "completion_tokens": line.completion_tokens,
+                "unreported": line.unreported,
+                "cost": None if line.cost is None else f"{line.cost:f}",
+                "not_sent": line.not_sent,
+                "quotes": line.quotes,
+                "fabricated_quotes": line.fabricated_quotes,
+                "fabricated_rate": line.fabricated_rate,
+                "steadiness": line.steadiness,
+                "jurors": line.jurors,
+                "pairs": line.pairs,
+            }
+            for line in judging.lines
+        ],
+        "canaries": judging.canaries,
+    }
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every report.json of this version meets."""
+    schema: dict[str, Any] = orjson.loads(
+        (files("ragbench.views") / "report.schema.json").read_bytes()
+    )
+    return schema
+
+
+def timings_report(report: Report) -> Iterator[bytes]:
+    """Latencies a stage, and the metrics that measure time."""
+    value = {
+        "schema_version": 1,
+        "latencies": report.latencies,
+        "reused_from": report.reused_from,
+        "summaries": [
+            {
+                **metric_object(summary.metric),
+                "score": summary.score,
+                "interval": summary.interval,
+                "measured": summary.measured,
+                "total": summary.total,
+            }
+            for summary in report.summaries
+            if not summary.metric.definition.deterministic
+        ],
+    }
+    yield orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,171 @@
+"""A verdict and a summary of verdicts as JSON and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+import orjson
+
+from ragbench.core.outcome import Outcome
+from ragbench.core.validation import DumpSummary, Share, Verdict
+from ragbench.safe_text import shown_line
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "summary_lines",
+    "summary_object",
+    "summary_schema",
+    "validation_lines",
+    "validation_schema",
+]
+
+SCHEMA_VERSION = 1
+
+
+def summary_object(summary: DumpSummary) -> dict[str, Any]:
+    """A summary as a JSON object: the same summary gives the same object."""
+    return {"schema_version": SCHEMA_VERSION, **asdict(summary), "is_met": summary.is_met}
+
+
+def validation_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every line of verdicts meets."""
+    return _schema("validation.schema.json")
+
+
+def summary_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that every summary meets."""
+    return _schema("validation_summary.schema.json")
+
+
+def _schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads((files("ragbench.views") / name).read_bytes())
+    return found
+
+
+_LONGEST_QUERY = 200
+
+
+def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> Iterator[str]:
+    """The lines of a verdict.
+
+    Args:
+        query_id: the query's.
+        query: the question.
+        outcome: the verdict, or why there is none.
+    """
+    yield shown_line(f"Query {query_id}: {query}", longest=_LONGEST_QUERY)
+    verdict = outcome.value
+    if verdict is None:
+        failure = outcome.failure
+        why = "no verdict" if failure is None else f"{failure.type}: {failure.message}"
+        yield f"- {shown_line(f'Failed: {why}')}"
+        return
+    relevant, is_there = verdict.relevant_chunk_ids, verdict.answer_present
+    if not relevant:
+        yield verdict.message
+    ids = ", ".join(f"{shown_line(id)} ({verdict.relevance[id]:.2f})" for id in relevant)
+    yield f"- Relevant Chunks: {ids or 'none'}"
+    yield f"- Answer Present: {'Yes' if is_there else 'No'}" + (
+        f" (probability {verdict.answer_probability:.2f})"
+    )
+    if not verdict.evidence or not is_there:
+        yield "- Evidence: none"
+    if verdict.evidence:
+        yield "- Evidence:" if is_there else "- Partial Evidence:"
+    for piece in verdict.evidence:
+        first, *rest = piece.text.splitlines() or [""]
+        place = f"{shown_line(piece.chunk_id)} [{piece.start}:{piece.end}]"
+        yield f'    {place}: "{_shown(first)}' + ('"' if not rest else "")
+        for number, line in enumerate(rest, start=1):
+            yield f"      {_shown(line)}" + ('"' if number == len(rest) else "")
+    yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
+    if relevant and not is_there:
+        yield f"- Note: {shown_line(verdict.message)}"
+    for warning in verdict.warnings:
+        yield f"- Warning: {shown_line(warning)}"
+
+
+def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
+    """The lines of a summary.
+
+    Args:
+        summary: the counts.
+        troubles_only: only what could not be read, what failed, and what is not met.
+    """
+    if not troubles_only:
+        yield from _figures(summary)
+    yield from _listed("malformed", summary.malformed, summary.problems)
+    yield from _listed("failed", summary.failed, summary.failures)
+    for demand in summary.demands:
+        if troubles_only and demand.is_met:
+            continue
+        found = "nothing" if demand.found is None else f"{demand.found:.3f}"
+        verdict = "met" if demand.is_met else "NOT met"
+        yield f"--{demand.name} {demand.wanted:g}: {verdict}, found {found}"
+
+
+_COUNTED_IN = {"fabricated_quotes": "quotes"}
+
+
+def _of_all(name: str, summary: DumpSummary) -> str:
+    """What a counter's share is, where it counts a part of another one or of the queries."""
+    whole = summary.details.get(_COUNTED_IN.get(name, ""), 0.0)
+    whole = float(summary.queries) if name == "unproved" else whole
+    return f" of {whole:,.6g} ({summary.details[name] / whole:.1%})" if whole else ""
+
+
+def _figures(summary: DumpSummary) -> Iterator[str]:
+    yield (
+        f"{_number(summary.queries, 'query', 'queries')} with "
+        f"{_number(summary.chunks, 'chunk', 'chunks')} by {summary.validator}, "
+        f"{summary.relevant_chunks:,} relevant"
+    )
+    yield f"answer present     {_share(summary.answer_present)}"
+    told = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
+    yield f"retrieval quality  {told}"
+    for name, value in summary.details.items():
+        yield f"{name.replace('_', ' ')}  {value:,.6g}{_of_all(name, summary)}"
+    if summary.warnings:
+        yield "warnings"
+        width = max(len(warning.kind) for warning in summary.warnings)
+        for warning in summary.warnings:
+            queries = _number(warning.queries, "query", "queries")
+            examples = ", ".join(map(shown_line, warning.examples[:3]))
+            yield f"  {warning.kind:<{width}}  {queries} (as {examples})"
+    if summary.reused:
+        since = (summary.reused_from or "").replace("T", " ")[:16]
+        yield (
+            f"reused             {summary.reused:,} of {summary.queries:,} from the run of {since}:"
+            " query, chunks and validator are the same; --fresh judges again"
+        )
+    if summary.repeated_ids:
+        yield f"repeated query ids: {summary.repeated_ids:,}"
+
+
+def _listed(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
+    if count:
+        yield f"{name}: {count:,}, excluded from every figure"
+        yield from (f"  {shown_line(example, longest=300)}" for example in examples[:5])
+        if count > 5:
+            yield f"  ... and {count - 5:,} more"
+
+
+def _share(share: Share) -> str:
+    if share.share is None or share.low is None or share.high is None:
+        return "no query"
+    return (
+        f"{share.count:,} of {share.total:,}: {share.share:.1%} "
+        f"(95% interval {share.low:.1%} .. {share.high:.1%})"
+    )
+
+
+def _number(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _shown(line: str) -> str:
+    """A line of a chunk as it stands, unless it would steer the terminal."""
+    return line if line.isprintable() else shown_line(line)

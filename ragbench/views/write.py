@@ -1,0 +1,117 @@
+"""Every form of a report into its folder."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import orjson
+
+from ragbench.core.report import CaseRow, Report
+from ragbench.io.atomic import written_whole
+from ragbench.ledger.codec import judgement_object
+from ragbench.llm.budget import Receipt
+from ragbench.views.markdown import markdown_report
+from ragbench.views.report import CsvCases, JsonReport, timings_report
+
+__all__ = [
+    "JudgementLines",
+    "receipt_object",
+    "write_reports",
+]
+
+
+class JudgementLines:
+    """Writes the statements, verdicts and reasons that the cells of a run rest on."""
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        """Writes nothing yet."""
+        self._file = file
+        self._names = [metric.name for metric in report.metrics]
+
+    def case(self, row: CaseRow) -> None:
+        """Writes a case's lines; none for a metric that nobody was asked about."""
+        for name, judgements in zip(self._names, row.judgements, strict=True):
+            if judgements:
+                line = {
+                    "case": row.id,
+                    "metric": name,
+                    "judgements": [judgement_object(judgement) for judgement in judgements],
+                }
+                self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+    def finish(self) -> None:
+        """Nothing is left to write."""
+
+
+def receipt_object(receipt: Receipt) -> dict[str, Any]:
+    """A receipt as a JSON object; amounts are exact numbers as text, null when not known.
+
+    Receipts tell what was paid when, repetitions and lost answers included, and so differ from run
+    to run: the report tells what the answers took that its scores rest on.
+    """
+    return {
+        "currency": receipt.currency,
+        "price_origin": receipt.price_origin,
+        "cost": _text(receipt.cost),
+        "unconfirmed": _text(receipt.unconfirmed),
+        "lines": [
+            {
+                "purpose": line.purpose,
+                "model": line.model,
+                "calls": line.calls,
+                "cached": line.cached,
+                "failed": line.failed,
+                "requests": line.requests,
+                "prompt_tokens": line.usage.prompt_tokens,
+                "completion_tokens": line.usage.completion_tokens,
+                "reasoning_tokens": line.usage.reasoning_tokens,
+                "cost": _text(line.cost),
+                "unconfirmed": _text(line.unconfirmed),
+                "unconfirmed_requests": line.unconfirmed_requests,
+            }
+            for line in receipt.lines
+        ],
+    }
+
+
+def _text(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{amount:f}"
+
+
+class _Form(Protocol):
+    """What is written a case at a time."""
+
+    def case(self, row: CaseRow) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def write_reports(report: Report, folder: Path) -> list[Path]:
+    """Writes ``report.json``, ``cases.csv``, ``report.md`` and ``timings.json``.
+
+    Where models judged, ``judgements.jsonl`` holds what they said.
+
+    Each is written whole or not at all. The cases are read once for all forms.
+
+    Returns:
+        The files.
+    """
+    names = ["report.json", "cases.csv", "report.md", "timings.json"]
+    if report.judging is not None:
+        names.append("judgements.jsonl")
+    with ExitStack() as stack:
+        files = [stack.enter_context(written_whole(folder / name)) for name in names]
+        by_case: list[_Form] = [JsonReport(report, files[0]), CsvCases(report, files[1])]
+        if report.judging is not None:
+            by_case.append(JudgementLines(report, files[4]))
+        for row in report.rows():
+            for form in by_case:
+                form.case(row)
+        for form in by_case:
+            form.finish()
+        files[2].writelines(markdown_report(report))
+        files[3].writelines(timings_report(report))
+    return [folder / name for name in names]

@@ -1,0 +1,141 @@
+"""docs/your_own_metric.md and docs/your_own_reranker.md: all that stands there runs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from ragbench.metrics.metric import ARGUMENTS, Options, definitions_in
+from ragbench.metrics.registry import parse_metrics
+from ragbench.post.build import build_operator
+from ragbench.post.operator import Operator
+
+Ragbench = Callable[..., Any]
+
+DOCS = Path(__file__).parents[2] / "docs"
+METRIC, RERANKER = (
+    (DOCS / f"your_own_{name}.md").read_text("utf-8") for name in ("metric", "reranker")
+)
+BLOCK = re.compile(
+    r"(?:`(?P<file>[\w.]+)`:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S
+)
+
+
+class Block(NamedTuple):
+    """A block of code; ``file`` is the name that the line above gives it."""
+
+    file: str | None
+    language: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    return [Block(*found.group("file", "language", "text")) for found in BLOCK.finditer(page)]
+
+
+@pytest.fixture(autouse=True)
+def modules(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Iterator[None]:
+    """The current folder is importable, and what is imported from it is forgotten."""
+    monkeypatch.setattr("sys.path", [str(workplace), *sys.path])
+    yield
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(workplace)):
+            del sys.modules[name]
+
+
+def carried_out(page: str, ragbench: Ragbench) -> dict[str, dict[str, Any]]:
+    """Does everything that a page shows, in its order; the names of each block of Python."""
+    known: dict[str, dict[str, Any]] = {}
+    for number, block in enumerate(blocks(page)):
+        if block.file is not None:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+        if block.language == "python":
+            name = (block.file or f"block_{number}.py").removesuffix(".py")
+            Path(f"{name}.py").write_text(block.text, encoding="utf-8")
+            known[name] = vars(importlib.import_module(name))
+        elif block.language == "console":
+            printed = ""
+            for line in block.text.splitlines():
+                if line.startswith("$ "):
+                    assert line.startswith("$ ragbench ")
+                    done = ragbench(*shlex.split(line)[2:])
+                    assert done.code == 0, f"{line}\n{done.err}"
+                    printed = " ".join(done.out.split())
+                else:
+                    assert " ".join(line.split()) in printed
+    return known
+
+
+def rows(page: str) -> list[tuple[list[str], str]]:
+    """The rows of the page's tables: the names in the first cell, and the second cell."""
+    return [
+        (re.findall(r"`(\w+)`", first), second)
+        for first, second in re.findall(r"^\| (`.*?) \| (.*) \|$", page, re.M)
+    ]
+
+
+def test_the_page_on_metrics_does_what_it_says(ragbench: Ragbench) -> None:
+    known = carried_out(METRIC, ragbench)
+    made = [definition for names in known.values() for definition in definitions_in(names)]
+    assert [definition.name for definition in made] == [
+        "word_recall",
+        "cites_a_source",
+        "first_hit",
+        "answer_length",
+        "too_long",
+    ]
+    assert all(definition.summary for definition in made)
+    assert [parameter.summary for parameter in made[2].parameters] == [
+        "smallest grade that counts as relevant",
+        "1 - rank / k, or 1 / rank",
+    ]
+
+
+def test_its_tables_name_what_there_is() -> None:
+    found = rows(METRIC)
+    arguments = {names[0]: meaning for names, meaning in found[: len(ARGUMENTS)]}
+    assert arguments == {name: argument.meaning for name, argument in ARGUMENTS.items()}
+    options = [name for names, _ in found[len(ARGUMENTS) :] for name in names]
+    assert set(options) == set(Options.__annotations__)
+
+
+def test_the_page_on_rerankers_does_what_it_says(ragbench: Ragbench) -> None:
+    known = carried_out(RERANKER, ragbench)
+    by_length = known["block_5"]["ByLength"](longest=3)
+    assert by_length.name == "by_length"
+    files = [yaml.safe_load(block.text) for block in blocks(RERANKER) if block.language == "yaml"]
+    assert len(files) == 3
+    for file in files:
+        for stage in file.get("variants", [file]):
+            for operator in stage["operators"]:
+                assert isinstance(build_operator(operator), Operator)
+
+
+@pytest.mark.parametrize("page", [METRIC, RERANKER])
+def test_its_entry_point_is_one(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (toml,) = [block.text for block in blocks(page) if block.language == "toml"]
+    ((group, points),) = tomllib.loads(toml)["project"]["entry-points"].items()
+    ((name, target),) = points.items()
+    package = Path("my_package")
+    package.mkdir()
+    for block in blocks(page):
+        if block.file is not None and block.language == "python":
+            part = package / f"{target.partition(':')[0].partition('.')[2]}.py"
+            if not part.exists():
+                part.write_text(block.text, encoding="utf-8")
+    found = EntryPoint(name=name, value=target, group=group)
+    monkeypatch.setattr("ragbench.plugins.entry_points", lambda group: [found])
+    if group == "ragbench.metrics":
+        assert parse_metrics([name])[0].name == name
+    else:
+        assert build_operator({"action": "rerank", "type": name}).name == f"rerank.{name}"

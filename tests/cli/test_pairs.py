@@ -1,0 +1,274 @@
+"""Whatever ragbench writes, ragbench reads: every pair of a writer and a reader.
+
+Each gives the cases and outcomes back, or says in one line why it cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ragbench_cli.main import main
+
+Ragbench = Callable[..., Any]
+RAG = """
+from ragbench import GenerationResult, RAGInterface, RetrievalResult
+
+
+class Moody(RAGInterface):
+    def retrieve_with_metadata(self, query, top_k=None):
+        if "cup" in query:
+            raise ConnectionError("no index")
+        return RetrievalResult(
+            ["Everyone has 27 days of paid leave.", 'a "b"\\n c'],
+            context_ids=["leave", "x y%20"],
+            scores=[0.75, 0.5],
+            context_metadata=[{"page": 1}, {}],
+            metadata={"index": 2},
+        )
+
+    def generate_with_metadata(self, query, contexts):
+        if "desk" in query:
+            return GenerationResult("I do not know.", abstained=True)
+        return GenerationResult("27 days", multi_responses=["27 days", "26"], confidence=0.5)
+"""
+
+SAME = "same"
+"""The cases, with every outcome."""
+CONTEXT = "context"
+"""The cases, with what generation was given and said."""
+ANSWERED = "answered"
+"""The cases that ended well, with what was retrieved and said."""
+ANSWERS = "answers"
+"""What was said; of what was retrieved only ids are there."""
+CASES = "cases"
+"""The cases; nothing is recorded."""
+RETRIEVED = "retrieved"
+"""The questions with what was retrieved."""
+SCORES = "scores"
+"""What is needed to compare."""
+
+NO_RUN = "is a file, not the folder of a run. Answers that it records are scored by: ragbench eval"
+NO_FOLDER = "is not a run folder"
+NO_SCORES = "neither a report.json nor a baseline file"
+NO_CHUNKS = "no chunks are recognised"
+FILE = {"report": NO_RUN, "export": NO_RUN, "compare": NO_SCORES}
+FOLDER = {"report": NO_FOLDER, "export": NO_FOLDER, "compare": NO_FOLDER}
+
+PAIRS: dict[str, dict[str, str]] = {
+    "office": {"eval": CASES, "validate": "found a folder", **FOLDER},
+    "cases.jsonl": {"eval": CASES, "validate": NO_CHUNKS, **FILE},
+    "corpus.jsonl": {"eval": "are named with --corpus", "validate": NO_CHUNKS, **FILE},
+    "run": {
+        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
+    },
+    "run/report.json": {
+        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": SCORES,
+    },
+    "run/cases.csv": {
+        "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": NO_SCORES,
+    },
+    "export.jsonl": {"eval": SAME, "validate": RETRIEVED, **FILE},
+    "export.csv": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
+    "export.parquet": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
+    "export.hf": {"eval": CONTEXT, "validate": RETRIEVED, **FOLDER},
+    "samples.jsonl": {"eval": ANSWERED, "validate": RETRIEVED, **FILE},
+    "export.run": {
+        "eval": "name their texts with --corpus PATH",
+        "validate": "name their texts with --corpus PATH",
+        **FILE,
+    },
+    "report.json": {
+        "eval": ANSWERS,
+        "validate": "no retrieval is recorded",
+        "report": NO_RUN,
+        "export": NO_RUN,
+        "compare": SCORES,
+    },
+    "cases.csv": {"eval": ANSWERS, "validate": "no retrieval is recorded", **FILE},
+    "verdicts.jsonl": {
+        "eval": "join it with its dataset, as in: ragbench eval DATASET --answers verdicts.jsonl",
+        "validate": "holds verdicts, not the retrievals that they judge",
+        **FILE,
+    },
+    "verdicts.summary.json": {
+        "eval": "it is a summary of verdicts: it holds no questions", "validate": NO_CHUNKS, **FILE,
+    },
+    "dump.jsonl": {"eval": RETRIEVED, "validate": RETRIEVED, **FILE},
+    "baseline.json": {
+        "eval": "it is a baseline file: it holds scores and no questions",
+        "validate": NO_CHUNKS,
+        "report": NO_RUN,
+        "export": NO_RUN,
+        "compare": SCORES,
+    },
+    "gate.json": {"eval": "a result that ragbench wrote", "validate": NO_CHUNKS, **FILE},
+    "compare.json": {"eval": "a result that ragbench wrote", "validate": NO_CHUNKS, **FILE},
+    "timings.json": {"eval": "a run's timings", "validate": NO_CHUNKS, **FILE},
+    "manifest.json": {"eval": "a run's manifest", "validate": NO_CHUNKS, **FILE},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with one of everything that ragbench writes."""
+    pytest.importorskip("pyarrow")
+    folder = tmp_path_factory.mktemp("written")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        _write(folder)
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+def _write(folder: Path) -> None:
+    from tests.cli.conftest import CASES as OFFICE
+    from tests.cli.conftest import DOCUMENTS
+
+    (folder / "rag.py").write_text(RAG, "utf-8")
+    (folder / "office").mkdir()
+    rich: dict[str, Any] = {"tags": ["hr"], "language": "en", "cluster": "k", "metadata": {"n": 3}}
+    first = cast("dict[str, Any]", OFFICE[0])
+    cases = [{**first, **rich, "alternative_references": ["27"]}, *OFFICE[1:]]
+    for name, records in (("cases", cases), ("corpus", DOCUMENTS)):
+        text = "".join(f"{json.dumps(record)}\n" for record in records)
+        for path in (folder / "office" / f"{name}.jsonl", folder / f"{name}.jsonl"):
+            path.write_text(text, "utf-8")
+    run(*("eval", "office", "--rag", "rag.py:Moody", "-o", "run", "--validate", "lexical", "-q"))
+    for form, name in (
+        ("jsonl", "export.jsonl"), ("csv", "export.csv"), ("parquet", "export.parquet"),
+        ("hf", "export.hf"), ("ragas", "samples.jsonl"), ("trec", "export.run"),
+    ):  # fmt: skip
+        run("export", "run", "--to", form, "-o", name)
+    run("validate", "run", "-o", "verdicts.jsonl", "--validator", "lexical", "-q")
+    run("baseline", "set", "run", "-o", "baseline.json")
+    for name in ("report.json", "cases.csv", "timings.json", "manifest.json"):
+        (folder / name).write_bytes((folder / "run" / name).read_bytes())
+    chunk = {"id": "leave", "text": "27 days.", "score": 0.5, "metadata": {}}
+    dump = {"query_id": "c1", "query": "How many days of paid leave are there?", "chunks": [chunk]}
+    (folder / "dump.jsonl").write_text(f"{json.dumps(dump)}\n", "utf-8")
+    (folder / "gate.json").write_text('{"schema_version": 1, "outcome": "passed"}', "utf-8")
+    (folder / "compare.json").write_text('{"schema_version": 1, "runs": [], "cases": 3}', "utf-8")
+
+
+def run(*arguments: str) -> None:
+    assert main(arguments) in (0, 1), arguments
+
+
+def cases(path: str) -> dict[str, Any]:
+    """The lines of an export, by id, without what differs from run to run."""
+    found: dict[str, Any] = {}
+    for line in Path(path).read_text("utf-8").splitlines():
+        record = json.loads(line)
+        del record["scores"]
+        for stage in ("retrieval", "post_retrieval", "generation"):
+            for name in ("known", "seconds"):
+                (record[stage] or {}).pop(name, None)
+            if (record[stage] or {}).get("failure"):
+                record[stage]["failure"]["traceback"] = None
+        found[record["id"]] = record
+    return found
+
+
+def check(what: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Holds an evaluation of a file against the run that the file came from."""
+    if what == ANSWERED:
+        wanted = {id: record for id, record in wanted.items() if id != "c3"}
+        by_query = {record["query"]: record for record in found.values()}
+        assert by_query.keys() == {record["query"] for record in wanted.values()}
+        for record in wanted.values():
+            other = by_query[record["query"]]
+            assert texts(other) == texts(record)
+            assert said(other) == said(record)
+        return
+    assert found.keys() == wanted.keys()
+    for id, record in wanted.items():
+        if what in (SAME, CONTEXT):
+            assert found[id] == record
+        else:
+            assert found[id]["query"] == record["query"]
+            assert found[id]["reference"] == record["reference"]
+            assert found[id]["generation"]["status"] == record["generation"]["status"]
+            assert said(found[id]) == said(record)
+
+
+def texts(record: dict[str, Any]) -> Any:
+    return record["retrieval"]["value"]["contexts"], record["retrieval"]["value"]["context_ids"]
+
+
+def said(record: dict[str, Any]) -> str | None:
+    value = record["generation"]["value"]
+    return None if value is None else str(value["response"])
+
+
+@pytest.mark.parametrize(
+    ("name", "reader"), [(name, reader) for name, readers in PAIRS.items() for reader in readers]
+)
+def test_pair(
+    written: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    reader: str,
+) -> None:
+    monkeypatch.chdir(written)
+    expected = PAIRS[name][reader]
+    out = str(tmp_path / "out")
+    call = {
+        "eval": ["eval", name, "-o", out, "-m", "token_f1"],
+        "validate": ["validate", name, "--validator", "lexical", "--json"],
+        "report": ["report", name],
+        "export": ["export", name, "--to", "jsonl", "-o", f"{out}.jsonl"],
+        "compare": ["compare", name, "run"],
+    }[reader]
+    code = main(call)
+    printed = capsys.readouterr()
+    if " " in expected:
+        assert code == 2
+        assert expected in printed.err
+        assert "Traceback" not in printed.err
+        return
+    assert code == 0, printed.err
+    if reader == "validate":
+        verdicts = [json.loads(line) for line in printed.out.splitlines()]
+        assert len(verdicts) == (1 if name == "dump.jsonl" else 2)
+        assert all("leave" in verdict["relevance"] for verdict in verdicts)
+    elif reader == "export":
+        assert cases(f"{out}.jsonl") == cases("export.jsonl")
+    elif reader == "eval" and expected == CASES:
+        assert "no answers are recorded" in printed.err
+        assert "baseline on " in printed.out
+    elif reader == "eval" and expected == RETRIEVED:
+        assert "retrieve  1 done, 1 recorded" in printed.out
+    elif reader == "eval":
+        main(["export", out, "--to", "jsonl", "-o", f"{out}.jsonl"])
+        check(expected, cases(f"{out}.jsonl"), cases("export.jsonl"))
+
+
+def test_a_run_file_is_read_with_its_dataset(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(written)
+    out = tmp_path / "out"
+    assert main(["eval", "office", "--answers", "export.run", "-o", str(out), "-q"]) == 0
+    main(["export", str(out), "--to", "jsonl", "-o", str(tmp_path / "o.jsonl")])
+    found = cases(str(tmp_path / "o.jsonl"))
+    assert found["c1"]["retrieval"]["value"]["context_ids"] == ["leave", "x y%20"]
+    assert found["c1"]["retrieval"]["value"]["scores"] == [0.75, 0.5]
+    assert found["c3"]["retrieval"]["status"] == "skipped"  # failed cases stand in no TREC file
+
+
+def test_every_export_and_every_file_of_a_run_is_among_the_writers(written: Path) -> None:
+    from ragbench.io.export import EXPORTS
+
+    assert len(EXPORTS.builtin) == 6
+    files = {path.name for path in (written / "run").iterdir()}
+    assert files - {"report.md", ".lock", "journal.sqlite"} <= {Path(name).name for name in PAIRS}

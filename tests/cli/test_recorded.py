@@ -1,0 +1,234 @@
+"""Answers that exist, scored from the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+SAID: list[dict[str, Any]] = [
+    {
+        "user_input": "How many days of paid leave are there?",
+        "retrieved_contexts": ["Everyone has 27 days of paid leave."],
+        "response": "27 days",
+        "reference": "27 days",
+    },
+    {
+        "user_input": "When is the help desk open?",
+        "retrieved_contexts": ["The help desk is open from 8 to 17."],
+        "response": None,
+        "reference": "from 8 to 17",
+    },
+]
+
+
+def lines(name: str, rows: Sequence[object]) -> str:
+    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return name
+
+
+def report(folder: str = "run") -> Any:
+    return json.loads(Path(folder, "report.json").read_text("utf-8"))
+
+
+def score(metric: str, folder: str = "run") -> Any:
+    found = {summary["metric"]: summary for summary in report(folder)["summaries"]}
+    return found[metric]["score"], found[metric]["measured"]
+
+
+def calls() -> int:
+    path = Path("calls.log")
+    return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
+
+
+def test_recorded_answers_are_scored_and_nobody_is_asked(ragbench: Ragbench) -> None:
+    done = ragbench("eval", lines("said.jsonl", SAID), "-o", "run", "-m", "exact_match,token_f1")
+    assert done.code == 0
+    assert done.out.splitlines()[:3] == [
+        "recorded on said: 2 cases",
+        "retrieve  2 done, 2 recorded",
+        "generate  1 answered, 1 skipped, 1 recorded",
+    ]
+    assert done.err.splitlines()[:3] == [
+        "read said.jsonl as ragas: query=user_input, reference, response, retrieved_contexts",
+        "2 cases; recorded: retrieve 2, generate 1 of 2; no times are recorded",
+        "no RAG is asked: what is not recorded is skipped (--rag names one)",
+    ]
+    assert "retry" not in done.err
+    assert score("exact_match") == (1.0, 1)  # the one that is missing is not a zero
+
+
+def test_a_rag_is_asked_for_what_is_missing(ragbench: Ragbench) -> None:
+    lines("said.jsonl", SAID)
+    done = ragbench("eval", "said.jsonl", "--rag", "rags.py:Plain", "-o", "run", "-m", "token_f1")
+    assert done.code == 0
+    assert "asking Plain for generate of 1: what is recorded is taken (--ask-again" in done.err
+    assert "generate  2 answered, 1 recorded" in done.out
+    assert calls() == 0  # every retrieval was recorded
+
+
+def test_the_rag_can_be_asked_for_everything_again(ragbench: Ragbench) -> None:
+    command = ("eval", lines("said.jsonl", SAID), "--rag", "rags.py:Plain", "-o", "run")
+    done = ragbench(*command, "--ask-again", "-m", "token_f1")
+    assert "asking Plain for everything: what is recorded is not used (--ask-again)" in done.err
+    assert "generate  2 answered\n" in done.out
+    assert calls() == 2
+    # The recorded answers are not part of the cases: the two runs can be compared.
+    ragbench("eval", "said.jsonl", "-o", "recorded", "-m", "token_f1")
+    fingerprints = [
+        report(run)["manifest"]["fingerprints"]["dataset"] for run in ("run", "recorded")
+    ]
+    assert fingerprints[0] == fingerprints[1]
+
+
+def test_a_newcomer_is_told_what_is_missing_and_the_ways_on(ragbench: Ragbench) -> None:
+    done = ragbench("eval", lines("questions.jsonl", [{"query": "Who?", "reference": "Ada"}]))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(
+        "Error: questions.jsonl holds 1 case without recorded answers, and there is nothing to ask:"
+    )
+    for way in ("--rag my_module:MyRAG", "--answers FILE", "--field response=NAME", "--corpus"):
+        assert way in done.err
+    assert not Path("reports").exists()
+
+
+def test_answers_are_joined_with_their_dataset(ragbench: Ragbench) -> None:
+    answers = [
+        {"id": "c1", "response": "27 days"},
+        {"query": "When is the help desk open?", "response": "from 8 to 17"},
+        {"id": "c9", "response": "to whom?"},
+        {"id": "c1", "response": "twice"},
+    ]
+    done = ragbench("eval", "office", "--answers", lines("said.jsonl", answers), "-o", "run")
+    assert done.code == 0
+    assert "said on office: 3 cases" in done.out
+    notes = [
+        "answers of said.jsonl: 1 by id and 1 by question joined with 3 cases",
+        "1 case without a recorded answer (such as c3)",
+        "1 answer for a question that has one already: the first counts",
+        "1 answer to questions that no case asks: skipped",
+    ]
+    assert report()["notes"][:4] == notes
+    assert set(notes) <= set(done.err.splitlines())
+    assert score("exact_match") == (1.0, 2)
+    assert report()["manifest"]["rag"]["description"] == {
+        "spec": "recorded", "answers": "said.jsonl",
+    }  # fmt: skip
+
+
+def test_a_retrieval_run_is_scored_on_its_dataset(ragbench: Ragbench) -> None:
+    Path("bm25.run").write_text("c1 Q0 leave 1 3 t\nc2 Q0 badge 1 2 t\nc2 Q0 desk 2 1 t\n", "utf-8")
+    done = ragbench("eval", "office", "--answers", "bm25.run", "-o", "run", "-m", "MRR@10")
+    assert done.code == 0
+    assert score("MRR@10") == (0.75, 2)
+
+
+def test_verdicts_join_a_run(ragbench: Ragbench) -> None:
+    ragbench("eval", "office", "-o", "first", "-q")
+    ragbench("validate", "first", "-o", "verdicts.jsonl", "-q")
+    done = ragbench(
+        "eval", "office", "--answers", "verdicts.jsonl", "-o", "run", "-m", "answer_rate"
+    )
+    assert done.code == 0
+    assert "validate  3 done, 3 recorded" in done.out
+    assert report()["validation"]["verdicts"] == 3
+
+
+def test_fields_of_the_answers_have_names_of_their_own(ragbench: Ragbench) -> None:
+    lines("log.jsonl", [{"q": "When is the help desk open?", "out": {"text": "from 8 to 17"}}])
+    done = ragbench(
+        *("eval", "office", "--answers", "log.jsonl", "-o", "run", "-m", "exact_match"),
+        *("--field", "answers.query=q", "--field", "answers.response=out.text"),
+    )
+    assert done.code == 0
+    assert score("exact_match") == (1.0, 1)
+
+
+def test_standard_input_holds_answers(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = "".join(f"{json.dumps(row)}\n" for row in SAID).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert ragbench("eval", "-", "-o", "run", "-m", "exact_match").code == 0
+    assert score("exact_match") == (1.0, 1)
+
+
+def test_standard_input_without_answers_needs_somebody_to_ask(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"query": "Who?"}\n')))
+    done = ragbench("eval", "-")
+    assert done.code == 2
+    assert "the baseline RAG needs documents" in done.err
+
+
+def test_another_encoding(ragbench: Ragbench) -> None:
+    Path("said.csv").write_bytes("question,ground_truth,response\nWo?,Köln,Köln\n".encode("cp1252"))
+    refused = ragbench("eval", "said.csv", "-o", "run")
+    assert refused.code == 2
+    assert "said.csv:2: byte 0xf6 at byte offset" in refused.err
+    assert "--encoding, such as cp1252" in refused.err
+    command = ("eval", "said.csv", "-o", "run", "-m", "exact_match", "--encoding", "cp1252")
+    assert ragbench(*command).code == 0
+    assert score("exact_match") == (1.0, 1)
+
+
+def test_a_recorded_failure_is_a_failure(ragbench: Ragbench) -> None:
+    rows: list[dict[str, Any]] = [
+        {"query": "a", "reference": "x", "response": "x"},
+        {"query": "b", "reference": "x", "response": None, "error": "504 Gateway Timeout"},
+    ]
+    done = ragbench("eval", lines("said.jsonl", rows), "-o", "run", "-m", "exact_match")
+    assert "generate  1 answered, 1 failed, 2 recorded" in done.out
+    assert "RecordedError: 504 Gateway Timeout" in done.out
+    assert score("exact_match") == (1.0, 1)
+
+
+def test_a_recorded_answer_that_declines_is_one_as_if_it_had_been_asked_for(
+    ragbench: Ragbench,
+) -> None:
+    said = ("27", "", "I do not know.")
+    rows: list[dict[str, Any]] = [
+        {"id": number, "query": "a", "response": text} for number, text in enumerate(said)
+    ]
+    done = ragbench("eval", lines("said.jsonl", rows), "-o", "run", "-m", "answer_rate")
+    assert "generate  1 answered, 2 abstained, 3 recorded" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--corpus", "office"], "--corpus has no use: said.jsonl has answers recorded"),
+        (["--rag-args", '{"top_k": 1}'], "--rag-args has no use: answers are recorded"),
+        (["--answers-format", "ragas"], "name it with --answers"),
+        (["--field", "answers.response=x"], "there is no file of answers"),
+        (["--field", "respons=x"], "no field 'respons' to map to. Did you mean 'response'?"),
+        (["--answers", "nowhere.jsonl"], "nowhere.jsonl: no such file or folder"),
+        (["--encoding", "klingon"], "no text encoding 'klingon'"),
+        (["--field", "response=nothing"], "no record has the field that the mapping response="),
+    ],
+)
+def test_what_has_no_use_is_said(ragbench: Ragbench, arguments: list[str], told: str) -> None:
+    done = ragbench("eval", lines("said.jsonl", SAID), "-o", "run", *arguments)
+    assert done.code == 2
+    assert told in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_run_is_not_written_over_while_it_is_read(ragbench: Ragbench) -> None:
+    ragbench("eval", "office", "-o", "run", "-q")
+    before = Path("run/report.json").read_bytes()
+    done = ragbench("eval", "run", "-o", "run")
+    assert done.code == 2
+    assert "--out run is the run that is read: choose another folder" in done.err
+    assert Path("run/report.json").read_bytes() == before
+
+
+def test_another_file_of_answers_is_another_run(ragbench: Ragbench) -> None:
+    for name in ("one.jsonl", "two.jsonl"):
+        lines(name, [{"id": "c1", "response": name}])
+        ragbench("eval", "office", "--answers", name, "-m", "exact_match", "-q")
+    assert len(list(Path("reports").iterdir())) == 2

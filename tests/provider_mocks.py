@@ -1,0 +1,630 @@
+"""Providers of language models as they document themselves, each as a small server.
+
+What a provider does with a request follows its documentation, or where that is silent, errors that
+its users have reported word for word. The model behind each answers every question alike: with
+JSON where the request or the prompt asks for it *and* the provider honours that, else with words.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, ClassVar, NamedTuple, Self
+
+from tests.llm_server import instance_of
+
+Payload = dict[str, Any]
+KEY = "sk-test-0123456789abcdef"
+
+
+class Told(NamedTuple):
+    """An HTTP answer."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str] = {}
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """A request that arrived."""
+
+    path: str
+    payload: Payload
+    headers: dict[str, str]
+    status: int
+    usage: Mapping[str, Any] | None
+    """What the answer says it took."""
+
+
+def words(text: str) -> int:
+    """Tokens, by a tokenizer that makes four of three words."""
+    return -(-len(text.split()) * 4 // 3)
+
+
+@dataclass(kw_only=True)
+class Provider:
+    """A provider: ``with Gemini(...) as server: server.url``."""
+
+    limited: int = 0
+    """So many requests meet the limit of a minute first."""
+    is_out_of_money: bool = False
+    overloaded: int = 0
+    """So many requests meet an overload first."""
+    seen: list[Seen] = field(default_factory=list[Seen])
+    url: str = ""
+
+    name: ClassVar[str]
+    model: ClassVar[str] = "m"
+    prefix: ClassVar[str] = "/v1"
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """What the user has to set beside address, model and key."""
+    context: ClassVar[int] = 100_000
+    """Tokens that a prompt may have."""
+
+    def __enter__(self) -> Self:
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                size = int(self.headers.get("content-length", "0"))
+                payload: Payload = json.loads(self.rfile.read(size))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                told = provider.told(self.path, payload, headers)
+                data = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
+                self.send_response(told.status)
+                for name, value in {"content-type": "application/json", **told.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._lock = threading.Lock()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{self.prefix}"
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def answered(self) -> list[Seen]:
+        return [seen for seen in self.seen if seen.status == 200]
+
+    def told(self, path: str, payload: Payload, headers: dict[str, str]) -> Told:
+        with self._lock:
+            told = self._checked(payload, headers)
+            usage = told.body.get("usage") if isinstance(told.body, dict) else None
+            self.seen.append(
+                Seen(path=path, payload=payload, headers=headers, status=told.status, usage=usage)
+            )
+            return told
+
+    def _checked(self, payload: Payload, headers: dict[str, str]) -> Told:
+        if not self.is_key(headers):
+            return self.unauthorised(headers)
+        if self.is_out_of_money:
+            return self.no_money(payload)
+        if self.limited:
+            self.limited -= 1
+            return self.rate_limited(payload)
+        if self.overloaded:
+            self.overloaded -= 1
+            return self.overload()
+        return self.rejected(payload) or self.answer(payload)
+
+    # --- what differs
+
+    def is_key(self, headers: Mapping[str, str]) -> bool:
+        return headers.get("authorization") == f"Bearer {KEY}"
+
+    def unauthorised(self, headers: Mapping[str, str]) -> Told:
+        return Told(401, error(f"Incorrect API key provided: {headers.get('authorization')}."))
+
+    def no_money(self, payload: Payload) -> Told:
+        return Told(402, error("Insufficient Balance", code="invalid_request_error"))
+
+    def rate_limited(self, payload: Payload) -> Told:
+        return Told(429, error("Rate limit reached"), {"retry-after": "20"})
+
+    def overload(self) -> Told:
+        return Told(503, error("The server is currently overloaded"))
+
+    def rejected(self, payload: Payload) -> Told | None:
+        """An error that concerns this request; None when it is taken."""
+        if self.prompt_tokens(payload) > self.context:
+            return Told(
+                400, error("This model's maximum context length is exceeded", param="messages")
+            )
+        return None
+
+    def honours(self, payload: Payload) -> Mapping[str, Any] | None:
+        """The schema that the model is held to, or sees; None where it sees none."""
+        kind = payload.get("response_format", {})
+        if kind.get("type") == "json_schema":
+            schema: Mapping[str, Any] = kind["json_schema"]["schema"]
+            return schema
+        return in_prompt(payload)
+
+    def reasoning(self, payload: Payload) -> int:
+        """Tokens that it thinks."""
+        return 0
+
+    # --- the model
+
+    def prompt_tokens(self, payload: Payload) -> int:
+        return sum(words(message["content"]) + 4 for message in payload["messages"])
+
+    def read_tokens(self, payload: Payload) -> int:
+        """Tokens of the prompt as the answer tells them."""
+        return self.prompt_tokens(payload)
+
+    def text(self, payload: Payload) -> str:
+        schema = self.honours(payload)
+        return "Ready, as you wish." if schema is None else json.dumps(instance_of(schema))
+
+    def usage(self, payload: Payload, text: str) -> dict[str, Any]:
+        prompt, said = self.read_tokens(payload), words(text)
+        thought = self.reasoning(payload)
+        usage: dict[str, Any] = {
+            "prompt_tokens": prompt,
+            "completion_tokens": said + thought,
+            "total_tokens": prompt + said + thought,
+        }
+        if thought:
+            usage["completion_tokens_details"] = {"reasoning_tokens": thought}
+        return usage
+
+    def limit(self, payload: Payload) -> int | None:
+        return payload.get("max_completion_tokens", payload.get("max_tokens"))
+
+    def answer(self, payload: Payload) -> Told:
+        text, reason = self.text(payload), "stop"
+        limit = self.limit(payload)
+        if limit is not None and limit <= self.reasoning(payload):
+            text, reason = "", "length"
+        return Told(
+            200,
+            {
+                "id": "x",
+                "object": "chat.completion",
+                "model": payload["model"],
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": {"role": "assistant", "content": text},
+                        "finish_reason": reason,
+                    }
+                ],
+                "usage": self.usage(payload, text),
+            },
+        )
+
+
+def in_prompt(payload: Payload) -> Mapping[str, Any] | None:
+    """The schema that stands in the last message."""
+    told: str = payload["messages"][-1]["content"]
+    if "JSON schema" not in told:
+        return None
+    schema: Mapping[str, Any] = json.loads(
+        told[told.index("\n{", told.rindex("JSON schema")) + 1 :]
+    )
+    return schema
+
+
+def error(message: str, **more: Any) -> Payload:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None} | more}
+
+
+def unknown_fields(payload: Payload, known: set[str]) -> set[str]:
+    return set(payload) - known - {"model", "messages"}
+
+
+class OpenAI(Provider):
+    """https://platform.openai.com/docs/api-reference/chat, /docs/guides/error-codes."""
+
+    name = "openai"
+    model = "gpt-4o-mini"
+
+    def no_money(self, payload: Payload) -> Told:
+        text = "You exceeded your current quota, please check your plan and billing details."
+        return Told(429, error(text, type="insufficient_quota", code="insufficient_quota"))
+
+    def rate_limited(self, payload: Payload) -> Told:
+        text = (
+            "Rate limit reached for gpt-4o-mini in organization org-x on tokens per min (TPM): "
+            "Limit 200000, Used 199000, Requested 1500. Please try again in 1.2s. Visit "
+            "https://platform.openai.com/account/rate-limits to learn more."
+        )
+        return Told(429, error(text, type="tokens", code="rate_limit_exceeded"))
+
+
+class OpenAIReasoning(OpenAI):
+    """o3, o4-mini, gpt-5: https://platform.openai.com/docs/guides/reasoning."""
+
+    name = "openai, reasoning"
+    model = "o3"
+
+    def rejected(self, payload: Payload) -> Told | None:
+        if "max_tokens" in payload:
+            text = (
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+                "'max_completion_tokens' instead."
+            )
+            return Told(400, error(text, param="max_tokens", code="unsupported_parameter"))
+        if payload.get("temperature", 1) != 1:
+            text = (
+                f"Unsupported value: 'temperature' does not support {payload['temperature']} with "
+                "this model. Only the default (1) value is supported."
+            )
+            return Told(400, error(text, param="temperature", code="unsupported_value"))
+        return super().rejected(payload)
+
+    def reasoning(self, payload: Payload) -> int:
+        return 512 if payload.get("reasoning_effort") == "low" else 6_000
+
+
+class Azure(OpenAI):
+    """The v1 interface: https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle."""
+
+    name = "azure"
+    model = "my-deployment"
+    prefix = "/openai/v1"
+
+    def rate_limited(self, payload: Payload) -> Told:
+        text = (
+            "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded "
+            "token rate limit of your current OpenAI S0 pricing tier. Please retry after 24 "
+            "seconds."
+        )
+        return Told(429, error(text, code="429"))
+
+    def rejected(self, payload: Payload) -> Told | None:
+        if payload["model"] != self.model:
+            return Told(404, error("The API deployment does not exist", code="DeploymentNotFound"))
+        return super().rejected(payload)
+
+
+class AzureDated(Azure):
+    """The dated interface, with a token of Entra: /azure/ai-services/openai/reference."""
+
+    name = "azure, dated, Entra"
+    prefix = ""
+    settings: ClassVar[Mapping[str, Any]] = {"api_version": "2024-10-21"}
+    TOKEN: ClassVar[str] = "eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDB9.c2lnbmVk"
+
+    def is_key(self, headers: Mapping[str, str]) -> bool:
+        return headers.get("authorization") == f"Bearer {self.TOKEN}" and "api-key" not in headers
+
+
+class Anthropic(Provider):
+    """https://docs.claude.com/en/api/openai-sdk: ``response_format``, ``seed``,
+    ``reasoning_effort`` are "Ignored"; newer models refuse sampling parameters."""
+
+    name = "anthropic"
+    model = "claude-opus-4-8"
+
+    def no_money(self, payload: Payload) -> Told:
+        text = (
+            "Your credit balance is too low to access the Anthropic API. Please go to Plans & "
+            "Billing to upgrade or purchase credits."
+        )
+        return Told(400, {"type": "error", **error(text)})
+
+    def rate_limited(self, payload: Payload) -> Told:
+        text = "This request would exceed your organization's rate limit of 50 requests per minute"
+        body = {"type": "error", "error": {"type": "rate_limit_error", "message": text}}
+        return Told(429, body, {"retry-after": "12"})
+
+    def overload(self) -> Told:
+        body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+        return Told(529, body)
+
+    def rejected(self, payload: Payload) -> Told | None:
+        if payload.get("temperature", 1) != 1:
+            text = "`temperature` is deprecated for this model."
+            return Told(400, {"error": {"type": "invalid_request_error", "message": text}})
+        return super().rejected(payload)
+
+    def honours(self, payload: Payload) -> Mapping[str, Any] | None:
+        return in_prompt(payload)
+
+
+class Gemini(Provider):
+    """https://ai.google.dev/gemini-api/docs/openai and /rate-limits. Errors stand in a list; every
+    limit is told in the words that OpenAI uses for an empty account."""
+
+    name = "gemini"
+    model = "gemini-2.5-flash"
+    prefix = "/v1beta/openai"
+    fields: ClassVar[set[str]] = {
+        "temperature", "max_tokens", "max_completion_tokens", "response_format", "top_p",
+        "reasoning_effort", "stop", "n",
+    }  # fmt: skip
+
+    def _quota(self, quota: str, delay: str, more: str = "") -> Told:
+        text = (
+            "You exceeded your current quota, please check your plan and billing details. For more "
+            "information on this error, head to: https://ai.google.dev/gemini-api/docs/rate-limits."
+            f"{more}"
+        )
+        details = [
+            {
+                "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                "violations": [
+                    {
+                        "quotaMetric": "generativelanguage.googleapis.com/"
+                        "generate_content_free_tier_requests",
+                        "quotaId": quota,
+                        "quotaDimensions": {"model": self.model, "location": "global"},
+                        "quotaValue": "15",
+                    }
+                ],
+            },
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+        ]
+        told = {"code": 429, "message": text, "status": "RESOURCE_EXHAUSTED", "details": details}
+        return Told(429, [{"error": told}])
+
+    def no_money(self, payload: Payload) -> Told:
+        return self._quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "38s")
+
+    def rate_limited(self, payload: Payload) -> Told:
+        return self._quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "26s")
+
+    def unauthorised(self, headers: Mapping[str, str]) -> Told:
+        told = {"code": 401, "message": "API key not valid.", "status": "UNAUTHENTICATED"}
+        return Told(401, [{"error": told}])
+
+    def overload(self) -> Told:
+        text = "The model is overloaded. Please try again later."
+        return Told(503, [{"error": {"code": 503, "message": text, "status": "UNAVAILABLE"}}])
+
+    def rejected(self, payload: Payload) -> Told | None:
+        for name in sorted(unknown_fields(payload, self.fields)):
+            text = f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
+            told = {"code": 400, "message": text, "status": "INVALID_ARGUMENT"}
+            return Told(400, [{"error": told}])
+        return super().rejected(payload)
+
+    def usage(self, payload: Payload, text: str) -> dict[str, Any]:
+        """What it thinks stands in the total alone."""
+        prompt, said = self.prompt_tokens(payload), words(text)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": said,
+            "total_tokens": prompt + said + 300,
+        }
+
+
+class OpenRouter(Provider):
+    """https://openrouter.ai/docs/use-cases/usage-accounting, /docs/api-reference/errors: it tells
+    what a call cost; an error of the provider behind it comes with status 200."""
+
+    name = "openrouter"
+    model = "anthropic/claude-haiku-4.5"
+    prefix = "/api/v1"
+
+    def no_money(self, payload: Payload) -> Told:
+        text = "This request requires more credits, or fewer max_tokens."
+        return Told(402, {"error": {"code": 402, "message": text}})
+
+    def rate_limited(self, payload: Payload) -> Told:
+        raw = json.dumps(error("rate limited upstream"))
+        told = {"code": 429, "message": "Provider returned error", "metadata": {"raw": raw}}
+        return Told(200, {"error": told})
+
+    def overload(self) -> Told:
+        choice = {"error": {"code": 502, "message": "Upstream"}, "finish_reason": "error"}
+        return Told(200, {"choices": [choice | {"message": {"content": ""}}]})
+
+    def usage(self, payload: Payload, text: str) -> dict[str, Any]:
+        usage = super().usage(payload, text)
+        return usage | {"cost": 0.000_125, "is_byok": False}
+
+
+class Mistral(Provider):
+    """https://docs.mistral.ai/api: unknown fields are refused with 422."""
+
+    name = "mistral"
+    model = "mistral-small-latest"
+    fields: ClassVar[set[str]] = {"temperature", "max_tokens", "response_format", "random_seed"}
+
+    def rejected(self, payload: Payload) -> Told | None:
+        extra = unknown_fields(payload, self.fields)
+        if extra:
+            details = [
+                {"type": "extra_forbidden", "loc": ["body", name], "input": payload[name],
+                 "msg": "Extra inputs are not permitted"}
+                for name in sorted(extra)
+            ]  # fmt: skip
+            return Told(422, {"object": "error", "message": {"detail": details}})
+        return super().rejected(payload)
+
+
+class DeepSeek(Provider):
+    """https://api-docs.deepseek.com/guides/json_mode: ``json_object`` alone."""
+
+    name = "deepseek"
+    model = "deepseek-flash"
+
+    def rejected(self, payload: Payload) -> Told | None:
+        kind = payload.get("response_format", {})
+        if kind.get("type") == "json_schema":
+            return Told(400, error("This response_format type is unavailable now"))
+        return super().rejected(payload)
+
+    def usage(self, payload: Payload, text: str) -> dict[str, Any]:
+        usage = super().usage(payload, text)
+        return usage | {"prompt_tokens_details": {"cached_tokens": 4}}
+
+
+class Groq(Provider):
+    """https://console.groq.com/docs/structured-outputs: some models take no schema."""
+
+    name = "groq"
+    model = "llama-3.3-70b-versatile"
+    prefix = "/openai/v1"
+
+    def rejected(self, payload: Payload) -> Told | None:
+        if payload.get("response_format", {}).get("type") == "json_schema":
+            text = "This model does not support response format `json_schema`."
+            return Told(400, error(text, param="response_format"))
+        return super().rejected(payload)
+
+    def rate_limited(self, payload: Payload) -> Told:
+        text = (
+            "Rate limit reached for model in organization on tokens per minute (TPM): Limit 12000, "
+            "Used 11500, Requested 900. Please try again in 2m6.5s."
+        )
+        return Told(429, error(text, type="tokens", code="rate_limit_exceeded"))
+
+
+class Local(Provider):
+    """A server on one's own machine: no key, no money."""
+
+    def is_key(self, headers: Mapping[str, str]) -> bool:
+        return True
+
+
+class Ollama(Local):
+    """https://docs.ollama.com/api/openai-compatibility; a prompt that is longer than ``num_ctx`` is
+    cut to half of it without a word (ollama/ollama issues 3839, 17427)."""
+
+    name = "ollama"
+    model = "qwen3"
+    context = 4_096
+
+    def rejected(self, payload: Payload) -> Told | None:
+        return None
+
+    def read_tokens(self, payload: Payload) -> int:
+        sent = self.prompt_tokens(payload)
+        return sent if sent <= self.context else self.context // 2 + 2
+
+
+class LlamaCpp(Local):
+    """llama-server: https://github.com/ggml-org/llama.cpp/tree/master/tools/server; what is too
+    long is refused since September 2025 (pull request 15780)."""
+
+    name = "llama.cpp"
+    context = 4_096
+
+    def rejected(self, payload: Payload) -> Told | None:
+        sent = self.prompt_tokens(payload)
+        if sent <= self.context:
+            return None
+        text = "the request exceeds the available context size, try increasing it"
+        told = {"code": 400, "message": text, "type": "exceed_context_size_error"}
+        return Told(400, {"error": told | {"n_prompt_tokens": sent, "n_ctx": self.context}})
+
+
+class LlamaCppOld(LlamaCpp):
+    """llama-server before that: context shift drops the middle of the prompt."""
+
+    name = "llama.cpp, context shift"
+
+    def rejected(self, payload: Payload) -> Told | None:
+        return None
+
+    def read_tokens(self, payload: Payload) -> int:
+        return min(self.prompt_tokens(payload), self.context)
+
+
+class LlamaCppPython(Local):
+    """llama-cpp-python: ``json_schema`` is a server error; a schema stands beside json_object."""
+
+    name = "llama-cpp-python"
+
+    def rejected(self, payload: Payload) -> Told | None:
+        if payload.get("response_format", {}).get("type") == "json_schema":
+            text = "[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type')}]"
+            return Told(500, error(text, type="internal_server_error"))
+        return super().rejected(payload)
+
+    def honours(self, payload: Payload) -> Mapping[str, Any] | None:
+        schema: Mapping[str, Any] | None = payload.get("response_format", {}).get("schema")
+        return schema
+
+
+class Vllm(Local):
+    """https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html."""
+
+    name = "vllm"
+    context = 8_192
+
+    def rejected(self, payload: Payload) -> Told | None:
+        sent, limit = self.prompt_tokens(payload), payload.get("max_tokens", 0)
+        if sent + limit <= self.context:
+            return None
+        text = (
+            f"This model's maximum context length is {self.context} tokens. However, you requested "
+            f"{sent + limit} tokens ({sent} in the messages, {limit} in the completion)."
+        )
+        return Told(400, {"object": "error", "message": text, "type": "BadRequestError"})
+
+
+class ReasoningInText(Local):
+    """A local model that thinks in tags, and is cut off while it does."""
+
+    name = "thinks in tags"
+    model = "qwen3-thinking"
+
+    def answer(self, payload: Payload) -> Told:
+        told = super().answer(payload)
+        choice = told.body["choices"][0]
+        if (self.limit(payload) or 0) <= 4_096:
+            choice["message"]["content"] = "<think>Let me see. The first passage says"
+            choice["finish_reason"] = "length"
+        else:
+            choice["message"]["content"] = f"<think>hm</think>{choice['message']['content']}"
+        return told
+
+
+class LiteLLM(Provider):
+    """The proxy of LiteLLM: what a call cost stands in a header (docs.litellm.ai/docs/proxy)."""
+
+    name = "litellm"
+    model = "bedrock-claude"
+
+    def answer(self, payload: Payload) -> Told:
+        status, body, _ = super().answer(payload)
+        return Told(status, body, {"x-litellm-response-cost": "0.00042"})
+
+
+class Gateway(Provider):
+    """A company's gateway: a key of its own in a header of its own, such as Portkey or Helicone."""
+
+    name = "gateway"
+    settings: ClassVar[Mapping[str, Any]] = {
+        "headers": {"X-Gateway-Key": "${GATEWAY_KEY}", "X-Provider": "openai"}
+    }
+
+    def is_key(self, headers: Mapping[str, str]) -> bool:
+        return headers.get("x-gateway-key") == KEY and headers.get("x-provider") == "openai"
+
+
+PROVIDERS: tuple[type[Provider], ...] = (
+    OpenAI, OpenAIReasoning, Azure, AzureDated, Anthropic, Gemini, OpenRouter, Mistral, DeepSeek,
+    Groq, LiteLLM, Gateway, Ollama, LlamaCpp, LlamaCppOld, LlamaCppPython, Vllm, ReasoningInText,
+)  # fmt: skip
+HOSTED = tuple(kind for kind in PROVIDERS if not issubclass(kind, Local))
+"""Those that ask for a key and for money."""

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from ragbench.core.outcome import Failure
+
+
+def failure_of(error: BaseException) -> Failure:
+    try:
+        raise error
+    except BaseException as raised:  # noqa: BLE001  # whatever a RAG may raise
+        return Failure.of(raised, stage="generate")
+
+
+def test_what_is_kept_of_an_exception() -> None:
+    failure = failure_of(ValueError("no such key"))
+    assert (failure.type, failure.message, failure.stage) == (
+        "ValueError",
+        "no such key",
+        "generate",
+    )
+    assert failure.cause is None
+    assert failure.traceback is not None
+    assert "failure_of" in failure.traceback
+    assert str(failure) == "generate: ValueError: no such key"
+
+
+def test_the_chain_of_causes_is_kept() -> None:
+    try:
+        try:
+            try:
+                raise OSError("connection refused")
+            except OSError as error:
+                raise LookupError("no index") from error
+        except LookupError:
+            raise ValueError("no answer")  # noqa: B904  # the chain by context is what is tested
+    except ValueError as error:
+        failure = Failure.of(error, stage="retrieve")
+    assert failure.cause == "LookupError: no index <- OSError: connection refused"
+    assert str(failure) == f"retrieve: ValueError: no answer <- {failure.cause}"
+
+
+def test_a_suppressed_context_is_no_cause() -> None:
+    try:
+        try:
+            raise OSError("inner")
+        except OSError:
+            raise ValueError("outer") from None
+    except ValueError as error:
+        assert Failure.of(error, stage="retrieve").cause is None
+
+
+def test_causes_in_a_circle_end() -> None:
+    one, two = ValueError("one"), ValueError("two")
+    one.__cause__, two.__cause__ = two, one
+    assert Failure.of(one, stage="retrieve").cause == "ValueError: two"
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\x00", "\x1b[31m", "名", ""])
+def test_any_message_can_be_written_down(text: str) -> None:
+    failure = failure_of(ValueError(text))
+    for part in (failure.message, failure.traceback, str(failure)):
+        assert part is not None
+        part.encode()
+    orjson.dumps(failure)
+
+
+def test_a_message_that_cannot_be_made_is_said_so() -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("nested")
+
+    failure = failure_of(Broken())
+    assert failure.message == "(its message cannot be read: RuntimeError)"
+    error = ValueError("outer")
+    error.__cause__ = Broken()
+    cause = failure_of(error).cause
+    assert cause == "Broken: (its message cannot be read: RuntimeError)"
+
+
+def test_a_huge_message_keeps_its_ends() -> None:
+    failure = failure_of(ValueError("begin" + "x" * 5_000_000 + "end"))
+    assert len(failure.message) < 11_000
+    assert failure.message.startswith("begin")
+    assert failure.message.endswith("end")
+    assert "(4,990,008 characters)" in failure.message
+    assert failure.traceback is not None
+    assert len(failure.traceback) < 11_000

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+
+from ragbench.core.metric import Metric, metric_of, stored_definition, undefined_metric
+from ragbench.metrics.registry import parse_metrics
+from tests.unit.metrics.builders import politeness
+from tests.unit.metrics.test_registry import metrics
+
+DEFINITION = parse_metrics([politeness])[0].definition
+
+
+def through_json(metric: Metric) -> dict[str, Any]:
+    read: dict[str, Any] = orjson.loads(orjson.dumps(stored_definition(metric)))
+    return read
+
+
+@given(metrics())
+def test_a_stored_metric_comes_back_as_it_was(metric: Metric) -> None:
+    assert metric_of(through_json(metric)) == metric
+
+
+def test_facts_of_a_later_version_are_left_out_and_missing_ones_get_their_default() -> None:
+    metric = Metric(definition=DEFINITION, parameters=(("style", "rude"),))
+    stored = through_json(metric)
+    stored["colour"] = "red"
+    stored["needs"].append("telepathy")
+    del stored["unit"]
+    assert metric_of(stored) == metric
+
+
+@pytest.mark.parametrize("missing", ["name", "group", "bound", "parameters"])
+def test_what_is_no_definition_is_refused(missing: str) -> None:
+    stored = through_json(Metric(definition=DEFINITION))
+    del stored[missing]
+    with pytest.raises((KeyError, TypeError)):
+        metric_of(stored)
+
+
+def test_a_metric_without_a_definition_keeps_its_spelling() -> None:
+    metric = undefined_metric("theirs(a=1)@5", 2)
+    assert (metric.name, metric.identity) == ("theirs(a=1)@5", "theirs(a=1)@5 v2")
+    assert not metric.has_definition and not metric.is_judged
+    assert Metric(definition=DEFINITION).has_definition
+    assert undefined_metric("theirs", 1, is_judged=True).is_judged

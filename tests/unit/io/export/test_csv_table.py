@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.case import Case
+from ragbench.core.result import GenerationResult
+from ragbench.core.trace import Trace
+from ragbench.errors import InputError
+from ragbench.io.export import export
+from tests.unit.io.traces import ALL, SCORES, measured, skipped, trace_of
+
+storable = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+def test_a_case_a_row_with_lists_as_json_and_what_is_unknown_empty(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    done = export("csv", ALL, path, scores=SCORES)
+    assert (done.written, done.left_out) == (6, {})
+    by_id = {row["id"]: row for row in rows(path)}
+    assert list(by_id) == [trace.case.id for trace in ALL]
+    full = by_id["full"]
+    assert json.loads(full["retrieved_contexts"]) == [
+        "Zürich is in Switzerland.",
+        "Bern, the capital",
+    ]
+    assert json.loads(full["retrieved_scores"]) == [0.9, 0.25]
+    assert json.loads(full["context_metadata"]) == [{"page": 1}, {"page": 2}]
+    assert json.loads(full["rubrics_json"]) == {"score1": "wrong"}
+    assert (full["answerable"], full["confidence"], full["retrieval_seconds"]) == (
+        "true", "0.75", "0.25",
+    )  # fmt: skip
+    assert by_id["bare"]["user_input"] == "苹果是什么？\n第二行"
+    assert by_id["none"]["retrieved_contexts"] == "[]"
+    assert by_id["none"]["generation_status"] == "abstained"
+    assert by_id["rf"]["retrieved_contexts"] == ""
+    assert by_id["rf"]["retrieval_status"] == "failed"
+    assert by_id["rf"]["retrieval_reason"] == "retrieve: ValueError: boom <- KeyError: 'x'"
+    assert by_id["og"]["retrieval_reason"] == "the RAG only generates"
+
+
+def test_scores_stand_beside_how_they_ended(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    export("csv", ALL, path, scores=SCORES)
+    found = {
+        row["id"]: (row["score:EM"], row["status:EM"], row["score:nDCG@10"], row["status:nDCG@10"])
+        for row in rows(path)
+    }
+    assert found["full"] == ("1.0", "measured", "0.5", "measured")
+    assert found["none"] == ("", "abstained", "", "skipped")
+    assert found["rf"] == ("", "failed", "", "")
+    assert found["og"] == ("", "", "", "")
+
+
+def test_an_empty_text_and_an_unknown_one_differ(tmp_path: Path) -> None:
+    def generation(value: Any) -> Trace:
+        return Trace(case=Case(id="c", query="q"), retrieval=skipped("r"), generation=value)
+
+    column = 6  # id, user_input, four lists, response; none of them holds a comma here
+    for trace, cell in [
+        (generation(measured(GenerationResult(""))), '""'),
+        (generation(skipped("r")), ""),
+    ]:
+        export("csv", [trace], tmp_path / "o.csv")
+        header, line = (tmp_path / "o.csv").read_text(encoding="utf-8").splitlines()
+        assert header.split(",")[column] == '"response"'
+        assert line.split(",")[column] == cell
+
+
+def test_a_number_that_is_not_finite_is_not_unknown(tmp_path: Path) -> None:
+    values = [float("nan"), float("inf"), float("-inf")]
+    trace = trace_of(["a", "b", "c"], ids=["1", "2", "3"], scores=values)
+    export("csv", [trace], tmp_path / "o.csv")
+    assert rows(tmp_path / "o.csv")[0]["retrieved_scores"] == '["NaN","Infinity","-Infinity"]'
+
+
+@given(query=storable, contexts=st.lists(storable, max_size=3), id_=storable)
+def test_any_text_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, query: str, contexts: list[str], id_: str
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "o.csv"
+    base = trace_of(contexts, case=id_)
+    trace = Trace(
+        case=Case(id=id_, query=query), retrieval=base.retrieval, generation=base.generation
+    )
+    export("csv", [trace, trace], path)
+    back = rows(path)
+    assert len(back) == 2
+    assert (back[0]["id"], back[0]["user_input"]) == (id_, query)
+    assert json.loads(back[0]["retrieved_contexts"]) == contexts
+    assert back[0] == back[1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["csv", *(pytest.param(name, marks=pytest.mark.extra("hf")) for name in ("parquet", "hf"))],
+)
+def test_a_lone_surrogate_is_refused_with_its_case(tmp_path: Path, name: str) -> None:
+    trace = Trace(
+        case=Case(id="c9", query="\ud800"), retrieval=skipped("r"), generation=skipped("g")
+    )
+    with pytest.raises(InputError, match=r"case 'c9'.* lone surrogate.*jsonl"):
+        export(name, [trace], tmp_path / "o")
+    assert list(tmp_path.iterdir()) == []

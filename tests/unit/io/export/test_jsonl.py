@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.case import Case
+from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.errors import InputError
+from ragbench.io.export import export
+from ragbench.io.json_text import json_bytes
+from tests.unit.io.traces import ALL, SCORES, measured, skipped
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Model:
+    """Dumps itself, as a pydantic model does."""
+
+    def model_dump(self) -> dict[str, int]:
+        return {"size": 3}
+
+
+@dataclass
+class Page:
+    number: int
+    source: str
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+def write(path: Path, metadata: Any) -> Any:
+    trace = Trace(
+        case=Case(id="c", query="q"),
+        retrieval=measured(RetrievalResult(["a"], metadata=metadata)),
+        generation=skipped("g"),
+    )
+    export("jsonl", [trace], path / "o.jsonl")
+    return records(path / "o.jsonl")[0]["retrieval"]["value"]["metadata"]
+
+
+def test_a_line_holds_all_that_is_known(tmp_path: Path) -> None:
+    done = export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
+    assert (done.written, done.left_out) == (6, {})
+    by_id = {record["id"]: record for record in records(tmp_path / "o.jsonl")}
+    full = by_id["full"]
+    assert full["query"] == "Where is “Zürich”?"
+    assert full["evidence"] == [
+        {"text": "in Switzerland", "document_id": "ch-1", "start": 10, "end": 24}
+    ]
+    assert full["metadata"]["n"] == 3
+    assert full["retrieval"] == {
+        "status": "measured",
+        "value": {
+            "contexts": ["Zürich is in Switzerland.", "Bern, the capital"],
+            "context_ids": ["ch-1", "ch-9"],
+            "scores": [0.9, 0.25],
+            "context_metadata": [{"page": 1}, {"page": 2}],
+            "metadata": {"index": "v2"},
+        },
+        "reason": None,
+        "failure": None,
+        "known": "asked",
+        "seconds": 0.25,
+    }
+    assert full["post_retrieval"] is None
+    assert full["generation"]["value"]["multi_responses"] == ["In Switzerland", "In Germany"]
+    assert full["scores"]["nDCG@10"]["value"] == 0.5
+    assert by_id["none"]["reference_context_ids"] == []
+    assert by_id["none"]["scores"]["EM"]["status"] == "abstained"
+    assert by_id["bare"]["reference_context_ids"] is None
+    assert by_id["rf"]["retrieval"]["failure"]["message"] == "boom"
+    assert by_id["rf"]["retrieval"]["value"] is None
+    assert by_id["rf"]["scores"].keys() == {"EM"}
+
+
+def test_metadata_of_many_types_has_one_json_form(tmp_path: Path) -> None:
+    metadata = {
+        "nan": float("nan"),
+        "infinite": [float("inf"), -float("inf")],
+        "none": None,
+        "set": {"b", "a"},
+        "page": Page(3, "x"),
+        "when": datetime(2024, 5, 1, 12, tzinfo=UTC),
+        "array": np.array([1.5, float("nan")]),
+        "scalar": np.int64(4),
+        "model": Model(),
+        "queue": deque([1]),
+        "float32": np.float32(0.5),
+        "enum": Colour.RED,
+        "path": PurePosixPath("a/b"),
+        "exact": Decimal("1.10"),
+        "huge": 2**70,
+        "surrogate": "\ud800",
+        7: (1, True),
+    }
+    assert write(tmp_path, metadata) == {
+        "nan": "NaN",
+        "infinite": ["Infinity", "-Infinity"],
+        "none": None,
+        "set": ["a", "b"],
+        "page": {"number": 3, "source": "x"},
+        "when": "2024-05-01T12:00:00+00:00",
+        "array": [1.5, "NaN"],
+        "scalar": 4,
+        "model": {"size": 3},
+        "queue": [1],
+        "float32": 0.5,
+        "enum": "red",
+        "path": "a/b",
+        "exact": "1.10",
+        "huge": 2**70,
+        "surrogate": "\ud800",
+        "7": [1, True],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(object(), "a object"), (b"raw", "bytes"), (Page, "a type")]
+)
+def test_what_has_no_json_form_is_named_with_its_place(
+    tmp_path: Path, value: object, kind: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        write(tmp_path, {"deep": [1, {"x": value}]})
+    text = str(caught.value)
+    assert text.startswith("case 'c': 'retrieval.value.metadata.deep[1].x' holds " + kind)
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(
+    st.recursive(
+        st.one_of(
+            st.none(),
+            st.booleans(),
+            st.integers(),
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.text(),
+        ),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=8,
+    )
+)
+def test_every_json_value_comes_back(value: object) -> None:
+    assert json.loads(json_bytes(value)) == value

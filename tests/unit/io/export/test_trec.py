@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ragbench.core.trace import Trace
+from ragbench.errors import InputError
+from ragbench.io.export import export
+from ragbench.io.trec_run import escape_id, unescape_id
+from ragbench.plugins import require
+from tests.unit.io.traces import (
+    ALL,
+    FULL,
+    GENERATION_FAILED,
+    NOTHING_FOUND,
+    ONLY_GENERATES,
+    RETRIEVAL_FAILED,
+    trace_of,
+)
+
+storable = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+def write(tmp_path: Path, *traces: Trace) -> tuple[list[list[str]], list[list[str]]]:
+    done = export("trec", traces, tmp_path / "out.run")
+    assert done.paths == (tmp_path / "out.run", tmp_path / "out.qrels")
+    run, qrels = (path.read_text(encoding="utf-8").splitlines() for path in done.paths)
+    return [line.split() for line in run], [line.split() for line in qrels]
+
+
+def test_the_lines_of_a_run_and_its_qrels(tmp_path: Path) -> None:
+    run, qrels = write(tmp_path, FULL)
+    assert run == [
+        ["full", "Q0", "ch-1", "1", "0.9", "ragbench"],
+        ["full", "Q0", "ch-9", "2", "0.25", "ragbench"],
+    ]
+    assert qrels == [["full", "0", "ch-1", "1"], ["full", "0", "ch-2", "1"]]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        None,
+        [0.1, 0.2, 0.3],
+        [0.5, 0.5, 0.1],
+        [float("nan"), 0.2, 0.1],
+        [float("inf"), 0.2, 0.1],
+        [1e300, 1e299, 1.0],
+        [0.3, 0.3 - 1e-12, 0.1],
+    ],
+)
+def test_scores_that_would_not_keep_the_order_are_replaced(
+    tmp_path: Path, scores: list[float] | None
+) -> None:
+    run, _ = write(tmp_path, trace_of(["x", "y", "z"], ids=["a", "b", "c"], scores=scores))
+    assert [(line[2], line[3], line[4]) for line in run] == [
+        ("a", "1", "3"),
+        ("b", "2", "2"),
+        ("c", "3", "1"),
+    ]
+
+
+@given(scores=st.lists(st.floats(width=32), max_size=8))
+def test_written_scores_always_fall(
+    tmp_path_factory: pytest.TempPathFactory, scores: list[float]
+) -> None:
+    names = [f"d{position}" for position in range(len(scores))]
+    folder = tmp_path_factory.mktemp("trec")
+    run, _ = write(folder, trace_of(names, ids=names, scores=scores))
+    assert [line[2] for line in run] == names
+    written = [float(line[4]) for line in run]
+    assert all(high > low for high, low in pairwise(written))
+
+
+def test_an_id_retrieved_twice_stands_once_at_its_best_rank(tmp_path: Path) -> None:
+    trace = trace_of(["x", "y", "x"], ids=["b", "a", "b"], scores=[3.0, 2.0, 1.0])
+    run, _ = write(tmp_path, trace)
+    assert [(line[2], line[3], line[4]) for line in run] == [("b", "1", "3.0"), ("a", "2", "2.0")]
+
+
+def test_a_failure_is_in_neither_file_and_nothing_found_is_in_the_qrels(tmp_path: Path) -> None:
+    found_nothing = trace_of([], case="empty", grades={"d": 2, "e": 0})
+    done = export(
+        "trec",
+        [RETRIEVAL_FAILED, ONLY_GENERATES, NOTHING_FOUND, GENERATION_FAILED, found_nothing],
+        tmp_path / "out.run",
+    )
+    assert done.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
+    assert done.written == 3
+    assert (tmp_path / "out.run").read_text().split()[0] == "gf"
+    assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\nempty 0 d 2\nempty 0 e 0\n"
+
+
+def test_contexts_without_ids_are_refused_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"case 'bare': .* no ids"):
+        export("trec", ALL, tmp_path / "out.run")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("id_", ["", "\ud800"])
+def test_ids_that_trec_cannot_hold_are_refused(tmp_path: Path, id_: str) -> None:
+    with pytest.raises(InputError, match="case 'q1': the id"):
+        write(tmp_path, trace_of(["x"], ids=[id_]))
+
+
+def test_the_qrels_path_cannot_be_the_runs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name the run file"):
+        export("trec", [], tmp_path / "out.qrels")
+
+
+@given(id_=storable)
+@example(id_="a%20b")
+@example(id_="%%20 %2")
+@example(id_="100% sure")
+@example(id_="\ufeff\u2028\x85")
+def test_an_escaped_id_is_one_column_and_comes_back(id_: str) -> None:
+    text = escape_id(id_)
+    assert text.split() == [text]
+    assert text.splitlines() == [text]
+    assert unescape_id(text) == id_
+
+
+@given(id_=st.from_regex(r"[A-Za-z0-9_.:#/é苹%-]*[A-Za-z0-9]{3}", fullmatch=True))
+def test_ordinary_ids_stay_as_they_are(id_: str) -> None:
+    if "%" not in id_:
+        assert escape_id(id_) == id_
+
+
+def test_a_space_in_an_id_is_escaped_in_both_files(tmp_path: Path) -> None:
+    trace = trace_of(["x"], case="case one", ids=["my doc.pdf"], grades={"my doc.pdf": 1})
+    run, qrels = write(tmp_path, trace)
+    assert run == [["case%20one", "Q0", "my%20doc.pdf", "1", "1", "ragbench"]]
+    assert qrels == [["case%20one", "0", "my%20doc.pdf", "1"]]
+
+
+def test_ir_measures_reads_both_files_and_finds_the_order(tmp_path: Path) -> None:
+    ir_measures: Any = require("ir_measures", extra="all")
+    trace = trace_of(["x", "y", "z"], ids=["c", "b", "a"], grades={"b": 1, "z": 1})
+    done = export("trec", [trace], tmp_path / "out.run")
+    run = list(ir_measures.read_trec_run(str(done.paths[0])))
+    qrels = list(ir_measures.read_trec_qrels(str(done.paths[1])))
+    measured = ir_measures.calc_aggregate([ir_measures.RR, ir_measures.R @ 2], qrels, run)
+    assert measured == {ir_measures.RR: 0.5, ir_measures.R @ 2: 0.5}

@@ -1,0 +1,150 @@
+"""Folders: BEIR, TREC, ragbench's own, plain text, and those that are none of them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.io.read import read_cases, read_documents
+from ragbench.io.source import Problems
+
+QUERIES = '{"_id": "1", "text": "one", "metadata": {"x": 1}}\n{"_id": "2", "text": "two"}\n'
+CORPUS = '{"_id": "a", "title": "A", "text": "text a"}\n{"_id": "b", "title": "", "text": ""}\n'
+
+
+def beir(folder: Path, **splits: str) -> Path:
+    (folder / "qrels").mkdir()
+    (folder / "queries.jsonl").write_text(QUERIES, encoding="utf-8")
+    (folder / "corpus.jsonl").write_text(CORPUS, encoding="utf-8")
+    for split, lines in splits.items():
+        text = "query-id\tcorpus-id\tscore\n" + lines
+        (folder / "qrels" / f"{split}.tsv").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_beir(tmp_path: Path) -> None:
+    folder = beir(tmp_path, test="1\ta\t1\n1\tb\t3\n1\tc\t0\n", dev="2\ta\t1\n")
+    (case,) = read_cases(folder)
+    assert (case.id, case.query) == ("1", "one")
+    assert case.grades == {"a": 1, "b": 3, "c": 0}
+    assert case.reference_context_ids == ("b", "a")
+    assert case.metadata == {"x": 1}
+    assert [case.id for case in read_cases(folder, split="dev")] == ["2"]
+    assert [(d.id, d.title, d.text) for d in read_documents(folder)] == [
+        ("a", "A", "text a"),
+        ("b", None, ""),
+    ]
+
+
+def test_beir_with_one_split_needs_no_name(tmp_path: Path) -> None:
+    assert [case.id for case in read_cases(beir(tmp_path, train="2\ta\t1\n"))] == ["2"]
+
+
+def test_beir_problems(tmp_path: Path) -> None:
+    folder = beir(tmp_path, test="1\ta\t1\n9\ta\t1\n1\ta\t2\n2\tb\thigh\n", dev="")
+    noted = Problems()
+    assert len(list(read_cases(folder, problems=noted))) == 1
+    assert [str(problem).removeprefix(f"{folder}/") for problem in noted] == [
+        "qrels/test.tsv:4: 'a' for query '1' has another grade at line 2",
+        "qrels/test.tsv:5: expected a whole number as grade, found 'high'",
+        "qrels/test.tsv:3: field 'query-id': no query has the id '9'",
+    ]
+    with pytest.raises(DataError, match="no judgements for split 'train'; there are: dev, test"):
+        list(read_cases(folder, split="train"))
+
+
+def test_beir_packed(tmp_path: Path) -> None:
+    folder = beir(tmp_path, test="1\ta\t1\n")
+    (folder / "queries.jsonl").unlink()
+    (folder / "queries.jsonl.gz").write_bytes(gzip.compress(QUERIES.encode()))
+    assert [case.id for case in read_cases(folder)] == ["1"]
+
+
+def test_trec(tmp_path: Path) -> None:
+    (tmp_path / "queries.tsv").write_text('1\twho said "x"\n2\ttwo\n', encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text("1 0 a 2\n1 0 b -1\n", encoding="utf-8")
+    (tmp_path / "collection.tsv").write_text("a\ttext\twith tab\nb\t\n", encoding="utf-8")
+    (case,) = read_cases(tmp_path)
+    assert (case.id, case.query) == ("1", 'who said "x"')
+    assert (case.grades, case.reference_context_ids) == ({"a": 2, "b": -1}, ("a",))
+    assert [(d.id, d.text) for d in read_documents(tmp_path, format="trec")] == [
+        ("a", "text\twith tab"),
+        ("b", ""),
+    ]
+
+
+def test_trec_problems(tmp_path: Path) -> None:
+    (tmp_path / "topics.txt").write_text("1 no tab\n2\ttwo\n", encoding="utf-8")
+    with pytest.raises(DataError, match="no folder 'qrels'"):
+        list(read_cases(tmp_path))
+    (tmp_path / "qrels.txt").write_text("2 0 a 1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"topics.txt:1: expected an id, a tab and the query"):
+        list(read_cases(tmp_path))
+    with pytest.raises(DataError, match=r"the folder has none of collection\.tsv"):
+        list(read_documents(tmp_path, format="trec"))
+
+
+def test_ragbenchs_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text('{"query": "a"}', encoding="utf-8")
+    (tmp_path / "corpus.jsonl.gz").write_bytes(gzip.compress(b'{"id": "d", "text": "t"}'))
+    assert [case.query for case in read_cases(tmp_path)] == ["a"]
+    assert [document.id for document in read_documents(tmp_path)] == ["d"]
+
+
+def test_text_files(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "x.md").write_text("hidden", encoding="utf-8")
+    (tmp_path / "b" / "z.md").write_text("intro\n# The title \ntext", encoding="utf-8")
+    (tmp_path / "a.txt").write_text("# not a title", encoding="utf-8")
+    (tmp_path / "c.txt").write_bytes("Größe".encode("latin-1"))
+    noted = Problems()
+    documents = list(read_documents(tmp_path, problems=noted))
+    assert [(d.id, d.title) for d in documents] == [("a.txt", None), ("b/z.md", "The title")]
+    assert [problem.path for problem in noted] == [f"{tmp_path}/c.txt"]
+    (single,) = read_documents(tmp_path / "a.txt")
+    assert (single.id, single.text) == ("a.txt", "# not a title")
+
+
+def test_a_readme_beside_data_is_no_corpus(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("hello", encoding="utf-8")
+    (tmp_path / "questions.csv").write_text("query\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the folder holds no documents"):
+        list(read_documents(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("format_name", "expected"),
+    [
+        ("beir", "the BEIR folder has no queries.jsonl"),
+        ("ragbench", "the folder has no cases.jsonl"),
+        ("trec", "the folder has none of queries.tsv"),
+        ("text", "text files hold documents"),
+    ],
+)
+def test_a_folder_that_is_not_what_it_is_said_to_be(
+    tmp_path: Path, format_name: str, expected: str
+) -> None:
+    with pytest.raises(DataError, match=expected):
+        list(read_cases(tmp_path, format=format_name))
+
+
+def test_a_folder_that_may_not_be_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tests may run as a user who may look everywhere.
+    def denied(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    with pytest.raises(DataError, match="cannot be read: Permission denied"):
+        list(read_cases(tmp_path))
+
+
+def test_a_file_that_is_nothing_known(tmp_path: Path) -> None:
+    (tmp_path / "notes.xyz").write_text("Hello, world; nothing here\n", encoding="utf-8")
+    with pytest.raises(DataError, match="the format is not recognised; name one of: jsonl"):
+        list(read_cases(tmp_path / "notes.xyz"))

@@ -1,0 +1,568 @@
+"""Any file as cases with what is recorded of them: fields, forms, and what is said of both."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tracemalloc
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Entry
+from ragbench.errors import ConfigError, DataError
+from ragbench.io.read import read_cases
+from ragbench.io.source_info import SourceInfo
+from ragbench.io.sources import LOOK, open_source
+
+Rows = Iterable[Mapping[str, object]]
+
+
+def lines(path: Path, rows: Rows) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+def read(path: Path | str, **options: Any) -> tuple[list[Entry], SourceInfo]:
+    with open_source(path, **options) as source:
+        once, again = list(source), list(source)
+        assert once == again  # a source is read from the start each time
+        return once, source.info
+
+
+def one(tmp_path: Path, row: Mapping[str, object], **options: Any) -> Entry:
+    (entry,), _ = read(lines(tmp_path / "x.jsonl", [row]), **options)
+    return entry
+
+
+def outcome(value: object, *, seconds: float | None = None) -> Outcome[Any]:
+    return Outcome(status=Status.MEASURED, value=value, seconds=seconds, known=Known.RECORDED)
+
+
+# --- fields
+
+
+def test_a_dataset_has_nothing_recorded(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"id": "1", "query": "Who?", "reference": "Ada", "n": 3}])
+    (entry,), info = read(path)
+    assert entry == Entry(
+        case=Case(id="1", query="Who?", reference="Ada", metadata={"n": 3}), recorded={}
+    )
+    assert (info.form, info.looked, info.cases, info.recorded) == ("jsonl", 1, 1, {})
+    assert [*info.lines()] == [
+        f"read {path} as jsonl: id, query, reference",
+        "kept as metadata: n",
+        "1 case; no answers are recorded",
+    ]
+
+
+def test_what_a_ragas_line_says_is_recorded_and_no_part_of_the_case(tmp_path: Path) -> None:
+    rows: Rows = [
+        {"user_input": "Who?", "retrieved_contexts": ["a", "b"], "response": "Ada"},
+        {"user_input": "When?", "retrieved_contexts": [], "response": ""},
+        {"user_input": "Why?", "retrieved_contexts": None, "response": None},
+    ]
+    entries, info = read(lines(tmp_path / "x.jsonl", rows))
+    assert [entry.case.metadata for entry in entries] == [{}, {}, {}]
+    assert entries[0].recorded == {
+        "retrieve": outcome(RetrievalResult(["a", "b"])),
+        "generate": outcome(GenerationResult("Ada")),
+    }
+    # An empty list and an empty answer were given; null was not.
+    assert entries[1].recorded == {
+        "retrieve": outcome(RetrievalResult([])),
+        "generate": outcome(GenerationResult("")),
+    }
+    assert entries[2].recorded == {}
+    assert info.form == "ragas"
+    assert [*info.lines()][1] == (
+        "3 cases; recorded: retrieve 2 of 3, generate 2 of 3; no times are recorded"
+    )
+
+
+def test_the_same_case_whoever_answered(tmp_path: Path) -> None:
+    answered = lines(tmp_path / "a.jsonl", [{"query": "Who?", "response": "x", "latency_ms": 5}])
+    bare = lines(tmp_path / "b.jsonl", [{"query": "Who?"}])
+    assert [entry.case for entry in read(answered)[0]] == list(read_cases(bare))
+    assert list(read_cases(answered)) == list(read_cases(bare))
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"response": 42}, GenerationResult("42")),
+        ({"multi_responses": ["a", "b"]}, GenerationResult("a", multi_responses=["a", "b"])),
+        ({"response": "a", "confidence": "0.5"}, GenerationResult("a", confidence=0.5)),
+        ({"response": "a", "abstained": False}, GenerationResult("a", abstained=False)),
+        (
+            {"response": "a", "usage": {"prompt_tokens": 3}, "output_tokens": 2},
+            GenerationResult("a", metadata={"prompt_tokens": 3, "completion_tokens": 2}),
+        ),
+        ({"actual_output": "a", "prediction": "a"}, GenerationResult("a")),
+    ],
+)
+def test_what_stands_beside_an_answer(
+    tmp_path: Path, row: Mapping[str, object], expected: GenerationResult[Any]
+) -> None:
+    entry = one(tmp_path, {"query": "Who?", **row})
+    assert entry.recorded == {"generate": outcome(expected)}
+
+
+@pytest.mark.parametrize(
+    ("row", "stage", "seconds"),
+    [
+        ({"response": "a", "seconds": 1.5}, "generate", 1.5),
+        ({"response": "a", "latencyMs": 250}, "generate", 0.25),
+        ({"response": "a", "latency": 250}, "generate", None),  # of what unit?
+        ({"contexts": ["a"], "retrieval_ms": 4}, "retrieve", 0.004),
+        ({"contexts": ["a"], "response": "a", "seconds": 3}, "retrieve", None),
+    ],
+)
+def test_a_time_counts_where_its_name_says_the_unit(
+    tmp_path: Path, row: Mapping[str, object], stage: str, seconds: float | None
+) -> None:
+    assert one(tmp_path, {"query": "q", **row}).recorded[stage].seconds == seconds
+
+
+def test_an_abstention_is_one_where_the_source_says_so(tmp_path: Path) -> None:
+    entry = one(tmp_path, {"query": "q", "response": "Sorry.", "abstained": True})
+    assert entry.recorded["generate"].status is Status.ABSTAINED
+    silent = one(tmp_path, {"query": "q", "response": None, "abstained": True})
+    assert silent.recorded["generate"].value == GenerationResult("", abstained=True)
+
+
+@pytest.mark.parametrize("response", [None, "", "half an ans"])
+def test_an_error_is_a_failure_whatever_stands_beside_it(
+    tmp_path: Path, response: str | None
+) -> None:
+    entry = one(tmp_path, {"query": "q", "response": response, "error": "504", "seconds": 2})
+    found = entry.recorded["generate"]
+    assert (found.status, found.value, found.seconds) == (Status.FAILED, None, 2.0)
+    assert str(found.failure) == "generate: RecordedError: 504"
+
+
+@pytest.mark.parametrize("error", [None, "", "None", "null", False, 0, [], {}])
+def test_no_error_is_none(tmp_path: Path, error: object) -> None:
+    entry = one(tmp_path, {"query": "q", "response": "a", "error": error})
+    assert entry.recorded == {"generate": outcome(GenerationResult("a"))}
+
+
+def test_an_error_in_a_record_without_an_answer_counts_where_others_have_one(
+    tmp_path: Path,
+) -> None:
+    rows: Rows = [{"query": "a", "response": "x"}, {"query": "b", "error": "timeout"}]
+    entries, info = read(lines(tmp_path / "x.jsonl", rows))
+    assert entries[1].recorded["generate"].status is Status.FAILED
+    assert info.failed == 1
+    # In a dataset without answers it is a field like any other.
+    assert one(tmp_path, {"query": "b", "error": "E42"}).case.metadata == {"error": "E42"}
+
+
+def test_a_failed_retrieval(tmp_path: Path) -> None:
+    entry = one(tmp_path, {"query": "q", "contexts": None, "retrieval_error": "index gone"})
+    failure = entry.recorded["retrieve"].failure
+    assert failure is not None
+    assert (failure.stage, failure.message) == ("retrieve", "index gone")
+
+
+def test_ids_and_scores_of_texts(tmp_path: Path) -> None:
+    row = {
+        "query": "q",
+        "contexts": ["a", "b"],
+        "retrieved_ids": [1, "x"],
+        "retrieved_scores": [2, 1],
+    }
+    entry = one(tmp_path, row)
+    assert entry.recorded["retrieve"] == outcome(
+        RetrievalResult(["a", "b"], context_ids=["1", "x"], scores=[2.0, 1.0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"contexts": ["a"], "retrieved_ids": [1, 2]}, "found 1 texts and 2 ids for them"),
+        (
+            {"contexts": 5},
+            "field 'contexts': expected a list of texts or objects, found",
+        ),
+        ({"contexts": ["a", None]}, "expected text, found null"),
+        (
+            {"response": {"a": 1}},
+            "field 'response': expected the response as text, found an object",
+        ),
+        ({"response": "a", "confidence": 7}, "expected a number from 0 to 1, found the number 7"),
+        ({"response": "a", "seconds": "fast"}, "field 'seconds': expected a number, found 'fast'"),
+        ({"contexts": [{"nothing": 1}]}, "text"),
+    ],
+)
+def test_what_cannot_be_is_a_problem_with_its_place(
+    tmp_path: Path, row: Mapping[str, object], problem: str
+) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"query": "good"}, {"query": "q", **row}])
+    with open_source(path) as source, pytest.raises(DataError, match=r"x\.jsonl:2: ") as raised:
+        list(source)
+    assert problem in str(raised.value)
+
+
+def test_a_mapping_names_columns_with_names_of_their_own(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "x.jsonl", [{"Frage": "Wer?", "soll": "Ada", "ist": "Bob", "fund": "x"}]
+    )
+    fields = {
+        "query": "Frage",
+        "reference": "soll",
+        "response": "ist",
+        "retrieved_contexts": "fund",
+    }
+    (entry,), info = read(path, fields=fields)
+    assert (entry.case.query, entry.case.reference) == ("Wer?", "Ada")
+    assert entry.recorded["generate"].value == GenerationResult("Bob")
+    assert entry.recorded["retrieve"].value == RetrievalResult(["x"])
+    assert dict(info.mapping) == fields
+
+
+def test_a_mapping_leads_into_objects_and_leaves_the_rest(tmp_path: Path) -> None:
+    row = {
+        "inputs": {"question": "Who?", "user": "u"},
+        "outputs": {"answer": "Ada", "docs": [{"id": "d", "body": "Ada wrote it."}]},
+    }
+    fields = {
+        "query": "inputs.question",
+        "response": "outputs.answer",
+        "retrieved_contexts": "outputs.docs",
+        "chunk_text": "body",
+    }
+    entry = one(tmp_path, row, fields=fields)
+    assert entry.case.metadata == {"inputs": {"user": "u"}}
+    assert entry.recorded["retrieve"].value == RetrievalResult(["Ada wrote it."], context_ids=["d"])
+
+
+def test_an_empty_name_says_that_a_field_is_no_answer(tmp_path: Path) -> None:
+    row = {"query": "q", "contexts": [[1, 2]], "response": "x"}
+    entry = one(tmp_path, row, fields={"retrieved_contexts": ""})
+    assert entry.case.metadata == {"contexts": [[1, 2]]}
+    assert entry.recorded.keys() == {"generate"}
+
+
+def test_a_wrong_name_is_told_at_once() -> None:
+    with pytest.raises(ConfigError, match="no field 'respons' to map to"):
+        open_source("nowhere", fields={"respons": "x"})
+
+
+def test_early_ragas_files_hold_the_answer_of_the_system_as_answer(tmp_path: Path) -> None:
+    row = {"question": "q", "answer": "said", "contexts": ["c"], "ground_truth": "right"}
+    entry = one(tmp_path, row)
+    assert entry.case.reference == "right"
+    assert entry.recorded["generate"].value == GenerationResult("said")
+
+
+def test_two_answers_that_disagree_are_not_guessed_between(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"query": "q", "answer": "a", "ground_truth": "b"}])
+    with open_source(path) as source, pytest.raises(DataError, match="response=answer"):
+        list(source)
+
+
+# --- chunks as objects
+
+
+def test_chunks_with_scores_are_read_wherever_they_are(tmp_path: Path) -> None:
+    points = [
+        {"id": 1, "score": 0.9, "payload": {"text": "Ada", "page": 3}},
+        {"id": 2, "score": 0.4, "payload": {"text": "Bob"}},
+    ]
+    row = {"question": "Who?", "answer": "Ada", "result": {"points": points}}
+    (entry,), info = read(lines(tmp_path / "x.jsonl", [row]))
+    assert entry.case == Case(id=entry.case.id, query="Who?", reference="Ada")
+    assert entry.recorded["retrieve"].value == RetrievalResult(
+        ["Ada", "Bob"],
+        context_ids=["1", "2"],
+        scores=[0.9, 0.4],
+        context_metadata=[{"page": 3}, {}],
+    )
+    assert info.mapping["chunk_text"] == "result[].payload.text"
+
+
+def test_distances_turn_round(tmp_path: Path) -> None:
+    hits = [{"id": "a", "text": "x", "distance": 0.1}, {"id": "b", "text": "y", "distance": 0.3}]
+    (entry,), info = read(lines(tmp_path / "x.jsonl", [{"query": "q", "chunks": hits}]))
+    assert entry.recorded["retrieve"].value.scores == [-0.1, -0.3]  # type: ignore[union-attr]
+    assert info.mapping["chunk_score"] == "chunks[].distance (distance)"
+
+
+@pytest.mark.parametrize(
+    "passages",
+    [
+        {"passages": [{"is_selected": 1, "passage_text": "Ada wrote it in a year.", "url": "u"}]},
+        {"context": {"title": ["a"], "sentences": [["x", "y"]]}},
+        {"evidence": [{"text": "Ada wrote it.", "document_id": "d"}]},
+        {"context": "Ada wrote it."},
+        {"documents": [{"title": "t", "content": "Ada wrote it."}]},
+        {"supporting_sentences": [[0, 1], [2]]},
+        {"hits": [], "result": {"points": []}},
+    ],
+)
+def test_passages_that_a_dataset_brings_are_not_taken_for_retrieved(
+    tmp_path: Path, passages: Mapping[str, object]
+) -> None:
+    assert one(tmp_path, {"question": "Who?", "answer": "Ada", **passages}).recorded == {}
+
+
+def test_what_is_wrong_with_chunks_is_counted(tmp_path: Path) -> None:
+    hits = [{"id": "a", "text": "x", "score": 1}, {"id": "a", "text": "y", "score": 0.5}, 7]
+    (entry,), info = read(lines(tmp_path / "x.jsonl", [{"query": "q", "chunks": hits}]))
+    assert entry.recorded["retrieve"].value.context_ids == ["a", "a#2"]  # type: ignore[union-attr]
+    assert info.notes == ("1 retrieved chunks: duplicate id", "1 retrieved chunks: malformed chunk")
+
+
+def test_rows_that_belong_together(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "query_id,query,id,content,distance\n1,Who?,a,Ada,0.1\n1,Who?,b,Bob,0.2\n", "utf-8"
+    )
+    (entry,), info = read(path)
+    assert (entry.case.id, entry.case.query, info.form) == ("1", "Who?", "pgvector")
+    assert entry.recorded["retrieve"].value == RetrievalResult(
+        ["Ada", "Bob"], context_ids=["a", "b"], scores=[-0.1, -0.2]
+    )
+
+
+def test_a_response_without_fields_of_a_question(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    value = {"query": "Who?", "ids": [["a"]], "documents": [["Ada"]], "distances": [[0.2]]}
+    path.write_text(json.dumps(value), "utf-8")
+    (entry,), info = read(path)
+    assert info.form == "chroma"
+    assert entry.recorded["retrieve"].value == RetrievalResult(
+        ["Ada"], context_ids=["a"], scores=[-0.2]
+    )
+
+
+def test_the_form_of_a_dump_can_be_named(tmp_path: Path) -> None:
+    row = {"q": "Who?", "hits": {"hits": [{"_id": "a", "_score": 3.1, "_source": {"text": "Ada"}}]}}
+    path = lines(tmp_path / "x.jsonl", [row])
+    (entry,), _ = read(path, form="elasticsearch", fields={"query": "q"})
+    assert entry.recorded["retrieve"].value == RetrievalResult(
+        ["Ada"], context_ids=["a"], scores=[3.1]
+    )
+
+
+# --- ids alone
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    lines(folder / "queries.jsonl", [{"_id": f"q{n}", "text": f"Question {n}"} for n in (1, 2, 3)])
+    lines(folder / "corpus.jsonl", [{"_id": f"d{n}", "text": f"Text {n}"} for n in (1, 2)])
+    (folder / "qrels" / "test.tsv").write_text("q\td\ts\nq1\td1\t1\nq3\td2\t2\n", "utf-8")
+    return folder
+
+
+def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
+    path = tmp_path / "bm25.run"
+    path.write_text("q1 Q0 d2 1 1.5 t\nq1 Q0 d1 2 3.5 t\nq2 Q0 d9 1 1 t\n", "utf-8")
+    entries, info = read(path, corpus=beir)
+    assert [entry.id for entry in entries] == ["q1", "q2", "q3"]
+    assert entries[0].case == Case(
+        id="q1", query="Question 1", grades={"d1": 1}, reference_context_ids=("d1",)
+    )
+    # The score decides, as in trec_eval.
+    assert entries[0].recorded["retrieve"].value == RetrievalResult(
+        ["Text 1", "Text 2"], context_ids=["d1", "d2"], scores=[3.5, 1.5]
+    )
+    assert entries[2].recorded == {}  # judged, and not in the run: nobody knows why
+    assert info.uses_corpus
+    assert info.notes == ("1 retrieved ids are not in the corpus: their text is empty",)
+
+
+def test_beir_results(tmp_path: Path, beir: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"q1": {"d2": 0.5, "d1": 0.25}}), "utf-8")
+    (entry,), info = read(path, corpus=beir)
+    assert info.form == "beir"
+    assert entry.recorded["retrieve"].value.context_ids == ["d2", "d1"]  # type: ignore[union-attr]
+
+
+def test_a_run_without_texts_or_questions_says_what_it_needs(tmp_path: Path, beir: Path) -> None:
+    path = tmp_path / "bm25.run"
+    path.write_text("q1 Q0 d2 1 1.5 t\n", "utf-8")
+    with pytest.raises(ConfigError, match="holds ids alone: name their texts with --corpus PATH"):
+        open_source(path)
+    with pytest.raises(ConfigError, match="name the queries with --queries FILE, or join it"):
+        open_source(path, corpus=beir / "corpus.jsonl")
+
+
+def test_ids_without_texts_are_not_recorded_and_it_is_said(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"query": "q", "retrieved_context_ids": ["d1"]}])
+    (entry,), info = read(path)
+    assert entry.recorded == {}
+    assert "have ids of what was retrieved and no texts" in info.notes[0]
+    corpus = lines(tmp_path / "corpus.jsonl", [{"id": "d1", "text": "Text"}])
+    (entry,), info = read(path, corpus=corpus)
+    assert entry.recorded["retrieve"].value == RetrievalResult(["Text"], context_ids=["d1"])
+
+
+# --- places, and what can be wrong with them
+
+
+def test_standard_input_is_read_more_than_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = b'{"query": "Who?", "response": "Ada"}\n'
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    (entry,), info = read("-")
+    assert info.path == "<stdin>"
+    assert entry.recorded["generate"].value == GenerationResult("Ada")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.jsonl", b'\xef\xbb\xbf{"query": "Gr\xc3\xb6\xc3\x9fe?", "response": "a"}\r\n'),
+        ("x.jsonl", '\ufeff{"query": "Größe?", "response": "a"}\n'.encode("utf-16-le")),
+        ("x.jsonl.gz", gzip.compress('{"query": "Größe?", "response": "a"}'.encode(), mtime=0)),
+        ("x.json", '[{"query": "Größe?", "response": "a"}]'.encode()),
+        ("x.csv", "query;response\nGröße?;a\n".encode()),
+        ("x.tsv", "query\tresponse\nGröße?\ta\n".encode()),
+    ],
+)
+def test_containers_and_encodings(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    (entry,), _ = read(tmp_path / name)
+    assert entry.case.query == "Größe?"
+    assert entry.recorded == {"generate": outcome(GenerationResult("a"))}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("cp1252", "Größe – wie?"), ("gb18030", "大小？"), ("shift_jis", "大きさ")],
+)
+def test_another_encoding_is_named_or_a_clear_problem(
+    tmp_path: Path, encoding: str, text: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(f"query,response\n{text},a\n".encode(encoding))
+    with open_source(path) as source, pytest.raises(DataError, match="--encoding, such as cp1252"):
+        list(source)
+    (entry,), _ = read(path, encoding=encoding)
+    assert entry.case.query == text
+    with pytest.raises(ConfigError, match="no text encoding 'klingon'"):
+        open_source(path, encoding="klingon")
+
+
+def test_a_cell_of_a_table_may_hold_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(
+        "query,contexts,retrieved_ids,response\n"
+        '"a","[""x"", ""y""]","1;2",\n'
+        "b,\"['x' 'y']\",,said\n"
+        "c,one text,,said\n",
+        "utf-8",
+    )
+    entries, _ = read(path)
+    assert entries[0].recorded == {
+        "retrieve": outcome(RetrievalResult(["x", "y"], context_ids=["1", "2"]))
+    }
+    assert entries[1].recorded["retrieve"].value == RetrievalResult(["x", "y"])
+    assert entries[2].recorded["retrieve"].value == RetrievalResult(["one text"])
+
+
+def test_nan_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"query": "q", "response": NaN, "contexts": NaN}\n', "utf-8")
+    assert read(path)[0][0].recorded == {}
+
+
+def test_good_records_come_first_and_all_problems_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        '{"id": "1", "query": "a", "response": "x"}\n{broken\n{"response": "no query"}\n'
+        '{"id": "1", "query": "b"}\n{"query": "c"}\n',
+        "utf-8",
+    )
+    found: list[str] = []
+    with open_source(path) as source, pytest.raises(DataError) as raised:
+        for entry in source:
+            found.append(entry.case.query)  # the error would lose a whole list
+    assert found == ["a", "c"]
+    assert [problem.line for problem in raised.value.problems] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("x.jsonl", b"", "the file is empty"),
+        ("x.jsonl", b"\n\n", "the file is empty"),
+        ("x.db", b"SQLite format 3\x00" + bytes(80), "it is an SQLite file"),
+        ("x.md", b"# Report\n", "the format is not recognised"),
+        ("b.json", b'{"ragbench_baseline": 1, "cases": {}}', "it is a baseline file"),
+        ("t.json", b'{"schema_version": 1, "latencies": []}', "it is a run's timings"),
+        ("g.json", b'{"schema_version": 1, "outcome": "passed"}', "a result that ragbench wrote"),
+    ],
+)
+def test_what_holds_no_cases_is_told_in_one_line(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=problem) as raised:
+        open_source(tmp_path / name)
+    assert len(raised.value.problems) == 1
+
+
+def test_no_such_file_and_no_such_format(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file or folder"):
+        open_source(tmp_path / "nope.jsonl")
+    lines(tmp_path / "x.jsonl", [{"query": "a"}])
+    with pytest.raises(ConfigError, match="unknown name 'xml' among formats"):
+        open_source(tmp_path / "x.jsonl", form="xml")
+
+
+def test_documents_are_not_taken_for_cases(tmp_path: Path) -> None:
+    path = lines(tmp_path / "corpus.jsonl", [{"id": "d", "text": "Some text."}])
+    with open_source(path) as source, pytest.raises(DataError, match="named with --corpus"):
+        list(source)
+
+
+def test_a_long_file_is_streamed_and_looked_at_only_at_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    row = {"contexts": ["x" * 250] * 3, "response": "y" * 100}
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(5_000):
+            file.write(json.dumps({"query": f"q{number}", **row}) + "\n")
+    tracemalloc.start()
+    try:
+        with open_source(path) as source:
+            info = source.info
+            assert (info.looked, info.cases) == (LOOK, None)
+            assert [*info.lines()][1].startswith(f"the first {LOOK:,} cases; recorded: retrieve")
+            tracemalloc.reset_peak()
+            assert sum(len(entry.recorded) for entry in source) == 10_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3_000_000  # the file has 5 MB, its entries 15
+
+
+@pytest.mark.parametrize("form", ["parquet", "hf"])
+def test_typed_tables(tmp_path: Path, form: str) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = [
+        {"user_input": "Who?", "retrieved_contexts": ["a", "b"], "response": "Ada", "n": 1.0},
+        {"user_input": "When?", "retrieved_contexts": None, "response": None, "n": None},
+    ]
+    table = datasets.Dataset.from_list(rows)
+    path = tmp_path / f"x.{form}"
+    table.to_parquet(str(path)) if form == "parquet" else table.save_to_disk(str(path))
+    entries, info = read(path)
+    assert info.form == "ragas"
+    assert entries[0].recorded == {
+        "retrieve": outcome(RetrievalResult(["a", "b"])),
+        "generate": outcome(GenerationResult("Ada")),
+    }
+    assert entries[1].recorded == {}

@@ -1,0 +1,136 @@
+"""Arrow tables: Parquet files, and what Hugging Face datasets saves and loads."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.errors import DataError, MissingExtraError
+from ragbench.io.read import read_cases, read_documents
+from ragbench.io.source import Problems
+
+pytestmark = pytest.mark.extra("hf")
+
+pa: Any = import_module("pyarrow")
+pq: Any = import_module("pyarrow.parquet")
+
+COLUMNS: dict[str, list[Any]] = {
+    "id": [1, 2],
+    "question": ["one", "two"],
+    "ground_truth": ["x", None],
+    "gold_ids": [["a", "b"], []],
+    "when": [datetime.date(2024, 5, 1), None],
+    "price": [decimal.Decimal("1.10"), None],
+    "score": [0.5, float("nan")],
+    "picture": [b"\x00\xff", None],
+}
+
+
+def check(path: str | Path, **options: str) -> None:
+    one, two = read_cases(path, **options)  # type: ignore[arg-type]
+    assert (one.id, one.query, one.reference) == ("1", "one", "x")
+    assert (one.reference_context_ids, two.reference_context_ids) == (("a", "b"), ())
+    assert two.reference is None
+    assert one.metadata["when"] == "2024-05-01"
+    assert one.metadata["price"] == "1.10"
+    assert (one.metadata["score"], two.metadata["score"]) == (0.5, None)
+    assert "picture" not in one.metadata
+
+
+@pytest.mark.parametrize("name", ["cases.parquet", "cases"])
+def test_parquet(tmp_path: Path, name: str) -> None:
+    pq.write_table(pa.table(COLUMNS), tmp_path / name)
+    check(tmp_path / name)
+
+
+def test_parquet_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table(COLUMNS), tmp_path / "x")
+    content = io.BytesIO((tmp_path / "x").read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
+    check("-")
+
+
+def test_pandas_keys_are_ids_even_with_gaps(tmp_path: Path) -> None:
+    pd: Any = import_module("pandas")
+    frame = pd.DataFrame({"qid": [1.0, 2.0], "query": ["a", "b"], "answer": [None, "x"]})
+    frame.to_parquet(tmp_path / "cases.parquet")
+    assert [(case.id, case.reference) for case in read_cases(tmp_path / "cases.parquet")] == [
+        ("1", None),
+        ("2", "x"),
+    ]
+
+
+def test_parquet_problems(tmp_path: Path) -> None:
+    path = tmp_path / "cases.parquet"
+    pq.write_table(pa.table({"query": ["a", None, "c"]}), path)
+    noted = Problems()
+    assert [case.query for case in read_cases(path, problems=noted)] == ["a", "c"]
+    assert [(problem.line, problem.field) for problem in noted] == [(2, "query")]
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataError, match="not a readable Parquet file after record 0"):
+        list(read_cases(path))
+    with pytest.raises(DataError, match="no such file"):
+        list(read_cases(tmp_path / "none.parquet", format="parquet"))
+
+
+def test_without_the_package_the_pip_line_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"query": ["a"]}), tmp_path / "cases.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[hf\]'"):
+        list(read_cases(tmp_path / "cases.parquet"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
+    datasets: Any = import_module("datasets")
+    one = datasets.Dataset.from_dict(COLUMNS)
+    one.save_to_disk(tmp_path / "one")
+    check(tmp_path / "one")
+    two = datasets.DatasetDict({"test": one, "train": one.select([1])})
+    two.save_to_disk(tmp_path / "two")
+    check(tmp_path / "two")
+    assert [case.id for case in read_cases(tmp_path / "two", split="train")] == ["2"]
+    with pytest.raises(DataError, match="no split 'dev'; the splits are: test, train"):
+        list(read_cases(tmp_path / "two", split="dev"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_dataset_named_as_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package takes a folder of this name below the current one before it asks the hub.
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "team" / "qa"
+    folder.mkdir(parents=True)
+    for split in ("train", "test"):
+        row = {"id": split, "question": "q", "text": "t"}
+        (folder / f"{split}.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert [case.id for case in read_cases("hf:team/qa")] == ["test"]
+    assert [case.id for case in read_cases("hf:team/qa:train")] == ["train"]
+    assert [document.id for document in read_documents("hf:team/qa", split="train")] == ["train"]
+    with pytest.raises(DataError, match="hf:team/qa:dev: no split 'dev'"):
+        list(read_cases("hf:team/qa:dev"))
+
+
+def test_a_hub_name_needs_a_name() -> None:
+    with pytest.raises(DataError, match="expected a name such as hf:owner/name"):
+        list(read_cases("hf:"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_dataset_that_cannot_be_had_is_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets: Any = import_module("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(
+        DataError, match="hf:no-such-owner/no-such-name: cannot be read after record 0"
+    ):
+        list(read_cases("hf:no-such-owner/no-such-name"))

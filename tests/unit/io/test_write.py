@@ -1,0 +1,175 @@
+"""Writing cases and documents, and reading them back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.case import Case, Evidence
+from ragbench.core.chunk import Document
+from ragbench.errors import DataError, InputError
+from ragbench.io.own_form import (
+    decode_case,
+    decode_document,
+    encode_case,
+    encode_document,
+    write_cases,
+    write_documents,
+)
+from ragbench.io.read import read_cases, read_documents
+
+# Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
+characters = st.characters(codec="utf-8", exclude_characters="\x00")
+texts = st.text(characters, max_size=20)
+visible = texts.filter(lambda text: bool(text.strip()))
+integers = st.integers(-(2**63), 2**64 - 1)
+floats = st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | integers | floats | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+metadata = st.dictionaries(texts, values, max_size=4)
+
+
+def tuples(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
+@st.composite
+def evidence(draw: st.DrawFn) -> Evidence:
+    start = draw(st.none() | st.integers(0, 99))
+    end = draw(st.none() | st.integers(start or 0, 200))
+    return Evidence(text=draw(texts), document_id=draw(st.none() | texts), start=start, end=end)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    reference = draw(st.none() | visible)
+    return Case(
+        id=draw(visible),
+        query=draw(visible),
+        reference=reference,
+        alternative_references=draw(tuples(texts)),
+        reference_contexts=draw(st.none() | tuples(texts)),
+        reference_context_ids=draw(st.none() | tuples(texts)),
+        grades=draw(st.none() | st.dictionaries(texts, st.integers(-2, 4), max_size=3)),
+        evidence=draw(tuples(evidence())),
+        answerable=draw(st.none() | st.booleans()),
+        cluster=draw(st.none() | visible),
+        tags=draw(tuples(texts)),
+        language=draw(st.none() | visible),
+        metadata=draw(metadata),
+    )
+
+
+documents = st.builds(
+    Document, id=visible, text=texts, title=st.none() | visible, metadata=metadata
+)
+
+
+@given(cases())
+def test_a_case_survives_its_own_form(case: Case) -> None:
+    assert decode_case(orjson.loads(orjson.dumps(encode_case(case)))) == case
+
+
+@given(documents)
+def test_a_document_survives_its_own_form(document: Document) -> None:
+    assert decode_document(orjson.loads(orjson.dumps(encode_document(document)))) == document
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50, deadline=None)
+@given(st.lists(cases(), min_size=1, max_size=4, unique_by=lambda case: case.id))
+def test_cases_come_back_from_a_file(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Case]
+) -> None:
+    path = tmp_path_factory.mktemp("write") / "cases.jsonl"
+    assert write_cases(written, path) == len(written)
+    assert list(read_cases(path)) == written
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(documents, min_size=1, max_size=4, unique_by=lambda document: document.id))
+def test_documents_come_back_from_a_file(
+    tmp_path_factory: pytest.TempPathFactory, written: list[Document]
+) -> None:
+    path = tmp_path_factory.mktemp("write") / "corpus.jsonl.gz"
+    assert write_documents(written, path) == len(written)
+    assert list(read_documents(path)) == written
+
+
+def test_what_is_not_known_is_not_written(tmp_path: Path) -> None:
+    write_cases([Case(id="1", query="q", reference_context_ids=())], tmp_path / "c.jsonl")
+    assert (tmp_path / "c.jsonl").read_text(encoding="utf-8") == (
+        '{"id":"1","query":"q","reference_context_ids":[]}\n'
+    )
+
+
+def test_the_same_cases_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        write_cases([Case(id="1", query="q")], tmp_path / name)
+    content = (tmp_path / "a.jsonl.gz").read_bytes()
+    assert content == (tmp_path / "b.jsonl.gz").read_bytes()
+    assert json.loads(gzip.decompress(content)) == {"id": "1", "query": "q"}
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (Case(id="1", query="b"), r"cases.jsonl:2: field 'id': '1' is already the id of record 1"),
+        (Case(id=" ", query="b"), "field 'id': the id is empty"),
+        (Case(id="2", query=""), "field 'query': the query is empty"),
+        (Case(id="2", query="\ud800"), "cannot be written as JSON"),
+        (Case(id="2", query="b", metadata={"x": object()}), "cannot be written as JSON"),
+    ],
+)
+def test_a_case_that_cannot_be_written_leaves_the_old_file(
+    tmp_path: Path, second: Case, expected: str
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text("old", encoding="utf-8")
+    with pytest.raises(DataError, match=expected):
+        write_cases([Case(id="1", query="a"), second], path)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_of_the_source_leaves_nothing(tmp_path: Path) -> None:
+    def failing() -> Iterator[Case]:
+        yield Case(id="1", query="a")
+        raise KeyError("source")
+
+    with pytest.raises(KeyError):
+        write_cases(failing(), tmp_path / "cases.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_does_not_exist_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cases.jsonl: cannot be written: No such file"):
+        write_cases([Case(id="1", query="a")], tmp_path / "none" / "cases.jsonl")
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target.jsonl").touch()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "target.jsonl")
+    write_cases([Case(id="1", query="a")], tmp_path / "link.jsonl")
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len(list(read_cases(tmp_path / "target.jsonl"))) == 1
+
+
+def test_a_wrong_object_names_every_wrong_field() -> None:
+    with pytest.raises(DataError) as caught:
+        decode_case({"id": True, "reference": [[]], "tags": 5, "query": 1})
+    assert [problem.field for problem in caught.value.problems] == ["id", "reference", "query"]
+    with pytest.raises(DataError, match="expected the query, found none"):
+        decode_case({"id": "1"})
+    with pytest.raises(DataError, match="expected the text, found none"):
+        decode_document({"id": "1"})

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from collections import UserDict, UserList
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.case import Case, Evidence
+from ragbench.core.outcome import Failure
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.validation import (
+    Conflict,
+    DumpWarning,
+    EvidenceQuote,
+    RetrievalQuality,
+    Verdict,
+    WarningKind,
+)
+from ragbench.ledger.codec import (
+    decode_case,
+    decode_failure,
+    decode_generation,
+    decode_retrieval,
+    decode_verdict,
+    encode_case,
+    encode_failure,
+    encode_generation,
+    encode_retrieval,
+    encode_verdict,
+    validation_object,
+)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=8,
+)
+metadata = st.none() | st.dictionaries(texts, json_values, max_size=4)
+optional = st.none() | texts
+many = st.lists(texts, max_size=4).map(tuple)
+evidence = st.builds(
+    Evidence, text=texts, document_id=optional, start=st.none() | st.integers(0, 9), end=st.none()
+)
+cases = st.builds(
+    Case,
+    id=texts,
+    query=texts,
+    reference=optional,
+    alternative_references=many,
+    reference_contexts=st.none() | many,
+    reference_context_ids=st.none() | many,
+    grades=st.none() | st.dictionaries(texts, st.integers(0, 9), max_size=4),
+    evidence=st.lists(evidence, max_size=2).map(tuple),
+    answerable=st.none() | st.booleans(),
+    cluster=optional,
+    tags=many,
+    language=optional,
+    metadata=st.dictionaries(texts, json_values, max_size=3),
+)
+
+
+@st.composite
+def retrievals(draw: st.DrawFn) -> RetrievalResult[Any]:
+    size = draw(st.integers(0, 4))
+
+    def row(elements: st.SearchStrategy[Any]) -> Any:
+        return draw(st.none() | st.lists(elements, min_size=size, max_size=size))
+
+    return RetrievalResult(
+        draw(st.lists(texts, min_size=size, max_size=size)),
+        context_ids=row(texts),
+        scores=row(st.floats(allow_nan=False, allow_infinity=False)),
+        context_metadata=row(st.dictionaries(texts, json_values, max_size=2)),
+        metadata=draw(metadata),
+    )
+
+
+generations = st.builds(
+    GenerationResult[Any],
+    texts,
+    multi_responses=st.none() | st.lists(texts, max_size=3),
+    confidence=st.none() | st.floats(0, 1),
+    abstained=st.none() | st.booleans(),
+    metadata=metadata,
+)
+
+shares = st.floats(0, 1)
+quotes = st.builds(
+    EvidenceQuote, chunk_id=texts, start=st.integers(0, 9), end=st.integers(0, 9), text=texts
+)
+verdicts = st.builds(
+    Verdict,
+    query_id=texts,
+    relevant_chunk_ids=many,
+    relevance=st.dictionaries(texts, shares, max_size=4),
+    answer_present=st.booleans(),
+    answer_probability=shares,
+    evidence=st.lists(quotes, max_size=2).map(tuple),
+    retrieval_quality=st.sampled_from(RetrievalQuality),
+    message=texts,
+    validator=texts,
+    reasons=many,
+    warnings=many,
+    inspection=st.none()
+    | st.lists(
+        st.builds(
+            DumpWarning,
+            kind=st.sampled_from(WarningKind),
+            message=texts,
+            count=st.integers(1, 9),
+            chunk_ids=many,
+        ),
+        max_size=2,
+    ).map(tuple),
+    conflicts=st.lists(
+        st.builds(Conflict, kind=texts, first=quotes, second=quotes, detail=texts), max_size=2
+    ).map(tuple),
+    details=st.dictionaries(texts, st.floats(0, 9), max_size=3),
+)
+
+
+@given(cases)
+def test_a_case_comes_back_as_it_was(case: Case) -> None:
+    assert decode_case(case.id, encode_case(case)) == case
+
+
+@given(retrievals())
+def test_a_retrieval_comes_back_as_it_was(result: RetrievalResult[Any]) -> None:
+    assert decode_retrieval(list(result.contexts), encode_retrieval(result)) == result
+
+
+@given(generations)
+def test_a_generation_comes_back_as_it_was(result: GenerationResult[Any]) -> None:
+    assert decode_generation(encode_generation(result)) == result
+
+
+@settings(max_examples=30)
+@given(verdicts)
+def test_a_verdict_comes_back_as_it_was(verdict: Verdict) -> None:
+    again = decode_verdict(encode_verdict(verdict))
+    assert again == verdict
+    assert list(again.relevance) == list(verdict.relevance)  # in the order of the chunks
+
+
+def test_numbers_of_numpy_are_numbers_in_a_verdict() -> None:
+    verdict = Verdict(
+        query_id="q",
+        relevant_chunk_ids=(),
+        relevance={"a": np.float32(0.25)},  # type: ignore[dict-item]
+        answer_present=False,
+        answer_probability=np.float64(0.5),
+        evidence=(),
+        retrieval_quality=RetrievalQuality.POOR,
+        message="",
+        validator="v",
+    )
+    again = decode_verdict(encode_verdict(verdict))
+    assert (again.relevance, again.answer_probability) == ({"a": 0.25}, 0.5)
+    assert validation_object(again)["relevance"] == {"a": 0.25}
+
+
+@given(texts, texts, optional)
+def test_a_failure_comes_back_as_it_was(message: str, stage: str, cause: str | None) -> None:
+    failure = Failure(type="E", message=message, stage=stage, cause=cause, traceback="lines")
+    assert decode_failure(encode_failure(failure)) == failure
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Model:
+    def model_dump(self) -> dict[str, int]:
+        return {"tokens": 3}
+
+
+class Text(str):
+    pass
+
+
+class Unknown:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.float16(0.5), 0.5),
+        (np.longdouble(0.5), 0.5),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (np.array([1.5, 2.5]), [1.5, 2.5]),
+        (np.arange(4)[::2], [0, 2]),
+        (np.array(["a"]), ["a"]),
+        (float("nan"), None),
+        (float("inf"), None),
+        (Decimal("0.25"), 0.25),
+        ({"b", "a"}, ["a", "b"]),
+        (frozenset({3, 1}), [1, 3]),
+        ((1, (2,)), [1, [2]]),
+        (b"\x01\xff", "01ff"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00+00:00"),
+        (timedelta(hours=1), "1:00:00"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (PurePosixPath("a/b"), "a/b"),
+        (Colour.RED, "red"),
+        (Point(1), {"x": 1}),
+        (Model(), {"tokens": 3}),
+        (Text("t"), "t"),
+        (UserDict({"a": 1}), {"a": 1}),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        (UserList([1]), [1]),
+        (range(3), [0, 1, 2]),
+        ({1: "one"}, {"1": "one"}),
+        ({("a", 1): 2}, {'["a",1]': 2}),
+        (2**70, str(2**70)),
+        ([2**70, {"deep": -(2**70)}], [str(2**70), {"deep": str(-(2**70))}]),
+        ("half \ud800", "half \\ud800"),
+        ({"\ud800": 1}, {"\\ud800": 1}),
+        (Unknown(), f"<{__name__}.Unknown>"),
+        ([Unknown(), 2**70], [f"<{__name__}.Unknown>", str(2**70)]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored: object) -> None:
+    result = GenerationResult[Any]("Paris", metadata={"value": value})
+    back = decode_generation(encode_generation(result))
+    assert (back.response, back.metadata) == ("Paris", {"value": stored})
+
+
+def test_metadata_that_holds_itself_costs_no_answer() -> None:
+    circle: dict[str, Any] = {}
+    circle["self"] = circle
+    back = decode_generation(encode_generation(GenerationResult("Paris", metadata=circle)))
+    assert back.response == "Paris"
+
+
+def test_a_set_is_stored_in_the_same_order_whatever_it_holds() -> None:
+    one = GenerationResult("a", metadata={"set": {"b", 2, ("c", 2**70), None}})
+    other = GenerationResult("a", metadata={"set": {None, ("c", 2**70), 2, "b"}})
+    assert encode_generation(one) == encode_generation(other)
+
+
+def test_numbers_of_any_type_come_back_as_floats() -> None:
+    scores: list[Any] = [np.float32(0.5), Decimal("0.25"), 1]
+    result = RetrievalResult(["a", "b", "c"], scores=scores)
+    back = decode_retrieval(["a", "b", "c"], encode_retrieval(result))
+    assert back.scores == [0.5, 0.25, 1]
+    assert back.scores is not None
+    assert {type(score) for score in back.scores} == {float, int}
+    confident = GenerationResult("a", confidence=np.float32(0.5))  # type: ignore[arg-type]  # numpy's
+    assert decode_generation(encode_generation(confident)).confidence == 0.5
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        GenerationResult("so \ud83d"),
+        GenerationResult("a", multi_responses=["b", "\udc00"]),
+        GenerationResult("\udc00", metadata={("odd", "key"): 1}),
+    ],
+)
+def test_half_a_character_in_an_answer_is_an_error(result: GenerationResult[Any]) -> None:
+    with pytest.raises(ValueError, match="not valid Unicode: half of a surrogate pair"):
+        encode_generation(result)
+
+
+def test_half_a_character_in_an_id_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"at character 2, in 'id\\ud800'"):
+        encode_retrieval(RetrievalResult(["a"], context_ids=["id\ud800"]))

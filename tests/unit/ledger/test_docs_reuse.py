@@ -1,0 +1,70 @@
+"""docs/reuse.md: its code runs and does what the page says."""
+
+from __future__ import annotations
+
+import re
+import threading
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.ledger.inputs import Inputs
+from ragbench.ledger.origin import (
+    Reuse,
+    asked_again_sentence,
+    may_reuse,
+    reuse_sentence,
+    still_same,
+)
+from ragbench.ledger.watch import Watch
+from ragbench.rag.load import describe_rag, stage_origin
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reuse.md").read_text("utf-8")
+VOUCHED, SERVER = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+def run(code: str) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "docs"}
+    exec(code, space)
+    return space
+
+
+def test_the_sentences_are_those_that_are_said() -> None:
+    assert reuse_sentence(329, "answer", "09:17") in PAGE
+    assert asked_again_sentence(Reuse(False, False, "prompts.py changed (3 lines)")) in PAGE
+
+
+def test_a_version_replaces_everything_for_its_stage() -> None:
+    search = run(VOUCHED)["Search"]
+
+    def origin(stage: str) -> Any:
+        rag = search()
+        return stage_origin(rag, stage, Inputs(Watch()), describe_rag(rag, "search.py:Search"))
+
+    before = {stage: origin(stage) for stage in ("retrieve", "generate")}
+    assert all(may_reuse(found, ()).allowed for found in before.values())
+    search.prompt = "v8"
+    assert origin("retrieve") == before["retrieve"]
+    now = {"stage_identity": {"named": [search().stage_identity("generate")]}}
+    (change,) = still_same(before["generate"], Path.cwd(), now)
+    assert change.sentence == 'stage_identity.named.0.prompt: "v7" -> "v8"'
+
+
+def test_a_server_names_its_version() -> None:
+    pytest.importorskip("httpx", reason="pip install 'ragbench[http]'")
+    from ragbench.rag.http import HTTPRag
+
+    space = run(SERVER)
+
+    handler: Any = type("Handler", (space["Versioned"],), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        rag = HTTPRag(f"http://127.0.0.1:{server.server_port}")
+        found: Any = rag.stage_identity("retrieve")
+        rag.close()
+        server.shutdown()
+        thread.join()
+    assert found["version"] == space["VERSION"]

@@ -1,0 +1,56 @@
+"""docs/run_folder.md: its queries run, on a run of the bundled dataset."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ragbench import BaselineRAG
+from ragbench.io.read import Selection, read_cases
+from ragbench.verbs.evaluate import evaluate
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "run_folder.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = ROOT / "datasets" / "pellorin"
+    out = tmp_path_factory.mktemp("docs") / "run"
+    rag = BaselineRAG.from_corpus(data)
+    evaluate(read_cases(data), rag, out=out, selection=Selection(limit=20))
+    return out
+
+
+def test_every_query_gives_rows(folder: Path) -> None:
+    queries = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    assert len(queries) == 3
+    with sqlite3.connect(f"file:{folder / 'journal.sqlite'}?mode=ro", uri=True) as run:
+        found = [run.execute(query).fetchall() for query in queries]
+    run.close()
+    assert all(found)
+    means = {row[0]: row for row in found[0]}
+    assert means["recall@5"][3] == 20
+    assert len(found[1]) == 3
+
+
+def test_the_views_have_the_columns_that_the_page_names(folder: Path) -> None:
+    views = re.findall(r"^\| `(\w+)` \| (`\w+`(?:, `\w+`)+) \|$", PAGE, re.MULTILINE)
+    assert len(views) == 4
+    with sqlite3.connect(folder / "journal.sqlite") as run:
+        for view, columns in views:
+            found = [column[0] for column in run.execute(f"SELECT * FROM {view}").description]
+            assert found == re.findall(r"`(\w+)`", columns)
+    run.close()
+
+
+def test_the_python_code_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "run_folder.md", "exec"), {})
+    assert "recall@5" in capsys.readouterr().out

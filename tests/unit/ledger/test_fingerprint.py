@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.ledger.fingerprint import SIZE, digest, fingerprint, fixed_digest, text_digest
+
+
+@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
+def test_where_parts_end_matters(one: list[bytes], other: list[bytes]) -> None:
+    assert (digest(one) == digest(other)) == (one == other)
+
+
+def test_digests_have_their_size() -> None:
+    assert len(digest([])) == len(text_digest("")) == len(fixed_digest()) == SIZE
+    assert len(fingerprint(None)) == 2 * SIZE
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 9)))
+def test_the_order_of_keys_does_not_matter(value: dict[str, int]) -> None:
+    assert fingerprint(value) == fingerprint(dict(reversed(value.items())))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None, False, 0, "", [], {}, "null"],
+        [1, "1", [1], {"1": 1}, 1.5],
+        ["ab", ["a", "b"], ["ab"]],
+        ["\ud800", "\udc00", "plain"],
+        [2**70, 2**70 + 1],
+    ],
+)
+def test_different_values_differ(values: list[Any]) -> None:
+    for one, other in pairwise(values):
+        assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_set_has_the_same_fingerprint_in_every_process() -> None:
+    script = (
+        "from ragbench.ledger.fingerprint import fingerprint\n"
+        "print(fingerprint({'words': {str(n) for n in range(50)}, 'kind': object()}))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1

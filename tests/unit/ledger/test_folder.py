@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import RunError, RunLockedError, RunMismatchError
+from ragbench.ledger.folder import RunFolder, run_name
+
+HOLD = """
+import sys
+from pathlib import Path
+from ragbench.ledger.folder import RunFolder
+with RunFolder(path=Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def names(path: Path) -> set[str]:
+    return {entry.name for entry in path.iterdir() if not entry.name.startswith(".lock")}
+
+
+def make_run(path: Path) -> RunFolder:
+    """A finished run, with files of the user's beside it."""
+    path.mkdir()
+    for name in ("journal.sqlite", "manifest.json", "report.json", "report.md", "cases.csv"):
+        (path / name).write_text("ours", encoding="utf-8")
+    for name in ("report.docx", "journal.txt", "notes.md", "samples.jsonl"):
+        (path / name).write_text("the user's", encoding="utf-8")
+    (path / "report.old").mkdir()
+    return RunFolder(path=path)
+
+
+def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b"
+    with RunFolder(path=path).locked() as is_new:
+        assert is_new
+        assert path.is_dir()
+    with RunFolder(path=path).locked() as is_new:
+        assert not is_new
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(RunLockedError, match=rf"process \(pid {holder.pid}\) is working on"),
+            RunFolder(path=path).locked(),
+        ):
+            pass
+        holder.communicate("done")
+    with RunFolder(path=path).locked():
+        pass  # free again
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        holder.kill()
+    with RunFolder(path=path).locked():
+        pass
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x", encoding="utf-8")
+    with pytest.raises(RunMismatchError, match="not empty and is not a run folder"):
+        RunFolder(path=tmp_path).locked().__enter__()
+    assert names(tmp_path) == {"thesis.tex"}
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_text("x", encoding="utf-8")
+    with pytest.raises(RunMismatchError, match=r"is a file\. Choose a folder with --out"):
+        RunFolder(path=path).locked().__enter__()
+    assert path.read_text(encoding="utf-8") == "x"
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(RunError, match=r"cannot be written: Not a directory.*--out"):
+        RunFolder(path=tmp_path / "file" / "run").locked().__enter__()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_place_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(RunError, match="cannot be written: Permission denied"):
+        RunFolder(path=tmp_path / "run").locked().__enter__()
+
+
+def test_a_new_journal_replaces_what_a_run_wrote_and_nothing_else(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    with folder.new_journal() as path:
+        assert folder.report.exists(), "the old run stays until the new journal is there"
+        path.write_text("new", encoding="utf-8")
+    assert folder.journal.read_text(encoding="utf-8") == "new"
+    assert names(folder.path) == {
+        "journal.sqlite", "journal.txt", "notes.md", "report.docx", "report.old", "samples.jsonl",
+    }  # fmt: skip
+
+
+def test_a_new_journal_that_fails_leaves_the_old_run(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run")
+    before = names(folder.path)
+    with pytest.raises(ValueError, match="bad cases"), folder.new_journal() as path:
+        path.write_text("half", encoding="utf-8")
+        raise ValueError("bad cases")
+    assert names(folder.path) == before
+    assert folder.journal.read_text(encoding="utf-8") == "ours"
+
+
+def test_what_a_killed_fresh_start_left_is_no_hindrance(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "journal.sqlite-new").write_text("half", encoding="utf-8")
+    folder = RunFolder(path=path)
+    with folder.locked(), folder.new_journal() as new:
+        assert not new.exists()
+        new.write_text("whole", encoding="utf-8")
+    assert names(path) == {"journal.sqlite"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "rag", "name"),
+    [
+        ("pellorin", "baseline", "pellorin-baseline-01234567"),
+        ("a/b c", "my.module:RAG", "a-b-c-my.module-RAG-01234567"),
+        ("../..", "", "run-run-01234567"),
+        ("数据", "é", "run-run-01234567"),
+        ("x" * 99, "y", f"{'x' * 40}-y-01234567"),
+    ],
+)
+def test_a_run_has_a_name_that_any_file_system_takes(dataset: str, rag: str, name: str) -> None:
+    assert run_name(dataset, rag, "0123456789") == name

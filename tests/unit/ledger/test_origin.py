@@ -1,0 +1,687 @@
+"""Outcomes are the same only while everything that they came from is."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.calling import accounted
+from ragbench.ledger.content import changed_lines, file_content, folder_content
+from ragbench.ledger.identity import described
+from ragbench.ledger.inputs import Inputs
+from ragbench.ledger.origin import (
+    Origin,
+    Reuse,
+    asked_again_sentence,
+    may_reuse,
+    named_origin,
+    reuse_sentence,
+    still_same,
+)
+from ragbench.ledger.watch import Watch
+from ragbench.ledger.whose import project_folder, whose
+from ragbench.rag.load import describe_rag, load_rag
+
+ROOT = Path(__file__).parents[3]
+RAG = '''
+import json, mmap, os, sqlite3, threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragbench import RAGConfig, RAGInterface
+from watched_pkg import prompts
+
+HERE = Path(__file__).parent
+TEMPLATE = HERE / "templates" / "answer.j2"
+
+
+@dataclass
+class Inner:
+    weight: float = 1.0
+
+
+@dataclass
+class Settings(RAGConfig):
+    inner: Inner = field(default_factory=Inner)
+
+
+class Reranker:
+    def __init__(self, power):
+        self._power = power
+
+
+class Watched(RAGInterface):
+    def __init__(self, k=3, weight=1.0, power=1, model="model.onnx", corpus=None):
+        super().__init__(Settings(top_k=k, inner=Inner(weight)))
+        self.reranker, self.model, self.corpus = Reranker(power), HERE / model, corpus
+        self.mode = os.environ.get("WATCHED_MODE", "plain")
+
+    def retrieve(self, query, top_k=None):
+        from watched_pkg import lazy
+        import numpy as np
+
+        json.loads((HERE / "data.json").read_text())
+        np.load(HERE / "vectors.npy", mmap_mode="r")
+        with open(HERE / "mapped.bin", "rb") as file:
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).close()
+        base = sqlite3.connect(HERE / "kb.sqlite")
+        base.execute("select x from t").fetchall()
+        base.close()
+        os.listdir(HERE / "pages")
+        thread = threading.Thread(target=(HERE / "thread.txt").read_text)
+        thread.start()
+        thread.join()
+        native_open(os.path.join(HERE, "index", "faiss.bin"))
+        with open(HERE / "calls.log", "a") as log:
+            log.write("asked")
+        return [prompts.PROMPT, lazy.MORE, "WATCHED_TONE" in os.environ and "x" or "y"]
+
+    def generate(self, query, contexts):
+        return "yes"
+
+
+def native_open(path):
+    """Stands for a library in C++, which opens the file unseen."""
+'''
+FILES = {
+    "watched_rag.py": RAG,
+    "watched_pkg/__init__.py": "",
+    "watched_pkg/prompts.py": 'PROMPT = """Answer.\nBe short.\nBe kind."""\n',
+    "watched_pkg/lazy.py": "MORE = 'more'\n",
+    "data.json": '{"a": 1}\n',
+    "mapped.bin": "0123",
+    "thread.txt": "threads\n",
+    "model.onnx": "weights",
+    "corpus.jsonl": '{"id": "d", "text": "t"}\n',
+    "index/faiss.bin": "vectors",
+    "pages/one.html": "<p>",
+    "templates/answer.j2": "{{ query }}",
+    "unrelated.txt": "nobody reads this",
+}
+
+
+class Session:
+    """A RAG that was asked once, and how it is described now."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.spec = f"{folder}/watched_rag.py:Watched"
+        self.arguments: dict[str, Any] = {"corpus": str(folder / "corpus.jsonl")}
+        self.origin = self.record()
+
+    def record(self) -> Origin:
+        watch = Watch()
+        inputs = Inputs(watch, base=self.folder)
+        with watch:
+            rag: Any = load_rag(self.spec, self.arguments)
+        description = describe_rag(rag, self.spec, self.arguments)
+        with watch:
+            rag.retrieve("who?")
+        return inputs.origin("retrieve", rag, settings=description)
+
+    def changes(self, **arguments: Any) -> dict[str, str]:
+        """Names of the parts that are not what they were, with what is said of them."""
+        given = self.arguments | arguments
+        description = describe_rag(load_rag(self.spec, given), self.spec, given)
+        found = still_same(self.origin, self.folder, description)
+        return {change.part.name: change.sentence for change in found}
+
+    def append(self, name: str, text: str = "\nx = 1\n") -> Callable[[], None]:
+        """Changes a file, and returns what changes it back."""
+        path = self.folder / name
+        before = path.read_bytes()
+        path.write_bytes(before + text.encode())
+        return lambda: void(path.write_bytes(before))
+
+
+def void(_: object) -> None:
+    """A call for its effect."""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("project")
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    np.save(folder / "vectors.npy", np.arange(4))
+    with sqlite3.connect(folder / "kb.sqlite") as base:
+        base.execute("create table t(x)")
+    base.close()
+    path = list(sys.path)
+    yield Session(folder)
+    sys.path[:] = path
+    for name in [name for name in sys.modules if name.startswith("watched_")]:
+        del sys.modules[name]
+
+
+def new_page(session: Session) -> Callable[[], None]:
+    path = session.folder / "pages" / "two.html"
+    path.write_text("<p>")
+    return path.unlink
+
+
+def new_row(session: Session) -> Callable[[], None]:
+    path = session.folder / "kb.sqlite"
+    before = path.read_bytes()
+    with sqlite3.connect(path) as base:
+        base.execute("insert into t values (1)")
+    base.close()
+    return lambda: void(path.write_bytes(before))
+
+
+def variable(name: str) -> Callable[[Session], Callable[[], None]]:
+    def change(_: Session) -> Callable[[], None]:
+        os.environ[name] = "other"
+        return lambda: void(os.environ.pop(name))
+
+    return change
+
+
+def file(name: str) -> Callable[[Session], Callable[[], None]]:
+    return lambda session: session.append(name)
+
+
+INPUTS: dict[str, tuple[Callable[[Session], Callable[[], None]], set[str]]] = {
+    "its own module": (file("watched_rag.py"), {"watched_rag.py"}),
+    "a module": (file("watched_pkg/prompts.py"), {"watched_pkg/prompts.py"}),
+    "a module imported in a function": (file("watched_pkg/lazy.py"), {"watched_pkg/lazy.py"}),
+    "the package": (file("watched_pkg/__init__.py"), {"watched_pkg/__init__.py"}),
+    "a data file": (file("data.json"), {"data.json"}),
+    "an array": (file("vectors.npy"), {"vectors.npy"}),
+    "a mapped file": (file("mapped.bin"), {"mapped.bin"}),
+    "a file that a thread reads": (file("thread.txt"), {"thread.txt"}),
+    "a database": (new_row, {"kb.sqlite"}),
+    "a listed folder": (new_page, {"pages"}),
+    "a model that a setting names": (file("model.onnx"), {"model.onnx", "settings.model"}),
+    "a corpus that an argument names": (
+        file("corpus.jsonl"),
+        {"corpus.jsonl", "settings.corpus", "arguments.corpus"},
+    ),
+    "a file that only C++ opens": (file("index/faiss.bin"), {"index/faiss.bin", "index"}),
+    "a file that a variable names": (
+        file("templates/answer.j2"),
+        {"templates/answer.j2", "templates"},
+    ),
+    "a variable": (variable("WATCHED_TONE"), {"WATCHED_TONE"}),
+    "a variable read at once": (variable("WATCHED_MODE"), {"WATCHED_MODE", "settings.mode"}),
+}
+
+
+def test_nothing_changed_and_nothing_is_said(session: Session) -> None:
+    assert session.changes() == {}
+    assert session.origin.reach == "closed"
+    assert may_reuse(session.origin, ()) == Reuse(True, False, "")
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(chosen=st.sets(st.sampled_from(sorted(INPUTS)), max_size=4))
+def test_exactly_what_changed_is_said(session: Session, chosen: set[str]) -> None:
+    back = [INPUTS[name][0](session) for name in sorted(chosen)]
+    try:
+        said = set(session.changes())
+    finally:
+        for undo in back:
+            undo()
+    assert said == set().union(*(INPUTS[name][1] for name in chosen))
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_any_one_input_counts(session: Session, name: str) -> None:
+    back = INPUTS[name][0](session)
+    try:
+        found = session.changes()
+    finally:
+        back()
+    assert set(found) == INPUTS[name][1]
+    assert session.changes() == {}
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "setting"),
+    [
+        ("k", 4, "config.top_k"),
+        ("weight", 0.5, "config.inner.weight"),
+        ("power", -1, "settings.reranker._power"),
+    ],
+)
+def test_any_setting_counts(session: Session, argument: str, value: object, setting: str) -> None:
+    found = session.changes(**{argument: value})
+    assert set(found) == {setting, f"arguments.{argument}"}
+    assert found[setting].endswith(f" -> {value}")
+
+
+def test_the_lines_that_changed_are_counted(session: Session) -> None:
+    back = session.append("watched_pkg/prompts.py", "MORE = 1\nAND = 2\n")
+    assert session.changes() == {
+        "watched_pkg/prompts.py": "watched_pkg/prompts.py changed (2 lines)"
+    }
+    back()
+
+
+def test_a_file_that_is_gone_is_said(session: Session) -> None:
+    path = session.folder / "thread.txt"
+    path.rename(path.with_suffix(".bak"))
+    assert session.changes() == {"thread.txt": "thread.txt is not there any more"}
+    path.with_suffix(".bak").rename(path)
+
+
+def test_dates_and_line_ends_and_what_nobody_reads_change_nothing(session: Session) -> None:
+    os.utime(session.folder / "model.onnx", (1, 1))
+    prompts = session.folder / "watched_pkg" / "prompts.py"
+    before = prompts.read_bytes()
+    prompts.write_bytes(before.replace(b"\n", b"\r\n"))
+    back = session.append("unrelated.txt")
+    log = session.append("calls.log")
+    assert session.changes() == {}
+    for undo in (back, log):
+        undo()
+    prompts.write_bytes(before)
+
+
+def test_it_is_the_same_in_another_process_and_another_folder(
+    session: Session, tmp_path: Path
+) -> None:
+    known = tmp_path / "origin.json"
+    known.write_text(json.dumps(session.origin.as_json()))
+    code = (
+        "import json, sys; from pathlib import Path;"
+        "from ragbench.ledger.origin import Origin, still_same;"
+        "from ragbench.rag.load import describe_rag, load_rag;"
+        f"spec, arguments = {session.spec!r}, {session.arguments!r};"
+        f"origin = Origin.from_json(json.loads(Path({str(known)!r}).read_text()));"
+        "now = describe_rag(load_rag(spec, arguments), spec, arguments);"
+        f"print([c.sentence for c in still_same(origin, Path({str(session.folder)!r}), now)])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.append({str(ROOT)!r}); {code}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "[]\n"
+
+
+def test_an_origin_survives_json(session: Session) -> None:
+    again = Origin.from_json(json.loads(json.dumps(session.origin.as_json())))
+    assert again == session.origin
+    assert again.digest == session.origin.digest
+
+
+# --- single things
+
+
+def watched(folder: Path, *calls: Callable[[], object], **options: Any) -> Origin:
+    watch = Watch()
+    with watch:
+        for call in calls:
+            call()
+    return Inputs(watch, base=folder, **options).origin("stage")
+
+
+def names(origin: Origin, *kinds: str) -> set[str]:
+    return {part.name for part in origin.parts if part.kind in kinds}
+
+
+def test_what_is_written_is_no_input(tmp_path: Path) -> None:
+    cache, text = tmp_path / "cache.json", tmp_path / "text.txt"
+    cache.write_text("{}")
+    text.write_text("x")
+    origin = watched(tmp_path, cache.read_text, text.read_text, lambda: cache.write_text("{1}"))
+    assert names(origin, "file") == {"text.txt"}
+    assert names(origin, "unseen") == {"cache.json"}
+    cache.write_text("{2}")
+    assert still_same(origin, tmp_path) == ()
+
+
+def test_what_is_written_and_moved_into_place_is_no_input(tmp_path: Path) -> None:
+    def download() -> None:
+        (tmp_path / "part").write_text("x")
+        (tmp_path / "part").rename(tmp_path / "model.txt")
+        (tmp_path / "model.txt").read_text()
+
+    origin = watched(tmp_path, download)
+    assert names(origin, "file") == set()
+    assert may_reuse(origin, ()) == Reuse(True, False, "")
+
+
+def test_a_file_that_was_not_there_counts_when_it_comes(tmp_path: Path) -> None:
+    optional = tmp_path / "settings.local.json"
+
+    def read() -> None:
+        with pytest.raises(FileNotFoundError):
+            optional.read_text()
+
+    origin = watched(tmp_path, read)
+    assert still_same(origin, tmp_path) == ()
+    optional.write_text("{}")
+    assert [c.sentence for c in still_same(origin, tmp_path)] == [
+        "settings.local.json is there now"
+    ]
+
+
+def test_what_changes_while_it_is_used_is_never_the_same(tmp_path: Path) -> None:
+    text = tmp_path / "prompts.txt"
+    text.write_text("one")
+    watch = Watch()
+    inputs = Inputs(watch, base=tmp_path)
+    with watch:
+        text.read_text()
+    os.utime(text, (1, 1))  # a date alone is no change, once the content is known
+    with watch:
+        os.utime(text, (2, 2))
+    first = inputs.origin("stage")
+    assert [c.sentence for c in still_same(first, tmp_path)] == [
+        "prompts.txt changed while it was in use"
+    ]
+
+
+def test_an_edit_after_the_content_is_known_is_never_the_same(tmp_path: Path) -> None:
+    text = tmp_path / "prompts.txt"
+    text.write_text("one")
+    watch = Watch()
+    inputs = Inputs(watch, base=tmp_path)
+    with watch:
+        text.read_text()
+    inputs.origin("stage")
+    os.utime(text, (1, 1))
+    assert still_same(inputs.origin("stage"), tmp_path) == ()
+    subprocess.run(["cp", "/dev/null", str(text)], check=True)
+    assert len(still_same(inputs.origin("stage"), tmp_path)) == 1
+
+
+def test_credentials_are_in_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_API_KEY", "hush")
+    monkeypatch.setenv("BASE", "https://bob:hush@db/x")
+    (tmp_path / ".env").write_text("API_KEY=hush\nMODEL=small\n")
+    origin = watched(
+        tmp_path,
+        lambda: os.environ["SERVICE_API_KEY"],
+        lambda: os.getenv("BASE"),
+        (tmp_path / ".env").read_text,
+    )
+    assert names(origin, "env") == {"SERVICE_API_KEY", "BASE"}
+    assert "hush" not in json.dumps(origin.as_json())
+    # A key that is renewed changes no answer.
+    monkeypatch.setenv("SERVICE_API_KEY", "other")
+    monkeypatch.setenv("BASE", "https://bob:other@db/x")
+    (tmp_path / ".env").write_text("API_KEY=other\nMODEL=small\n")
+    assert still_same(origin, tmp_path) == ()
+    (tmp_path / ".env").write_text("API_KEY=other\nMODEL=large\n")
+    monkeypatch.delenv("SERVICE_API_KEY")
+    assert [c.sentence for c in still_same(origin, tmp_path)] == [
+        "environment variable SERVICE_API_KEY is not set any more",
+        ".env changed (1 line)",
+    ]
+
+
+def test_variables_that_the_process_sets_are_no_inputs(tmp_path: Path) -> None:
+    def load_dotenv() -> None:
+        os.environ["WATCHED_OWN"] = "1"
+        assert os.environ["WATCHED_OWN"] == "1"
+
+    origin = watched(tmp_path, load_dotenv)
+    del os.environ["WATCHED_OWN"]
+    assert still_same(origin, tmp_path) == ()
+
+
+def test_who_reads_all_variables_depends_on_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHED_ONE", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    origin = watched(tmp_path, lambda: dict(os.environ))
+    assert still_same(origin, tmp_path) == ()
+    monkeypatch.setenv("COLUMNS", "73")
+    assert still_same(origin, tmp_path) == ()
+    monkeypatch.setenv("WATCHED_TWO", "2")
+    assert [c.sentence for c in still_same(origin, tmp_path)] == [
+        "environment variables were added or removed"
+    ]
+
+
+def test_variables_are_read_as_ever_before_during_and_after(tmp_path: Path) -> None:
+    plain = type(os.environ).__getitem__
+    with Watch(), Watch():
+        assert os.environ.get("NOT_THERE", "x") == "x"
+        assert type(os.environ).__getitem__ is not plain
+    assert type(os.environ).__getitem__ is plain
+
+
+def test_weights_beside_a_configuration_count(tmp_path: Path) -> None:
+    model = tmp_path / "hub" / "reader"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    (model / "model.safetensors").write_text("weights")
+    origin = watched(tmp_path, (model / "config.json").read_text)
+    assert names(origin, "model") == {"hub/reader/model.safetensors"}
+
+
+def test_programs_and_connections_open_the_reach(tmp_path: Path) -> None:
+    origin = watched(tmp_path, lambda: subprocess.run(["true"], check=True))
+    assert origin.reach == "open"
+    reuse = may_reuse(origin, ())
+    assert reuse.allowed and reuse.same_run_only
+    assert reuse.because == "it starts the program 'true', whose work cannot be seen"
+
+
+def connect() -> None:
+    import socket
+
+    with socket.socket() as one, pytest.raises(OSError):
+        one.connect(("127.0.0.1", 1))
+
+
+def test_connections_open_the_reach_and_those_that_are_accounted_for_do_not(
+    tmp_path: Path,
+) -> None:
+    def accounted_for() -> None:
+        with accounted():
+            connect()
+
+    assert watched(tmp_path, accounted_for).reach == "closed"
+    origin = watched(tmp_path, connect)
+    assert names(origin, "address") == {"127.0.0.1:1"}
+    assert may_reuse(origin, ()).because == "it asks 127.0.0.1:1, whose answers may change"
+
+
+def test_two_watches_see_what_is_theirs(tmp_path: Path) -> None:
+    for name in ("rag.txt", "metric.txt"):
+        (tmp_path / name).write_text("x")
+    rag, metric = Watch(), Watch()
+    with rag:
+        (tmp_path / "rag.txt").read_text()
+        with metric:
+            (tmp_path / "metric.txt").read_text()
+    assert [Path(path).name for path in rag.opened] == ["rag.txt"]
+    assert [Path(path).name for path in metric.opened] == ["metric.txt"]
+
+
+def test_a_thread_of_the_users_own_belongs_to_all_that_watch(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("x")
+    one, two = Watch(), Watch()
+    with one, two:
+        thread = threading.Thread(target=(tmp_path / "text.txt").read_text)
+        thread.start()
+        thread.join()
+    assert list(one.opened) == list(two.opened) == [str(tmp_path / "text.txt")]
+
+
+def test_the_dataset_is_no_input_where_only_its_folder_is_named(tmp_path: Path) -> None:
+    data = tmp_path / "inputs"
+    data.mkdir()
+    (data / "cases.jsonl").write_text("{}")
+    (data / "corpus.jsonl").write_text("{}")
+    inputs = Inputs(Watch(), base=tmp_path, leaving_out=[data / "cases.jsonl"])
+    origin = inputs.origin("stage", SimpleNamespace(corpus=data))
+    assert names(origin, "folder") == {"inputs"}
+    (data / "cases.jsonl").write_text("{1}")
+    assert inputs.origin("stage", SimpleNamespace(corpus=data)) == origin
+    assert still_same(origin, tmp_path, leaving_out=[data / "cases.jsonl"]) == ()
+    (data / "corpus.jsonl").write_text("{1}")
+    (change,) = still_same(origin, tmp_path, leaving_out=[data / "cases.jsonl"])
+    assert change.sentence == "inputs/ changed (corpus.jsonl changed)"
+
+
+def test_ragbench_and_python_read_for_themselves(tmp_path: Path) -> None:
+    import email
+
+    import ragbench.safe_text as own
+
+    assert whose(own.__file__) == "ragbench"
+    assert whose(str(email.__file__)) == "standard"
+    assert whose(np.__file__) == "installed"
+    assert whose(str(tmp_path / "rag.py")) == "project"
+
+
+def test_a_package_that_is_imported_counts_by_its_version(session: Session) -> None:
+    assert {"numpy", "python"} <= names(session.origin, "package")
+    parts = tuple(
+        part._replace(digest="0.1") if part.name == "numpy" else part
+        for part in session.origin.parts
+    )
+    (change,) = still_same(session.origin._replace(parts=parts), session.folder)
+    assert change.sentence == f"package numpy: 0.1 -> {np.__version__}"
+
+
+def test_a_version_that_a_system_names_is_its_origin(tmp_path: Path) -> None:
+    origin = named_origin("generate", {"url": "http://rag", "version": "7"})
+    assert origin.reach == "closed"
+    now = {"stage_identity": {"url": "http://rag", "version": "8"}}
+    (change,) = still_same(origin, tmp_path, now)
+    assert change.sentence == 'stage_identity.version: "7" -> "8"'
+
+
+class Counting:
+    """Changes itself while it is asked."""
+
+    def __init__(self, power: int = 1) -> None:
+        self.power, self.calls, self.cache = power, 0, {"a": 1}
+        self.seen: list[str] = []
+
+    def ask(self) -> None:
+        self.calls += 1
+        self.cache["b"] = 2
+        self.seen.append("q")
+        self.made_late = 1
+
+
+def test_what_a_system_changes_itself_is_state_and_no_setting(tmp_path: Path) -> None:
+    system, inputs = Counting(), Inputs(Watch(), base=tmp_path)
+    fresh = inputs.origin("stage", settings={"settings": described(system)})
+    system.ask()
+    changed = {"cache.b", "calls", "made_late", "seen", "seen.0"}
+    now = {"settings": described(system)}
+    assert {c.part.name for c in still_same(fresh, tmp_path, now)} == {
+        f"settings.{name}" for name in changed
+    }
+    origin = inputs.origin("stage", settings=now)
+    assert still_same(origin, tmp_path, now) == ()
+    assert still_same(origin, tmp_path, {"settings": described(Counting())}) == ()
+    (change,) = still_same(origin, tmp_path, {"settings": described(Counting(2))})
+    assert change.sentence == "settings.power: 1 -> 2"
+
+
+# --- what cannot be seen, see docs/reuse.md
+
+
+def test_whether_a_file_exists_is_not_seen(tmp_path: Path) -> None:
+    flag = tmp_path / "flag.txt"
+    origin = watched(tmp_path, flag.exists)
+    flag.write_text("")
+    assert still_same(origin, tmp_path) == ()
+
+
+def test_the_clock_and_chance_are_not_seen(tmp_path: Path) -> None:
+    import random
+    import time
+
+    origin = watched(tmp_path, time.time, random.random)
+    assert origin.reach == "closed"
+    assert names(origin, "code", "file", "folder", "env", "address", "unseen") == set()
+
+
+# --- content
+
+
+def test_lines_are_counted_as_a_reader_counts_them(tmp_path: Path) -> None:
+    path = tmp_path / "text.md"
+
+    def detail(text: str) -> str:
+        path.write_text(text)
+        return file_content(path).detail
+
+    before = detail("a\nb\nc\n")
+    assert changed_lines(before, detail("a\nB\nc\n")) == 1
+    assert changed_lines(before, detail("a\nc\n")) == 1
+    assert changed_lines(before, detail("a\nb\nc\nd\ne\n")) == 2
+    assert changed_lines(before, detail("")) == 3
+    assert changed_lines(before, "") is None
+
+
+def test_a_large_file_is_read_once_and_its_dates_say_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(bytes(2_000_000))
+    fresh = file_content(path)
+    assert fresh.detail == ""  # it might change within the same tick of the clock
+    path.write_bytes(bytes(1_999_999) + b"1")
+    assert file_content(path).digest != fresh.digest
+
+
+def test_a_folder_counts_by_all_below_it_and_not_by_where_it_lies(tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        (tmp_path / place / "deep").mkdir(parents=True)
+        (tmp_path / place / "deep" / "a.txt").write_text("a")
+    (tmp_path / "two" / "LOCK").write_text("1")
+    first = folder_content(tmp_path / "one")
+    assert folder_content(tmp_path / "two") == first
+    (tmp_path / "two" / "deep" / "a.txt").write_text("b")
+    assert folder_content(tmp_path / "two").digest != first.digest
+
+
+def test_a_folder_of_chroma_is_the_same_after_it_was_opened(tmp_path: Path) -> None:
+    chromadb = pytest.importorskip("chromadb", reason="pip install 'ragbench[chroma]'")
+
+    def opened() -> Any:
+        return chromadb.PersistentClient(str(tmp_path / "kb")).get_or_create_collection("docs")
+
+    opened().add(ids=["a"], embeddings=[[0.1, 0.2]], documents=["one"])
+    first = folder_content(tmp_path / "kb")
+    assert opened().query(query_embeddings=[[0.1, 0.2]], n_results=1)["ids"] == [["a"]]
+    assert folder_content(tmp_path / "kb") == first
+    opened().upsert(ids=["a"], embeddings=[[0.1, 0.2]], documents=["two"])
+    assert folder_content(tmp_path / "kb") != first
+
+
+def test_the_project_is_where_its_root_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "rag.py").touch()
+    assert project_folder(tmp_path / "src" / "rag.py") == tmp_path / "src"
+    (tmp_path / "pyproject.toml").touch()
+    assert project_folder(f"{tmp_path}/src/rag.py:Rag") == tmp_path
+    monkeypatch.chdir(tmp_path / "src")
+    assert project_folder("package.rag:Rag") == tmp_path
+
+
+def test_sentences_for_users() -> None:
+    assert reuse_sentence(1, "answer", "") == "1 answer reused; --fresh asks again"
+    assert reuse_sentence(2_000, "retrieval", "yesterday").startswith("2,000 retrievals of yest")
+    assert asked_again_sentence(Reuse(True, False, "")) == ""
+    said = asked_again_sentence(Reuse(False, False, "a; b; c; d; e"), most=2)
+    assert said == "asked again: a, b and 3 more"

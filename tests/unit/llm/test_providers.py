@@ -1,0 +1,244 @@
+"""One contract for every provider: ragbench's defaults work, and nothing is lost or believed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+from ragbench.core.chat import Message, Usage
+from ragbench.errors import (
+    LLMAccessError,
+    LLMError,
+    LLMPromptCutError,
+    LLMRequestError,
+    LLMTruncatedError,
+)
+from ragbench.llm.client import LLMClient
+from ragbench.llm.settings import resolve
+from ragbench.llm.transport import OpenAITransport
+from tests import provider_mocks as mocks
+from tests.provider_mocks import HOSTED, KEY, PROVIDERS, Provider
+from tests.unit.llm.builders import VERDICT, Verdict, asked
+from tests.unit.llm.test_http import FastClock
+
+pytestmark = pytest.mark.extra("llm")
+
+ValueT = TypeVar("ValueT")
+EVERY = pytest.mark.parametrize("kind", PROVIDERS, ids=lambda kind: kind.name)
+EACH_HOSTED = pytest.mark.parametrize("kind", HOSTED, ids=lambda kind: kind.name)
+
+
+class CountingClock(FastClock):
+    """Adds up what is waited for."""
+
+    waited = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited += seconds
+        await super().sleep(seconds)
+
+
+def using(
+    server: Provider,
+    work: Callable[[LLMClient], Awaitable[ValueT]],
+    *,
+    key: str | None = None,
+    clock: CountingClock | None = None,
+    **settings: Any,
+) -> ValueT:
+    """Asks a provider as a user would set it up: address, model and key, the rest by itself."""
+    theirs = server.TOKEN if isinstance(server, mocks.AzureDated) else KEY
+    secret = theirs if key is None else key
+    environ = {"RAGBENCH_LLM_API_KEY": secret, "GATEWAY_KEY": secret}
+    known = {"base_url": server.url, "model": server.model, **server.settings, **settings}
+    found = resolve({}, environ, section=known, file="ragbench.yaml")
+    transport = OpenAITransport(found.endpoint, timeout=30.0, environ=environ)
+
+    async def scenario() -> ValueT:
+        async with LLMClient(
+            found.endpoint, transport=transport, clock=clock or CountingClock()
+        ) as client:
+            return await work(client)
+
+    return asyncio.run(scenario())
+
+
+def long_prompt(count: int) -> list[Message]:
+    return [Message(role="user", content="Bees have wings and fly far. " * (count // 6))]
+
+
+@EVERY
+def test_text_and_structure_come_at_the_defaults(kind: type[Provider]) -> None:
+    with kind() as server:
+
+        async def work(client: LLMClient) -> None:
+            assert (await client.ask(asked("Say a word."))).text
+            for number in range(3):
+                reply = await client.ask(asked(f"Is it good? {number}"), schema=VERDICT)
+                assert isinstance(reply.value, Verdict)
+
+        using(server, work)
+        # What an endpoint is like is found out once, and remembered.
+        assert len(server.answered) + 8 >= len(server.seen)
+        before = len(server.seen)
+        using(server, lambda client: client.ask(asked("Say a word.")))
+        assert len(server.seen) - before <= 4
+
+
+@EVERY
+def test_the_books_are_the_servers_own(kind: type[Provider]) -> None:
+    """Hidden reasoning included, wherever it is told."""
+    with kind() as server:
+
+        async def work(client: LLMClient) -> Usage:
+            calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(8))
+            await asyncio.gather(*calls)
+            [line] = client.receipt().lines
+            assert line.requests == len(server.seen)
+            return line.usage
+
+        booked = using(server, work)
+        told: list[Mapping[str, Any]] = [seen.usage for seen in server.answered if seen.usage]
+        assert booked.prompt_tokens == sum(usage["prompt_tokens"] for usage in told)
+        billed = sum(usage["total_tokens"] - usage["prompt_tokens"] for usage in told)
+        assert booked.completion_tokens == billed
+
+
+@EVERY
+def test_a_minutes_limit_is_waited_for(kind: type[Provider]) -> None:
+    clock = CountingClock()
+    with kind(limited=4) as server:
+
+        async def work(client: LLMClient) -> int:
+            calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(6))
+            return len(await asyncio.gather(*calls))
+
+        assert using(server, work, clock=clock) == 6
+    assert clock.waited > 1.0
+
+
+@EVERY
+def test_an_overload_is_waited_for(kind: type[Provider]) -> None:
+    with kind(overloaded=3) as server:
+        assert using(server, lambda client: client.ask(asked("A word?"))).text
+
+
+@EACH_HOSTED
+def test_without_money_all_calls_stop_at_once(kind: type[Provider]) -> None:
+    clock = CountingClock()
+    with kind(is_out_of_money=True) as server:
+
+        async def work(client: LLMClient) -> list[Any]:
+            calls = (client.ask(asked(f"Good? {n}")) for n in range(50))
+            return list(await asyncio.gather(*calls, return_exceptions=True))
+
+        found = using(server, work, clock=clock)
+        assert {type(each) for each in found} == {LLMAccessError}
+        assert len(server.seen) <= 8  # those that were in flight
+    assert clock.waited == 0.0
+
+
+@EACH_HOSTED
+def test_a_wrong_key_stops_all_calls_and_is_not_quoted(kind: type[Provider]) -> None:
+    wrong = "sk-wrong-9876543210fedcba"
+    with kind() as server, pytest.raises(LLMAccessError) as caught:
+        using(server, lambda client: client.ask(asked("A word?")), key=wrong)
+    assert wrong not in str(caught.value)
+
+
+@EVERY
+def test_a_prompt_that_is_too_long_is_never_measured(kind: type[Provider]) -> None:
+    """Some refuse it, some cut it without a word; both cost this call alone."""
+    with kind() as server:
+        count = max(server.context * 2, 12_000)
+
+        async def work(client: LLMClient) -> LLMError | None:
+            await client.ask(asked("A word?"))
+            try:
+                await client.ask(long_prompt(count))
+            except LLMError as error:
+                assert (await client.ask(asked("Another word?"))).text
+                return error
+            return None
+
+        found = using(server, work)
+    cuts = isinstance(server, (mocks.Ollama, mocks.LlamaCppOld))
+    assert isinstance(found, LLMPromptCutError if cuts else LLMRequestError)
+
+
+def test_a_cut_prompt_names_its_numbers_and_the_remedy() -> None:
+    with mocks.Ollama() as server, pytest.raises(LLMPromptCutError) as caught:
+        using(server, lambda client: client.ask(long_prompt(12_000)))
+    assert "read 2,050 tokens of a prompt of 12,000 words" in str(caught.value)
+    assert "OLLAMA_CONTEXT_LENGTH" in str(caught.value)
+
+
+def test_the_check_of_prompts_can_be_left_out() -> None:
+    """For servers that count only what they had not in their cache."""
+    with mocks.Ollama() as server:
+        work: Any = lambda client: client.ask(long_prompt(12_000))  # noqa: E731
+        assert using(server, work, prompt_check=False).text
+
+
+def test_what_a_reasoning_model_refuses_is_left_out_and_said() -> None:
+    with mocks.OpenAIReasoning() as server:
+
+        async def work(client: LLMClient) -> Mapping[str, str]:
+            reply = await client.ask(asked("Good?"), schema=VERDICT)
+            assert reply.not_sent == ("temperature",)
+            assert (reply.usage.reasoning_tokens, reply.attempts) == (6_000, 3)
+            second = await client.ask(asked("And now?"), schema=VERDICT)
+            assert second.attempts == 1
+            return client.not_sent
+
+        told = using(server, work)
+    assert "Only the default (1) value is supported" in told["temperature"]
+    last = server.seen[-1].payload
+    assert "temperature" not in last and "max_tokens" not in last
+    assert last["max_completion_tokens"] == 4_096 + 16_384  # room to think
+
+
+def test_the_effort_of_reasoning_is_a_setting() -> None:
+    with mocks.OpenAIReasoning() as server:
+        using(server, lambda client: client.ask(asked("Good?")), reasoning_effort="low")
+        assert server.seen[-1].payload["reasoning_effort"] == "low"
+        assert server.seen[-1].usage is not None
+        assert server.seen[-1].usage["completion_tokens_details"]["reasoning_tokens"] == 512
+
+
+def test_a_model_that_is_cut_off_while_it_thinks_is_given_room_once() -> None:
+    with mocks.ReasoningInText() as server:
+
+        async def work(client: LLMClient) -> list[int]:
+            replies = [await client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(3)]
+            return [reply.attempts for reply in replies]
+
+        assert using(server, work) == [2, 1, 1]
+    with mocks.ReasoningInText() as server, pytest.raises(LLMTruncatedError, match="thinking"):
+        using(server, lambda client: client.ask(asked("Good?")), reasoning_tokens=0)
+
+
+def test_what_a_call_cost_is_taken_from_the_endpoint() -> None:
+    for kind, cost in ((mocks.OpenRouter, "0.000125"), (mocks.LiteLLM, "0.00042")):
+        with kind() as server:
+
+            async def work(client: LLMClient) -> tuple[str, str, str | None]:
+                reply = await client.ask(asked("A word?"))
+                receipt = client.receipt()
+                return str(reply.cost), str(receipt.cost), receipt.price_origin
+
+            assert using(server, work) == (cost, cost, "as the endpoint reports")
+
+
+def test_headers_travel_and_their_values_stay_unseen() -> None:
+    with mocks.Gateway() as server:
+        assert using(server, lambda client: client.ask(asked("A word?"))).text
+    settings = resolve({}, {}, section={"model": "m", **mocks.Gateway.settings}, file="f")
+    told = str(settings.endpoint.identity())
+    assert "${GATEWAY_KEY}" in told and KEY not in told
+    other = replace(settings.endpoint, headers={"X-Provider": "groq"})
+    assert other.fingerprint() != settings.endpoint.fingerprint()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from ragbench.core.outcome import Cell
+from ragbench.metrics.candidates import expected_calibration_error
+from tests.unit.metrics.builders import cell, cells, generated, trace, value
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("best_of_n", 1.0),
+        ("best_of_n(n=1)", 0.0),
+        ("best_of_n(n=2)", 2 / 3),
+        ("best_of_n(n=99)", 1.0),
+        ("best_of_n(n=2, metric=exact_match)", 0.0),
+        ("best_of_n(metric=exact_match)", 1.0),
+    ],
+)
+def test_best_of_n(metric: str, expected: float) -> None:
+    one = trace(
+        references=["red fox"], generation=generated("x", candidates=["dog", "fox", "red fox"])
+    )
+    assert value(metric, one) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "expected"),
+    [
+        (["red fox", "Red fox.", "the red fox"], 1.0),
+        (["red", "fox", "dog"], 0.0),
+        # red fox / red dog 1/2, red fox / fox 2/3, red dog / fox 0
+        (["red fox", "red dog", "fox"], (1 / 2 + 2 / 3) / 3),
+    ],
+)
+def test_candidate_agreement(candidates: list[str], expected: float) -> None:
+    one = trace(generation=generated("x", candidates=candidates))
+    assert value("candidate_agreement", one) == pytest.approx(expected)
+
+
+def test_one_candidate_agrees_with_nobody() -> None:
+    one = trace(generation=generated("x", candidates=["x"]))
+    assert cell("candidate_agreement", one) == Cell.skipped("fewer than two candidates")
+
+
+@pytest.mark.parametrize(
+    ("response", "confidence", "brier", "gap"),
+    [
+        ("red fox", 1.0, 0.0, 0.0),
+        ("red fox", 0.8, 0.04, 0.2),
+        ("dog", 0.8, 0.64, -0.8),
+        ("dog", 0.0, 0.0, 0.0),
+        ("fox", 0.5, 0.25, 0.5),  # token F1 is 2/3: correct
+    ],
+)
+def test_calibration_of_one_answer(
+    response: str, confidence: float, brier: float, gap: float
+) -> None:
+    one = trace(references=["red fox"], generation=generated(response, confidence=confidence))
+    row = cells("brier, ECE", one)[0]
+    assert [c.value for c in row] == pytest.approx([brier, gap])
+
+
+def test_what_is_correct_can_be_set() -> None:
+    one = trace(references=["red fox"], generation=generated("fox", confidence=0.5))
+    assert value("ECE(by=exact_match)", one) == -0.5
+    assert value("ECE(threshold=0.7)", one) == -0.5
+    assert value("ECE(threshold=0.6)", one) == 0.5
+
+
+@pytest.mark.parametrize("bins", [1, 2, 5, 10, 15])
+def test_ece_from_gaps_equals_ece_from_confidences(bins: int) -> None:
+    answers = [(n / 20, n % 3 != 0) for n in range(21)] * 2
+    gaps = [float(correct) - confidence for confidence, correct in answers]
+    by_bin: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, correct in answers:
+        position = min(int(round(confidence * bins, 9)), bins - 1)
+        by_bin.setdefault(position, []).append((confidence, correct))
+    wanted = sum(
+        len(members)
+        / len(answers)
+        * abs(
+            sum(correct for _, correct in members) / len(members)
+            - sum(confidence for confidence, _ in members) / len(members)
+        )
+        for members in by_bin.values()
+    )
+    found = expected_calibration_error(gaps, bins=bins)
+    assert found == pytest.approx(wanted, abs=1e-12)
+
+
+def test_ece_computed_by_hand() -> None:
+    # Confidence 0.9 right, 0.7 wrong: accuracy 0.5, mean confidence 0.8. Confidence 0.2 wrong.
+    assert expected_calibration_error([0.1, -0.7, -0.2], bins=2) == pytest.approx(
+        2 / 3 * 0.3 + 1 / 3 * 0.2
+    )
+    assert expected_calibration_error([0.0, 0.0], bins=2) == 0.0
+    assert expected_calibration_error([-1.0, -1.0], bins=2) == 1.0

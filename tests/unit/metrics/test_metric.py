@@ -1,0 +1,575 @@
+"""``@metric``: what a function says, what it is given, what becomes of what it returns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+
+from ragbench import Skip, metric
+from ragbench.core.metric import Direction, Group, Need, Parameter
+from ragbench.core.outcome import Cell, Status
+from ragbench.errors import ConfigError
+from ragbench.metrics.matching import Matching, Ranking
+from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
+from ragbench.metrics.registry import (
+    MetricLike,
+    definitions,
+    find_definition,
+    parse_metric,
+    parse_metrics,
+)
+from tests.unit.metrics.builders import (
+    answered,
+    cells,
+    failed,
+    generated,
+    retrieved,
+    trace,
+)
+
+# --- what a function says of itself
+
+
+@metric(
+    group="overall",
+    direction="lower",
+    low=None,
+    high=10,
+    unit="s",
+    cutoff="k",
+    abstains=True,
+    aliases=("o",),
+    cite="nobody",
+    version=3,
+)
+def odd(
+    response: str,
+    contexts: Sequence[str],
+    *,
+    k: int | None = None,
+    style: Literal["a", "b"] = "a",
+    least: Annotated[int, AtLeast(1), "how few"] = 2,
+    share: float = 1,
+    loud: bool = False,
+) -> float:
+    """Something odd, in
+    two lines.
+
+    More of it.
+
+    Args:
+        response: the answer
+        style: which of
+            the two.
+        share: how much
+
+    Returns:
+        loud: nothing of it
+    """
+    return 1.0
+
+
+def test_the_definition_is_what_the_function_says() -> None:
+    found = definition_of(odd)
+    assert found is not None
+    assert (found.name, found.aliases, found.version) == ("odd", ("o",), 3)
+    assert (found.group, found.direction) == (Group.OVERALL, Direction.LOWER)
+    assert found.needs == {Need.RESPONSE, Need.RETRIEVED_CONTEXTS}
+    assert found.summary == "Something odd, in two lines"
+    assert (found.low, found.high, found.unit, found.cutoff) == (None, 10, "s", "optional")
+    assert (found.abstains, found.citation) == (True, "nobody")
+    assert found.parameters == (
+        Parameter(name="style", default="a", summary="which of the two", choices=("a", "b")),
+        Parameter(name="least", default=2, summary="how few", low=1),
+        Parameter(name="share", default=1.0, summary="how much"),
+        Parameter(name="loud", default=False, summary=""),
+    )
+    assert isinstance(found.parameters[2].default, float)
+
+
+def test_a_function_stays_the_function_that_it_was() -> None:
+    @metric
+    def length(response: str) -> int:
+        return len(response)
+
+    assert length("four") == 4
+    found = definition_of(length)
+    assert found is not None
+    assert (found.name, found.group, found.low, found.high) == ("length", "generator", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "group"),
+    [
+        ("response, contexts", "generator"),
+        ("confidence", "generator"),
+        ("contexts, query", "retriever"),
+        ("ranking", "retriever"),
+        ("query", "overall"),
+    ],
+)
+def test_the_group_follows_from_what_is_read(arguments: str, group: str) -> None:
+    names: dict[str, Any] = {}
+    exec(f"def f({arguments}): return 1.0", names)
+    found = definition_of(metric(names["f"]))
+    assert found is not None and found.group == group
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("def f(respons): ...", "reads 'respons', which does not exist. Did you mean 'response'?"),
+        ("def f(respons): ...", "Known: query, response, multi_responses, confidence"),
+        ("def f(response, n=3): ...", "reads 'n', which does not exist."),
+        ("def f(response, query=''): ...", "has a default for 'query'"),
+        ("def f(*all): ...", "takes '*all': name what it reads"),
+        ("def f(response, **all): ...", "takes '**all'"),
+        ("def f(): ...", "reads nothing of a case. Known: query"),
+        ("def f(response, *, n): ...", "has the parameter 'n' without a default"),
+        ("def f(response, *, n=None): ...", "has the parameter 'n' without a default"),
+        ("async def f(response): ...", "is a coroutine function"),
+        ("class f: ...", "is not a function"),
+    ],
+)
+def test_what_is_wrong_with_a_function_is_told_at_once(source: str, told: str) -> None:
+    names: dict[str, Any] = {}
+    exec(source, names)
+    with pytest.raises(ConfigError) as error:
+        metric(names["f"])
+    assert told in str(error.value)
+    assert "the metric 'f'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"grup": "x"}, "has the option 'grup', which does not exist. Did you mean 'group'?"),
+        ({"group": "x"}, "has the group 'x': it is one of retriever, generator, overall"),
+        ({"direction": "up"}, "has the direction 'up': it is one of higher, lower, neither"),
+        ({"cutoff": "k"}, "has cutoff='k', and no keyword-only parameter of that name"),
+        ({"name": "two words"}, "needs a name of letters"),
+    ],
+)
+def test_what_is_wrong_with_an_option_is_told_at_once(
+    options: Mapping[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+
+        @metric(**options)
+        def f(response: str) -> float:
+            return 1.0
+
+    assert told in str(error.value)
+    assert str(error.value).startswith("test_metric.py:")
+
+
+# --- what it is given
+
+FULL = replace(
+    trace(
+        grades={"a": 2, "b": 0, "z": 1},
+        gold_texts=["text of a"],
+        evidence=["of a"],
+        references=["right", "also right"],
+        answerable=True,
+        retrieval=replace(
+            retrieved("a", "c", metadata=[{"source": "x"}, {}], seconds=0.5),
+        ),
+        generation=generated(
+            "an answer",
+            candidates=["one", "two"],
+            confidence=0.75,
+            metadata={"usage": {"prompt_tokens": 3}},
+            seconds=1.5,
+        ),
+    )
+)
+assert FULL.retrieval.value is not None
+SCORED = replace(FULL, retrieval=replace(FULL.retrieval, value=replace(
+    FULL.retrieval.value, scores=[0.9, 0.1]
+)))  # fmt: skip
+GIVEN: dict[str, Any] = {
+    "query": "query",
+    "response": "an answer",
+    "multi_responses": ("one", "two"),
+    "confidence": 0.75,
+    "declined": False,
+    "reference": "right",
+    "references": ("right", "also right"),
+    "answerable": True,
+    "contexts": ("text of a", "text of c"),
+    "context_ids": ("a", "c"),
+    "scores": (0.9, 0.1),
+    "context_metadata": ({"source": "x"}, {}),
+    "reference_contexts": ("text of a",),
+    "reference_context_ids": ("a", "z"),
+    "grades": {"a": 2, "b": 0, "z": 1},
+    "evidence": SCORED.case.evidence,
+    "retrieval_seconds": 0.5,
+    "tokens": {"prompt_tokens": 3.0},
+    "generation_seconds": 1.5,
+    "retrieval": SCORED.retrieval.value,
+    "generation": SCORED.generation.value,
+    "case": SCORED.case,
+    "trace": SCORED,
+}
+
+
+def noting(argument: str, seen: list[Any]) -> MetricLike:
+    """A metric that notes what it is given."""
+    names: dict[str, Any] = {"seen": seen}
+    exec(f"def f({argument}):\n    seen.append({argument})\n    return 1.0", names)
+    function: Callable[..., Any] = metric(direction="neither")(names["f"])
+    return function
+
+
+@pytest.mark.parametrize("argument", [name for name in ARGUMENTS if name != "ranking"])
+def test_each_argument_is_what_its_name_says(argument: str) -> None:
+    seen: list[Any] = []
+    assert cells([noting(argument, seen)], SCORED)[0] == (Cell.measured(1.0),)
+    assert seen == [GIVEN[argument]]
+
+
+def test_a_ranking_holds_the_grades_by_rank() -> None:
+    seen: list[Ranking] = []
+    cells([noting("ranking", seen)], SCORED)
+    assert seen[0].grades[0] == 2
+    assert seen[0].golds == seen[0].ideal == (2, 1, 0)
+    assert (seen[0].relevant(), seen[0].relevant(2)) == (2, 1)
+    assert (seen[0].found(), seen[0].found(0), seen[0].found(level=3)) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_a_case_that_lacks_it_is_skipped_and_the_function_not_called(argument: str) -> None:
+    if argument in ("query", "case", "trace"):
+        return  # always there
+    seen: list[Any] = []
+    (found,) = cells([noting(argument, seen)], trace())[0]
+    assert found.status is Status.SKIPPED and found.reason
+    broken = trace(retrieval=failed("retrieve"), generation=failed("generate"))
+    (found,) = cells([noting(argument, seen)], broken)[0]
+    assert found.status in (Status.SKIPPED, Status.FAILED)
+    assert seen == []
+
+
+def test_a_metric_of_the_trace_sees_failed_cases_too() -> None:
+    seen: list[Any] = []
+    broken = trace(retrieval=failed("retrieve"), generation=failed("generate"))
+    cells([noting("trace", seen)], broken)
+    assert seen == [broken]
+
+
+def test_a_ranking_beside_other_arguments_is_compared_as_the_run_does() -> None:
+    @metric
+    def first(query: str, ranking: Ranking) -> float:
+        return float(ranking.grades[:1] == (1,))
+
+    one = trace(gold_texts=["some text"], retrieval=retrieved("a", texts=["Some text."]))
+    nothing = trace(gold_texts=[], retrieval=retrieved("a"))
+    rows = cells([first], nothing, one, matching=Matching.TEXT)
+    assert rows == [(Cell.skipped("no relevant context is known"),), (Cell.measured(1.0),)]
+
+
+@metric
+def shorter(response: str, reference: str) -> float | None:
+    """Which share of the reference's length the answer has."""
+    return None if not reference else min(len(response) / len(reference), 1.0)
+
+
+def test_the_best_of_several_references_counts() -> None:
+    lower = metric(name="lower", direction="lower")(lambda response, reference: shorter(
+        response, reference
+    ))  # fmt: skip
+    main = metric(name="main", direction="neither")(lambda response, reference: shorter(
+        response, reference
+    ))  # fmt: skip
+    several, one = answered("ab", "abcd", "abc", "abcdef"), answered("ab", "abcd")
+    rows = cells([shorter, lower, main], several, one, answered("ab", "", "abcd"))
+    assert [[c.value for c in row] for row in rows] == [
+        [2 / 3, 1 / 3, 0.5],
+        [0.5, 0.5, 0.5],
+        [0.5, 0.5, None],
+    ]
+
+
+def test_one_reference_that_fails_is_not_passed_over() -> None:
+    @metric
+    def fails(response: str, reference: str) -> float:
+        if reference == "b":
+            raise ValueError("unlucky")
+        return 1.0
+
+    ((found,),) = cells([fails], answered("x", "a", "b"))
+    assert found.status is Status.FAILED
+
+
+# --- what becomes of what it returns
+
+
+class Loose:
+    """Cannot be hashed and is not a number."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("given", "cell"),
+    [
+        (0.5, Cell.measured(0.5)),
+        (1, Cell.measured(1.0)),
+        (True, Cell.measured(1.0)),
+        (np.float32(0.5), Cell.measured(0.5)),
+        (np.int64(1), Cell.measured(1.0)),
+        (np.bool_(True), Cell.measured(1.0)),
+        (np.array(0.25), Cell.measured(0.25)),
+        (1 + 1e-12, Cell.measured(1 + 1e-12)),
+        (None, Cell.skipped("the metric gave no value")),
+        (Skip("too short"), Cell.skipped("too short")),
+    ],
+)
+def test_numbers_are_measured_and_what_is_none_is_skipped(given: object, cell: Cell) -> None:
+    returns = metric(name="returns")(lambda response: given)
+    assert cells([returns], answered("a"), answered("b")) == [(cell,), (cell,)]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (float("nan"), "gave nan, which is not a finite number"),
+        (float("inf"), "gave inf, which is not a finite number"),
+        (10**400, "gave inf, which is not a finite number"),
+        ("0.5", "gave '0.5' (a str), which is not a number"),
+        ([0.5], "gave [0.5] (a list), which is not a number"),
+        (1j, "gave 1j (a complex), which is not a number"),
+        (np.array([0.5, 1.0]), "(a ndarray), which is not a number"),
+        ({"score": 1}, "gave {'score': 1} (a dict), which is not a number"),
+        (1.5, "gave 1.5, outside of its range, 0 to 1: give @metric the right low and high"),
+        (-0.1, "gave -0.1, outside of its range, 0 to 1"),
+        ("x" * 100, "gave 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (a str)"),
+    ],
+)
+def test_what_is_no_number_of_the_range_fails_the_case(given: object, told: str) -> None:
+    returns = metric(name="returns")(lambda response: given)
+    for (found,) in cells([returns], answered("a"), answered("b")):
+        assert found.failure is not None
+        assert told in found.failure.message
+        assert found.failure.stage == "score"
+
+
+def test_an_exception_in_the_place_of_a_value_fails_that_case() -> None:
+    @metric(batch=True)
+    def several(response: list[str]) -> list[object]:
+        return [ValueError("unlucky") if one == "b" else len(one) for one in response]
+
+    rows = cells([several], answered("a"), answered("b"))
+    assert rows[0][0] == Cell.measured(1.0)
+    assert rows[1][0].failure is not None and rows[1][0].failure.message == "unlucky"
+
+
+def test_a_batch_is_given_columns_and_the_best_reference_counts_there_too() -> None:
+    seen: list[Any] = []
+
+    @metric(batch=True, high=None)
+    def distance(response: list[str], reference: list[str]) -> Any:
+        seen.append((response, reference))
+        return np.array([len(one) for one in reference])
+
+    rows = cells([distance], answered("a", "x", "yy"), answered("b", "zzz"))
+    assert seen == [(["a", "a", "b"], ["x", "yy", "zzz"])]
+    assert [row[0].value for row in rows] == [2.0, 3.0]
+
+
+def test_a_function_that_ends_the_program_fails_its_case() -> None:
+    @metric
+    def leaves(response: str) -> float:
+        sys.exit(3)
+
+    ((found,),) = cells([leaves], answered("a"))
+    assert found.failure is not None and found.failure.type == "SystemExit"
+
+
+# --- parameters
+
+
+@metric(high=None, cutoff="k")
+def settings(
+    response: str, *, k: int, rel: Annotated[int, AtLeast(1)] = 1, style: str = "plain"
+) -> float:
+    """What it was called with."""
+    return 100 * k + 10 * rel + len(style)
+
+
+UNTYPED: Any = settings
+
+
+def test_parameters_and_cutoff_are_bound() -> None:
+    (three,) = parse_metrics([partial(settings, k=3, rel=2)])
+    assert three.name == "settings(rel=2)@3"
+    assert three.definition.formula is not None
+    assert cells([three], answered("a"))[0][0].value == 325.0
+    (named,) = parse_metrics([partial(settings, k=1, rel=1, style="x")])
+    assert named.name == "settings(style=x)@1"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (settings, "'settings' needs a cutoff, as in settings@10"),
+        (partial(settings, k=0), "the cutoff of 'settings' must be at least 1"),
+        (partial(settings, k=1, rel=0), "rel must be at least 1"),
+        (partial(UNTYPED, k=1, rel="two"), "rel must be a whole number, not 'two'"),
+        (partial(UNTYPED, k=1, style=3), "style must be a text, not '3'"),
+        (partial(UNTYPED, k=1, other=3), "has no parameter 'other': it has rel, style"),
+        (partial(settings, "a", k=1), "parameters of a metric are given by their names"),
+        (len, "'len' is not a metric: write @metric above the function"),
+        (str.upper, "'upper' is not a metric"),
+    ],
+)
+def test_what_cannot_be_bound_is_told(given: MetricLike, told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_metrics([given])
+    assert told in str(error.value)
+
+
+def test_two_metrics_of_one_name_are_refused() -> None:
+    @metric
+    def token_f1(response: str) -> float:
+        """Not the usual one."""
+        return 1.0
+
+    with pytest.raises(ConfigError, match="two metrics are called 'token_f1'"):
+        parse_metrics(["token_f1", token_f1])
+    (own,) = parse_metrics([token_f1, token_f1])
+    assert own.identity != parse_metric("token_f1").identity
+
+
+# --- in files
+
+FILE = '''
+from ragbench import metric
+from words import WORDS
+
+@metric(abstains=True)
+def stop_share(response: str, *, least: int = 0) -> float:
+    """Share of stop words."""
+    words = response.split()
+    return sum(w in WORDS for w in words) / len(words)
+
+@metric(name="mine:recall", cutoff="k")
+def recall(ranking, *, k: int, rel: int = 1) -> float:
+    """Found ones."""
+    return sum(grade >= rel for grade in ranking.grades[:k]) / ranking.relevant(rel)
+
+def plain(response):
+    return 1.0
+'''
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with metrics in files, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "mine.py").write_text(FILE, encoding="utf-8")
+    (tmp_path / "words.py").write_text("WORDS = {'a', 'the'}\n", encoding="utf-8")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "other.py").write_text(FILE, encoding="utf-8")
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_function_in_a_file_is_a_metric_by_its_place() -> None:
+    one = trace(grades={"a": 2, "b": 1}, retrieval=retrieved("a"), generation=generated("the cat"))
+    found = parse_metrics("mine.py:stop_share, mine.py:recall(rel=2)@5 mine:stop_share(least=3)")
+    assert [metric.name for metric in found] == [
+        "stop_share",
+        "mine:recall(rel=2)@5",
+        "stop_share(least=3)",
+    ]
+    assert [c.value for c in cells(found, one)[0]] == [0.5, 1.0, 0.5]
+    assert found[0].definition.scorer == "mine.py:stop_share"
+    assert parse_metric("sub/other.py:stop_share").name == "stop_share"
+    assert parse_metric("./sub/other.py:stop_share").name == "stop_share"
+    assert find_definition("mine.py:recall").summary == "Found ones"
+
+
+def test_an_absolute_path_stays_out_of_the_definition(here: Path) -> None:
+    for place in (here / "mine.py", here / "sub" / "other.py"):
+        found = parse_metric(f"{place}:stop_share")
+        assert found.definition.scorer == f"{place.relative_to(here)}:stop_share"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mine.py:stop_shar", "'mine.py:stop_shar': there is no 'stop_shar'. Did you mean stop_sh"),
+        ("mine.py:xyz", "there is no 'xyz'. Did you mean recall or stop_share?"),
+        ("mine.py:plain", "'mine.py:plain' is a function, not a metric: write @metric above"),
+        ("mine.py:WORDS", "'mine.py:WORDS' is a set, not a metric"),
+        ("none.py:f", "there is no file 'none.py'"),
+        ("nowhere.at.all:f", "there is no module 'nowhere'"),
+        ("ragas:blue", "unknown metric 'ragas:blue'. Did you mean ragas:bleu"),
+        ("broken.py:f", "broken.py:5: the metric 'f' reads 'responze'"),
+        ("raises.py:f", "importing 'raises.py' failed: ZeroDivisionError"),
+        ("mine.py:recall", "'mine.py:recall' needs a cutoff, as in mine.py:recall@10"),
+        ("mine.py", "'mine.py' is a file: name a function in it, as in mine.py:my_metric"),
+    ],
+)
+def test_a_place_without_a_metric_is_told(here: Path, text: str, told: str) -> None:
+    broken = "from ragbench import metric\n\n\n\n@metric\ndef f(responze): ...\n"
+    (here / "broken.py").write_text(broken, encoding="utf-8")
+    (here / "raises.py").write_text("1 / 0\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        parse_metric(text)
+    assert told in str(error.value)
+
+
+def test_an_edited_formula_is_another_metric(here: Path) -> None:
+    first = parse_metric("mine.py:stop_share")
+    assert parse_metric("mine.py:stop_share") == first
+    text = FILE.replace("/ len(words)", "/ 4")
+    (here / "mine.py").write_text(text, encoding="utf-8")
+    second = parse_metric("mine.py:stop_share")
+    assert second.name == first.name and second.identity != first.identity
+    one = trace(generation=generated("the cat"))
+    assert [cells([each], one)[0][0].value for each in (first, second)] == [0.5, 0.25]
+
+
+def test_an_edited_helper_makes_it_another_metric_in_the_next_process(here: Path) -> None:
+    first = parse_metric("mine.py:stop_share")
+    (here / "words.py").write_text("WORDS = {'cat'}\n", encoding="utf-8")
+    # This process goes on with the words that it has imported.
+    assert parse_metric("mine.py:stop_share").identity == first.identity
+    for name in ("mine", "words"):
+        del sys.modules[name]
+    second = parse_metric("mine.py:stop_share")
+    assert second.identity != first.identity
+
+
+def test_functions_that_were_closed_over_other_values_differ() -> None:
+    def made(factor: float) -> MetricLike:
+        @metric(name="scaled")
+        def scaled(response: str) -> float:
+            return factor
+
+        return scaled
+
+    one, two = parse_metrics([made(0.5)]), parse_metrics([made(0.25)])
+    assert one[0].identity != two[0].identity
+    assert one[0].identity == parse_metrics([made(0.5)])[0].identity
+
+
+def test_registered_metrics_have_no_digest_and_others_have() -> None:
+    assert all(not definition.digest for definition in definitions())
+    assert parse_metrics([shorter])[0].definition.digest

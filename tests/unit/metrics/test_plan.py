@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ragbench.core.metric import metric_of, stored_definition
+from ragbench.core.outcome import Cell, Failure, Outcome, Status
+from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, MissingExtraError
+from ragbench.metrics.metric import metric
+from ragbench.metrics.plan import Plan
+from ragbench.metrics.registry import default_metrics, parse_metrics
+from tests.unit.metrics.builders import (
+    SKIPPED,
+    answered,
+    cell,
+    cells,
+    failed,
+    generated,
+    retrieved,
+    trace,
+)
+
+CALLED: list[int] = []
+
+
+@metric(high=None)
+def length(response: str) -> float:
+    """A response's length; odd things happen at some lengths."""
+    if len(response) == 13:
+        raise ValueError("unlucky") from KeyError("why")
+    return math.nan if len(response) == 7 else float(len(response))
+
+
+@metric(high=None)
+def plain_length(response: str) -> int:
+    """A response's length."""
+    CALLED.append(len(response))
+    return len(response)
+
+
+@metric(high=None, batch=True)
+def length_of_all(response: Sequence[str]) -> list[float | None]:
+    """The same, all at once."""
+    CALLED.append(len(response))
+    if any(len(one) == 13 for one in response):
+        raise ValueError("unlucky")
+    return [len(one) or None for one in response]
+
+
+@metric(batch=True)
+def one_too_few(response: Sequence[str]) -> list[float]:
+    """Forgets a case."""
+    return [1.0 for _ in response[1:]]
+
+
+@metric
+def needs_setting(response: str) -> float:
+    """Cannot be computed as it is."""
+    raise ConfigError("no judge is configured")
+
+
+def test_without_metrics_each_case_has_an_empty_row() -> None:
+    assert Plan([]).score([answered("a"), answered("b")]) == [(), ()]
+
+
+def test_without_cases_there_are_no_rows() -> None:
+    assert Plan(default_metrics()).score([]) == []
+
+
+def answers(*responses: str) -> list[Trace]:
+    return [trace(generation=generated(response)) for response in responses]
+
+
+def test_a_bad_case_costs_its_own_cell_only() -> None:
+    rows = cells([length, plain_length], *answers(*("x" * size for size in (1, 2, 13, 4, 5))))
+    assert [row[0].value for row in rows] == [1.0, 2.0, None, 4.0, 5.0]
+    assert [row[1].value for row in rows] == [1.0, 2.0, 13.0, 4.0, 5.0]
+    failure = rows[2][0].failure
+    assert failure is not None
+    assert (failure.type, failure.message, failure.stage) == ("ValueError", "unlucky", "score")
+    assert failure.cause == "KeyError: 'why'"
+    assert failure.traceback is not None and "unlucky" in failure.traceback
+
+
+def test_a_function_is_called_once_for_a_case_even_where_another_case_fails() -> None:
+    CALLED.clear()
+    cells([plain_length, length], *answers("a", "x" * 13, "abc"))
+    assert CALLED == [1, 13, 3]
+
+
+def test_a_function_that_raises_stop_iteration_fails_its_case() -> None:
+    @metric
+    def stops(response: str) -> float:
+        """Raises what ends a loop."""
+        return next(iter([])) if response == "b" else 1.0
+
+    rows = cells([stops], *answers("a", "b", "c", "b"))
+    assert [row[0].value for row in rows] == [1.0, None, 1.0, None]
+    assert "StopIteration" in str(rows[1][0].failure)
+
+
+def test_a_value_that_is_not_a_finite_number_is_a_failure() -> None:
+    found = cells([length], *answers("x" * 7, "xx"))
+    assert found[0][0].failure is not None
+    assert found[0][0].failure.message == "the metric gave nan, which is not a finite number"
+    assert found[1][0] == Cell.measured(2.0)
+
+
+def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
+    CALLED.clear()
+    rows = cells([length_of_all], *answers("a", "bb", "x" * 13, ""))
+    assert CALLED == [4, 2, 2, 1, 1]
+    assert [row[0].value for row in rows] == [1.0, 2.0, None, None]
+    assert [row[0].status for row in rows] == ["measured", "measured", "failed", "skipped"]
+
+
+def test_a_function_that_gives_too_few_values_fails_every_case() -> None:
+    found = cells([one_too_few], *answers("a", "b"))
+    assert all("gave 0 values for 1 cases" in str(row[0].failure) for row in found)
+
+
+def test_what_only_the_user_can_change_stops_the_run() -> None:
+    with pytest.raises(ConfigError, match="no judge"):
+        cells([needs_setting], *answers("a"))
+
+
+def test_a_function_is_only_asked_about_cases_that_it_can_score() -> None:
+    CALLED.clear()
+    rows = cells([plain_length], *answers("abc"), trace(generation=failed("generate")))
+    assert CALLED == [3]
+    assert [row[0].status for row in rows] == ["measured", "failed"]
+
+
+def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
+    stored = metric_of(stored_definition(parse_metrics([plain_length])[0]))
+    gone = replace(stored, definition=replace(stored.definition, scorer="nowhere:at_all"))
+    with pytest.raises(ConfigError, match="'plain_length' cannot be computed here: there is no"):
+        Plan([gone])
+
+
+def test_what_a_metric_must_load_is_loaded_before_anything_runs() -> None:
+    def prepare() -> None:
+        raise MissingExtraError("sacrebleu", "text")
+
+    @metric(prepare=prepare)
+    def heavy(response: str) -> float:
+        """Needs a package."""
+        return 1.0
+
+    with pytest.raises(MissingExtraError):
+        Plan(parse_metrics([heavy]))
+
+
+def test_a_failed_stage_passes_its_failure_on() -> None:
+    retrieval, generation = failed("retrieve"), failed("generate")
+    one = trace(gold=["a"], references=["a"], retrieval=retrieval, generation=generation)
+    row = cells("recall@5, token_f1, retrieval_latency, generation_latency, best_of_n", one)[0]
+    assert [c.failure for c in row] == [
+        retrieval.failure,
+        generation.failure,
+        retrieval.failure,
+        generation.failure,
+        generation.failure,
+    ]
+
+
+def test_a_failure_without_a_record_is_still_a_failure() -> None:
+    one = trace(gold=["a"], retrieval=Outcome(status=Status.FAILED))
+    found = cell("recall@5", one).failure
+    assert found == Failure(type="Failure", message="the cause was not recorded", stage="retrieval")
+
+
+def test_post_retrieval_is_what_is_scored_where_there_is_one() -> None:
+    one = trace(gold=["a"], retrieval=retrieved("a"))
+    filtered = replace(one, post_retrieval=retrieved("b"))
+    assert cell("recall@1", one) == Cell.measured(1.0)
+    assert cell("recall@1", filtered) == Cell.measured(0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("recall@5", "not asked for"),
+        ("token_f1", "not asked for"),
+        ("retrieval_latency", "not asked for"),
+        ("abstention_accuracy", "not asked for"),
+    ],
+)
+def test_a_skipped_stage_passes_its_reason_on(name: str, reason: str) -> None:
+    assert cell(name, trace(gold=["a"], references=["a"])) == Cell.skipped(reason)
+    assert SKIPPED.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("token_f1", "no reference answer"),
+        ("exact_match", "no reference answer"),
+        ("best_of_n", "no reference answer"),
+        ("candidate_agreement", "generation gave no candidates"),
+        ("brier", "no reference answer"),
+        ("abstention_accuracy", "not known whether the case is answerable"),
+        ("generation_latency", "no time was measured"),
+        ("response_tokens", "generation reported no token usage"),
+    ],
+)
+def test_what_a_case_lacks_skips_it(name: str, reason: str) -> None:
+    assert cell(name, trace(generation=generated("an answer"))) == Cell.skipped(reason)
+
+
+def test_confidence_is_needed_for_calibration() -> None:
+    assert cell("brier", answered("a", "a")) == Cell.skipped("generation gave no confidence")
+
+
+def test_an_alternative_reference_alone_is_a_reference() -> None:
+    one = trace(references=["", "b"], generation=generated("b"))
+    case = replace(one.case, reference=None)
+    assert cell("exact_match", replace(one, case=case)) == Cell.measured(1.0)

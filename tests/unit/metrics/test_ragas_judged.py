@@ -1,0 +1,325 @@
+"""RAGAS' judged metrics: its own prompts and formulas, without what it loses on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ragbench.core.metric import Cost, Metric
+from ragbench.core.outcome import Status
+from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, DataError, LLMBudgetError, LLMRefusedError
+from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.plan import Plan
+from ragbench.metrics.ragas_judged import DEFINITIONS
+from ragbench.metrics.registry import definitions, parse_metrics
+from tests.unit.metrics.builders import generated, retrieved, trace
+from tests.unit.metrics.judges import Judge, judged, statements
+
+pytestmark = [
+    pytest.mark.extra("ragas"),
+    # ragas leaves a file of its own open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def case(
+    response: str = "Bees fly and sing.", *, texts: tuple[str, ...] = ("Bees fly.", "Cows eat.")
+) -> Trace:
+    ids = [str(number) for number in range(len(texts))]
+    return trace(
+        references=["Bees fly."],
+        gold_texts=["Bees fly."],
+        retrieval=retrieved(*ids, texts=texts),
+        generation=generated(response),
+    )
+
+
+# --- the list
+
+
+def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
+    from ragbench.metrics.ragas_judged import CATALOGUE
+    from ragbench.plugins import import_ragas, require
+
+    import_ragas()
+    known = require("ragas.metrics.collections", extra="ragas")
+    offered = {entry.name for entry in CATALOGUE.values()}
+    asking = {
+        name
+        for name in known.__all__
+        if {"llm", "embeddings"} & set(getattr(getattr(known, name), "__annotations__", {}))
+    }
+    of_agents_and_pictures = {
+        "AgentGoalAccuracy", "AgentGoalAccuracyWithReference", "AgentGoalAccuracyWithoutReference",
+        "MultiModalFaithfulness", "MultiModalRelevance", "TopicAdherence",
+    }  # fmt: skip
+    other_names = {"ContextPrecisionWithReference", "ContextPrecisionWithoutReference"}
+    assert asking - offered == of_agents_and_pictures | other_names
+    assert offered - set(known.__all__) == {"AspectCritic"}
+
+
+def test_each_definition_has_its_class_and_tells_its_calls() -> None:
+    from ragbench.metrics.ragas_judged import CATALOGUE
+
+    assert {definition.name for definition in DEFINITIONS} == set(CATALOGUE)
+    assert all(d.calls and d.cost is not Cost.FREE and d.extra for d in DEFINITIONS)
+    assert all(d.calls == "" for d in definitions() if d.cost is Cost.FREE)
+
+
+@pytest.mark.parametrize(
+    ("metric", "calls", "texts"),
+    [
+        ("ragas:faithfulness", 2, 0),
+        ("ragas:answer_relevancy", 3, 4),
+        ("ragas:answer_relevancy(strictness=1)", 1, 2),
+        ("ragas:response_groundedness", 2, 0),
+        ("ragas:factual_correctness", 4, 0),
+        ("ragas:factual_correctness(mode=precision)", 2, 0),
+        ("ragas:answer_correctness", 3, 2),
+        ("ragas:answer_accuracy", 2, 0),
+        ("ragas:semantic_similarity", 0, 2),
+        ("ragas:noise_sensitivity", 2 * 2 + 3, 0),
+        ("ragas:summary_score", 3, 0),
+        ("ragas:sql_semantic_equivalence", 1, 0),
+        ("ragas:context_precision", 2, 0),
+        ("ragas:context_utilization", 2, 0),
+        ("ragas:context_recall", 1, 0),
+        ("ragas:context_entity_recall", 2, 0),
+        ("ragas:context_relevance", 2, 0),
+        ("ragas:rubrics_score", 1, 0),
+        ("ragas:conciseness", 1, 0),
+        ('ragas:aspect_critic(definition="Is it short?")', 1, 0),
+    ],
+)
+def test_a_case_takes_the_calls_that_its_definition_tells(
+    metric: str, calls: int, texts: int
+) -> None:
+    judge = Judge()
+    found = judged(metric, case(), judge)
+    assert found.cell.status is Status.MEASURED, found.cell
+    assert (len(judge.asked), sum(map(len, judge.embedded))) == (calls, texts)
+    assert len(found.judgements[0].steps) == calls
+
+
+def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
+    """Faithfulness of two statements, one of them supported: by both, 1/2."""
+    from ragbench.metrics.ragas_judge import ragas_models
+    from ragbench.plugins import import_ragas
+
+    import_ragas()
+    judge = Judge(statements(["Bees fly.", "Bees sing."], [1, 0]))
+    ours = judged("ragas:faithfulness", case(), judge)
+    assert ours.cell.value == 0.5
+
+    class Theirs(type(ragas_models().llm)):  # type: ignore[misc]
+        async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
+            schema = response_model.model_json_schema()
+            prompts.append(prompt)
+            said = statements(["Bees fly.", "Bees sing."], [1, 0])(prompt, schema, 0)
+            return response_model(**said)
+
+    prompts: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ragas.metrics.collections import Faithfulness
+    asked = Faithfulness(llm=Theirs()).ascore(
+        user_input=case().case.query,
+        response="Bees fly and sing.",
+        retrieved_contexts=["Bees fly.", "Cows eat."],
+    )
+    assert asyncio.run(asked).value == 0.5
+    assert prompts == [prompt for prompt, _ in judge.asked]
+
+
+# --- what a judge says is kept and checked
+
+
+def test_statements_verdicts_and_reasons_are_kept() -> None:
+    found = judged("ragas:faithfulness", case(), Judge(statements(["a", "b"], [1, 0])))
+    first, second = found.judgements[0].steps
+    assert (first.asked, first.answer) == ("StatementGeneratorOutput", {"statements": ["a", "b"]})
+    assert [entry["verdict"] for entry in second.answer["statements"]] == [1, 0]
+    assert (second.prompt_tokens, second.completion_tokens) == (10, 5)
+
+
+def test_a_forgotten_verdict_is_no_verdict() -> None:
+    """RAGAS would divide by the one that came: 1.0 for a half checked answer."""
+    found = judged("ragas:faithfulness", case(), Judge(statements(["a", "b"], [1])))
+    assert found.cell.status is Status.FAILED
+    assert "one entry for each of 2, not 1" in str(found.cell.failure)
+
+
+@pytest.mark.parametrize(
+    ("metric", "answer"),
+    [
+        ("ragas:context_precision", {"reason": "x", "verdict": 2}),
+        ("ragas:answer_accuracy", {"rating": 3}),
+        ("ragas:context_relevance", {"rating": 4}),
+        ("ragas:rubrics_score", {"feedback": "x", "score": 6}),
+    ],
+)
+def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[str, Any]) -> None:
+    judge = Judge(lambda *_: answer)
+    found = judged(metric, case(), judge)
+    assert found.cell.status is Status.FAILED
+    assert "must be one of" in str(found.cell.failure)
+    assert len(judge.asked) == 1  # RAGAS asks five times, then gives the other judge's half
+
+
+@pytest.mark.parametrize(
+    ("metric", "answer", "reason"),
+    [
+        ("ragas:faithfulness", {"statements": []}, "no statement"),
+        ("ragas:answer_correctness", {"statements": []}, "no statement"),  # RAGAS: 1.0
+        ("ragas:factual_correctness", {"claims": []}, "no claim"),  # RAGAS: 0.0
+        ("ragas:context_recall", {"classifications": []}, "no statement"),
+        ("ragas:context_entity_recall", {"entities": []}, "no entity in the reference"),  # 0.0
+    ],
+)
+def test_an_empty_list_is_no_score(metric: str, answer: Mapping[str, Any], reason: str) -> None:
+    found = judged(metric, case(), Judge(lambda *_: answer))
+    assert (found.cell.status, found.cell.value) == (Status.SKIPPED, None)
+    assert reason in str(found.cell.reason)
+
+
+def test_equal_prompts_of_a_judging_are_repetitions() -> None:
+    judge = Judge()
+    judged("ragas:answer_relevancy", case(), judge)
+    assert len({prompt for prompt, _ in judge.asked}) == 1
+    assert [repeat for _, repeat in judge.asked] == [0, 1, 2]
+
+
+# --- failures
+
+
+def test_a_refusal_costs_one_cell_and_half_a_judgement_is_none() -> None:
+    answers = iter([{"rating": 4}, LLMRefusedError("I will not")])
+    found = judged("ragas:answer_accuracy", case(), Judge(lambda *_: next(answers)))
+    assert found.cell.status is Status.FAILED
+    assert found.cell.failure is not None and found.cell.failure.type == "LLMRefusedError"
+    assert [step.answer for step in found.judgements[0].steps] == [{"rating": 4}]
+
+
+@pytest.mark.parametrize("metric", ["ragas:faithfulness", "ragas:answer_accuracy"])
+def test_the_end_of_all_calls_is_no_cell(metric: str) -> None:
+    """Also where RAGAS swallows exceptions."""
+    with pytest.raises(LLMBudgetError):
+        judged(metric, case(), Judge(lambda *_: LLMBudgetError("capped")))
+
+
+# --- what nobody is asked about
+
+
+def test_a_declined_answer_is_abstained_where_it_would_distort() -> None:
+    judge = Judge()
+    for metric in parse_metrics([d.name for d in DEFINITIONS if "critic" not in d.name]):
+        found = judged(metric.name, case("I don't know."), judge)
+        reads_answer = metric.definition.abstains
+        assert (found.cell.status is Status.ABSTAINED) is reads_answer, metric.name
+    assert {d.name for d in DEFINITIONS if not d.abstains} == {
+        "ragas:context_precision", "ragas:context_recall", "ragas:context_entity_recall",
+        "ragas:context_relevance",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("answerable", "status"), [(False, "abstained"), (True, "measured")])
+def test_what_the_judge_calls_noncommittal_is_an_abstention_where_there_is_no_answer(
+    answerable: bool, status: str
+) -> None:
+    one = trace(
+        references=["x"],
+        answerable=answerable,
+        retrieval=retrieved("a"),
+        generation=generated("That is hard to say these days, one hears this and that."),
+    )
+    judge = Judge(lambda *_: {"question": "What?", "noncommittal": 1})
+    found = judged("ragas:answer_relevancy", one, judge)
+    assert found.cell.status == status
+    assert found.cell.value == (0.0 if answerable else None)
+
+
+def test_an_empty_retrieval_is_0_for_the_retriever_and_no_score_for_the_answer() -> None:
+    judge, empty = Judge(), case(texts=())
+    assert judged("ragas:context_recall", empty, judge).cell.value == 0.0
+    assert judged("ragas:context_precision", empty, judge).cell.value == 0.0
+    assert judged("ragas:faithfulness", empty, judge).cell.status is Status.SKIPPED
+    assert judge.asked == []
+
+
+# --- repetitions
+
+
+def test_repetitions_are_asked_anew_and_averaged() -> None:
+    def say(prompt: str, schema: Mapping[str, Any], repeat: int) -> Any:
+        return {"reason": "x", "verdict": int(repeat < 1000)}  # the first judging: all relevant
+
+    judge = Judge(say)
+    found = judged("ragas:context_precision", case(), judge, repeats=2)
+    assert list(found.values) == pytest.approx([1.0, 0.0])
+    assert found.cell.value == pytest.approx(0.5)
+    assert sorted(repeat for _, repeat in judge.asked) == [0, 0, 1000, 1000]
+
+
+def test_one_failed_repetition_leaves_the_mean_of_the_others() -> None:
+    answers = iter([LLMRefusedError("no"), {"rating": 4}, {"rating": 2}])
+    judge = Judge(lambda *_: next(answers))
+    found = judged("ragas:answer_accuracy", case(), judge, repeats=2)
+    assert found.cell.value == 0.75
+    assert [j.cell.status for j in found.judgements] == [Status.FAILED, Status.MEASURED]
+
+
+# --- settings
+
+
+def metrics(text: str) -> tuple[Metric, ...]:
+    return parse_metrics([text])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ragas:aspect_critic",
+        "ragas:answer_correctness(factuality=1.5)",
+        "ragas:summary_score(coeff=2)",
+    ],
+)
+def test_a_setting_that_cannot_be_is_told_before_anything_is_asked(text: str) -> None:
+    with pytest.raises(ConfigError):
+        JudgePlan(metrics(text))
+
+
+def test_a_rubric_file_is_read_and_is_part_of_the_judge(tmp_path: Any) -> None:
+    path = tmp_path / "grades.yaml"
+    lines = [f"score{grade}_description: 'worth {grade}'\n" for grade in range(1, 6)]
+    path.write_text("".join(lines), encoding="utf-8")
+    text = f'ragas:rubrics_score(rubrics="{path}")'
+    judge = Judge()
+    assert judged(text, case(), judge).cell.value == 1.0
+    assert "worth 4" in judge.asked[0][0]
+    before = JudgePlan(metrics(text)).identities
+    path.write_text("".join(lines).replace("worth 4", "worth a lot"), encoding="utf-8")
+    assert JudgePlan(metrics(text)).identities != before
+    path.write_text("score1_description: 'x'\n", encoding="utf-8")
+    with pytest.raises(DataError, match="score5_description"):
+        JudgePlan(metrics(text))
+
+
+def test_other_metrics_of_a_run_do_not_change_the_judge() -> None:
+    one = JudgePlan(metrics("ragas:faithfulness"))
+    two = JudgePlan(parse_metrics("ragas:faithfulness, ragas:context_recall"))
+    assert one.identities == two.identities
+    assert one.prompts["ragas:faithfulness"] == two.prompts["ragas:faithfulness"]
+
+
+def test_nobody_to_ask_is_told_with_what_to_set() -> None:
+    plan = JudgePlan(parse_metrics("ragas:faithfulness, ragas:semantic_similarity"))
+    with pytest.raises(ConfigError, match=r"ragas:faithfulness: .*--llm-model"):
+        plan.check(None, None)
+    with pytest.raises(ConfigError, match="asks a model, and nobody is asked here"):
+        Plan(metrics("ragas:faithfulness"))

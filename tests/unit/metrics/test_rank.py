@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import ir_measures
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.outcome import Cell, Status
+from ragbench.metrics.matching import Matching
+from ragbench.metrics.registry import definitions, parse_metric
+from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
+
+IDS = ["a", "b", "c", "d", "e"]
+GRADES = {"a": 2, "d": 1, "x": 1, "b": 0}
+# Relevant: a (rank 1), d (rank 4), x (not retrieved). b is judged and not relevant; c, e are not
+# judged. DCG = 2/log2(2) + 1/log2(5) = 2.430677; ideal = 2 + 1/log2(3) + 1/log2(4) = 3.130930.
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("recall@1", 1 / 3),
+        ("recall@5", 2 / 3),
+        ("recall(rel=2)@5", 1.0),
+        ("precision@2", 1 / 2),
+        ("precision@5", 2 / 5),
+        ("precision@10", 2 / 10),
+        ("precision(rel=2)@5", 1 / 5),
+        ("precision(judged_only=true)@3", 2 / 3),
+        ("hit_rate@1", 1.0),
+        ("MRR", 1.0),
+        ("MAP", (1 / 1 + 2 / 4) / 3),
+        ("MAP@3", 1 / 3),
+        ("nDCG@5", 2.4306765580733933 / 3.1309297535714578),
+        ("nDCG", 2.4306765580733933 / 3.1309297535714578),
+        # 3 + 1/log2(5) against 3 + 1/log2(3) + 1/log2(4)
+        ("nDCG(dcg=exp-log2)@5", 3.4306765580733933 / 4.1309297535714574),
+        ("Judged@2", 1.0),
+        ("Judged@5", 3 / 5),
+        ("Judged@10", 3 / 5),
+        ("Judged", 3 / 5),
+        ("set_precision", 2 / 5),
+        ("set_recall", 2 / 3),
+        ("set_f1", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
+    ],
+)
+def test_a_ranking_computed_by_hand(metric: str, expected: float) -> None:
+    assert value(metric, ranked(IDS, GRADES)) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "good", "bad"),
+    [
+        ("recall@1", 1.0, 0.0),
+        ("precision@1", 1.0, 0.0),
+        ("hit_rate@1", 1.0, 0.0),
+        ("MRR@2", 1.0, 0.5),
+        ("MRR@1", 1.0, 0.0),
+        ("MAP", 1.0, 0.5),
+        ("nDCG@2", 1.0, 1 / math.log2(3)),
+    ],
+)
+def test_rank_is_the_order_given_and_never_the_id(metric: str, good: float, bad: float) -> None:
+    # trec_eval would rank z before y were the scores equal, and before that in the other case.
+    for first, second in (("y", "z"), ("z", "y")):
+        assert value(metric, ranked([first, second], {first: 1})) == good
+        assert value(metric, ranked([first, second], {second: 1})) == pytest.approx(bad)
+
+
+def test_scores_of_the_retriever_play_no_part() -> None:
+    many = [f"d{n}" for n in range(3000)]
+    assert value("MRR", ranked(many, {"d2499": 1})) == 1 / 2500
+
+
+@pytest.mark.parametrize("metric", ["recall@5", "precision@5", "MRR@5", "nDCG@5", "set_f1", "MAP"])
+def test_nothing_retrieved_is_a_measured_zero(metric: str) -> None:
+    assert cell(metric, ranked([], {"a": 1})) == Cell.measured(0.0)
+
+
+def test_nothing_retrieved_leaves_no_share_of_judged() -> None:
+    assert cell("Judged@5", ranked([], {"a": 1})) == Cell.skipped("nothing was retrieved")
+
+
+@pytest.mark.parametrize("metric", ["recall@5", "precision@5", "MRR@5", "nDCG@5", "set_f1"])
+@pytest.mark.parametrize("grades", [{}, {"a": 0}])
+def test_without_a_relevant_context_nothing_is_measured(
+    metric: str, grades: Mapping[str, int]
+) -> None:
+    assert cell(metric, ranked(IDS, grades)) == Cell.skipped("no relevant context is known")
+
+
+def test_a_level_that_no_grade_reaches_is_told() -> None:
+    found = cell("recall(rel=2)@5", ranked(IDS, {"a": 1}))
+    assert found == Cell.skipped("no context has a grade of 2 or more")
+
+
+def test_of_a_repeated_id_the_first_place_counts() -> None:
+    repeated = ranked(["b", "a", "b", "a", "c"], {"a": 1, "c": 1})
+    assert value("precision@5", repeated) == 2 / 5
+    assert value("set_precision", repeated) == 2 / 3
+    assert value("recall@2", repeated) == 1 / 2
+    assert value("MRR", repeated) == 1 / 2
+
+
+def test_each_case_of_a_batch_gets_its_own_value() -> None:
+    hits = ranked(["a"], {"a": 1})
+    misses = ranked(["b"], {"a": 1})
+    empty = ranked([], {"a": 1})
+    unknown = ranked(["a"], {})
+    rows = cells("MRR, MRR@3, Judged@1", hits, unknown, misses, empty, hits)
+    assert [row[0].value for row in rows] == [1.0, None, 0.0, 0.0, 1.0]
+    assert [row[1].value for row in rows] == [1.0, None, 0.0, 0.0, 1.0]
+    assert [row[2].value for row in rows] == [1.0, None, 0.0, None, 1.0]
+
+
+def test_a_grade_too_high_for_exponential_gain_fails_alone() -> None:
+    fine, high = ranked(["a"], {"a": 1}), ranked(["a"], {"a": 99})
+    rows = cells("nDCG(dcg=exp-log2), nDCG", fine, high)
+    assert [c.status for row in rows for c in row] == ["measured", "measured", "failed", "measured"]
+    assert rows[1][0].failure is not None
+    assert "use grades up to 15" in rows[1][0].failure.message
+
+
+# --- several gold contexts in one chunk, several chunks of one gold context
+
+A = "The north reactor was switched off for maintenance on 3 May."
+B = "Its output fell to 40 percent before that."
+C = "The south reactor never stopped during that year at all."
+
+
+def by_text(chunks: Sequence[str], gold: Sequence[str] = (A, B, C)) -> dict[str, float]:
+    names = "recall@1, recall@2, set_recall, precision@2, MRR, MAP, nDCG, set_f1, set_precision"
+    ids = [str(position) for position in range(len(chunks))]
+    one = trace(gold_texts=gold, retrieval=retrieved(*ids, texts=chunks))
+    row = cells(names, one, matching=Matching.TEXT)[0]
+    return {
+        name: c.value for name, c in zip(names.split(", "), row, strict=True) if c.value is not None
+    }
+
+
+def test_one_chunk_that_holds_several_gold_contexts_finds_them_all_at_its_rank() -> None:
+    found = by_text([f"{A} {B}", "nothing of it"])
+    assert found["recall@1"] == found["set_recall"] == 2 / 3
+    assert found["precision@2"] == 1 / 2
+    assert found["set_f1"] == pytest.approx(2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3))
+    # One document of gain 2 and a missed one of gain 1: 2 / (2 + 1/log2(3)).
+    assert found["nDCG"] == pytest.approx(2 / (2 + 1 / math.log2(3)))
+    assert found["MAP"] == 1 / 2
+
+
+def test_several_chunks_of_one_gold_context_find_it_once() -> None:
+    found = by_text([f"{A} One.", f"Two. {A}"], gold=[A, C])
+    assert found["recall@1"] == found["recall@2"] == 1 / 2
+    assert found["precision@2"] == found["set_precision"] == 1.0
+    assert found["MAP"] == 1 / 2
+    assert found["nDCG"] == pytest.approx(1 / (1 + 1 / math.log2(3)))
+
+
+def test_text_that_covers_all_gold_at_once_is_perfect_and_not_more() -> None:
+    found = by_text([f"{A} {B} {C}"])
+    assert found == dict.fromkeys(found, 1.0) | {"precision@2": 1 / 2}
+
+
+# --- parity with a plain recomputation, and with ir_measures
+
+RANKING = st.lists(st.sampled_from("abcdefgh"), max_size=8)
+JUDGED = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), max_size=6)
+NAMES = "recall@3, precision@3, hit_rate@3, MRR@3, MRR, MAP, nDCG@3, set_precision, set_recall"
+
+
+def recomputed(ids: Sequence[str], grades: Mapping[str, int], k: int) -> list[float]:
+    unique = list(dict.fromkeys(ids))
+    relevant = {id for id, grade in grades.items() if grade >= 1}
+    hits = [id in relevant for id in unique]
+    first = hits.index(True) + 1 if any(hits) else None
+    gains = [grades.get(id, 0) for id in unique[:k]]
+    ideal = sorted(grades.values(), reverse=True)[:k]
+    precisions = [sum(hits[: n + 1]) / (n + 1) for n, hit in enumerate(hits) if hit]
+    return [
+        sum(hits[:k]) / len(relevant),
+        sum(hits[:k]) / k,
+        float(any(hits[:k])),
+        1 / first if first is not None and first <= k else 0.0,
+        1 / first if first is not None else 0.0,
+        sum(precisions) / len(relevant),
+        discounted(gains) / discounted(ideal),
+        sum(hits) / len(unique) if unique else 0.0,
+        sum(hits) / len(relevant),
+    ]
+
+
+def discounted(gains: Sequence[int]) -> float:
+    return sum(gain / math.log2(rank + 2) for rank, gain in enumerate(gains))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(RANKING, JUDGED), min_size=1, max_size=4))
+def test_metrics_equal_a_plain_recomputation(drawn: list[tuple[list[str], dict[str, int]]]) -> None:
+    rows = cells(NAMES, *(ranked(ids, grades) for ids, grades in drawn))
+    for row, (ids, grades) in zip(rows, drawn, strict=True):
+        if max(grades.values(), default=0) < 1:
+            assert {c.status for c in row} == {Status.SKIPPED}
+        else:
+            assert [c.value for c in row] == pytest.approx(recomputed(ids, grades, 3), abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ids=st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True), grades=JUDGED)
+def test_judged_equals_ir_measures(ids: list[str], grades: dict[str, int]) -> None:
+    if not grades:
+        return
+    run = {"q": {id: float(-rank) for rank, id in enumerate(ids)}}
+    judged: Any = ir_measures.judged
+    (wanted,) = judged.iter_calc([ir_measures.Judged @ 3], {"q": grades}, run)
+    assert value("Judged@3", ranked(ids, grades)) == pytest.approx(wanted.value)
+
+
+LEVELS = ("", "rel=2")
+JUDGED_ONLY = ("", "judged_only=true")
+MEASURES: dict[str, Any] = {
+    "recall": ir_measures.R,
+    "precision": ir_measures.P,
+    "hit_rate": ir_measures.Success,
+    "MRR": ir_measures.RR,
+    "MAP": ir_measures.AP,
+    "nDCG": ir_measures.nDCG,
+    "set_precision": ir_measures.SetP,
+    "set_recall": ir_measures.SetR,
+    "set_f1": ir_measures.SetF,
+}
+GAINS = {grade: 2**grade - 1 for grade in range(1, 16)}
+
+
+def oracles() -> dict[str, Any]:
+    """Our spelling of every rank metric that trec_eval has, with its measure."""
+    found: dict[str, Any] = {}
+    for text in PARITY:
+        metric = parse_metric(text)
+        measure = MEASURES[metric.definition.name]
+        for key, setting in metric.parameters:
+            measure = measure(gains=GAINS) if key == "dcg" else measure(**{key: setting})
+        found[metric.name] = measure if metric.cutoff is None else measure @ metric.cutoff
+    return found
+
+
+PARITY = [
+    f"{name}({', '.join(filter(None, chosen))}){cutoff}"
+    for definition in definitions()
+    if (name := definition.name) in MEASURES
+    for cutoff in {"required": ("@1", "@3", "@10"), "optional": ("", "@3"), "none": ("",)}[
+        definition.cutoff
+    ]
+    for chosen in product(
+        *(
+            {"rel": LEVELS, "judged_only": JUDGED_ONLY, "dcg": ("", "dcg=exp-log2")}[one.name]
+            for one in definition.parameters
+        )
+    )
+    if (name, cutoff) != ("MRR", "@3")  # trec_eval's has no cutoff
+]
+"""Every rank metric at some cutoffs, with every combination of its parameters."""
+DOCUMENTS = [f"d{number}" for number in range(12)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ids=st.lists(st.sampled_from(DOCUMENTS), max_size=20),
+    grades=st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), max_size=10),
+)
+def test_metrics_equal_ir_measures_to_the_last_bit(ids: list[str], grades: dict[str, int]) -> None:
+    measures = oracles()
+    row = cells(list(measures), ranked(ids, grades))[0]
+    unique = list(dict.fromkeys(ids))
+    if not unique or max(grades.values(), default=0) < 1:
+        assert all(c.value in (None, 0.0) for c in row)
+        return
+    provider: Any = ir_measures.pytrec_eval
+    run = {"q": {id: float(len(unique) - rank) for rank, id in enumerate(unique)}}
+    evaluator = provider.evaluator(list(measures.values()), {"q": grades})
+    wanted = {str(found.measure): found.value for found in evaluator.iter_calc(run)}
+    for (name, measure), found in zip(measures.items(), row, strict=True):
+        if found.value is None:
+            assert "rel=2" in name and max(grades.values()) < 2
+        else:
+            assert found.value == wanted[str(measure)], name

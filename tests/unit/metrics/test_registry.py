@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
+from ragbench.errors import ConfigError
+from ragbench.metrics.registry import (
+    default_metrics,
+    definitions,
+    find_definition,
+    parse_metric,
+    parse_metrics,
+)
+from ragbench.metrics.spelling import split_metrics
+from ragbench.plugins import load_attribute
+from tests.unit.metrics.builders import cell, generated, politeness, trace
+
+DEFINITIONS = definitions()
+
+
+def parameter_value(parameter: Parameter) -> st.SearchStrategy[ParameterValue]:
+    if parameter.choices:
+        return st.sampled_from(parameter.choices)
+    if isinstance(parameter.default, bool):
+        return st.booleans()
+    low = parameter.low
+    if isinstance(parameter.default, int):
+        return st.integers(min_value=None if low is None else int(low), max_value=10**6)
+    if isinstance(parameter.default, float):
+        return st.floats(min_value=low, allow_nan=False, allow_infinity=False)
+    return st.text()
+
+
+@st.composite
+def metrics(draw: st.DrawFn) -> Metric:
+    definition = draw(st.sampled_from(DEFINITIONS))
+    values = {p.name: draw(parameter_value(p)) for p in definition.parameters}
+    cutoff = draw(st.integers(1, 1000)) if definition.cutoff != "none" else None
+    if definition.cutoff == "optional" and draw(st.booleans()):
+        cutoff = None
+    given_values = tuple(
+        (p.name, values[p.name])
+        for p in sorted(definition.parameters, key=lambda p: p.name)
+        if values[p.name] != p.default
+    )
+    return Metric(definition=definition, parameters=given_values, cutoff=cutoff)
+
+
+@given(metrics())
+def test_a_metrics_name_reads_back_to_the_same_metric(metric: Metric) -> None:
+    assert parse_metric(metric.name) == metric
+
+
+@given(st.lists(metrics(), max_size=5))
+def test_a_list_reads_back_with_repetitions_folded(listed: list[Metric]) -> None:
+    wanted = {metric.name: metric for metric in listed}
+    assert parse_metrics(", ".join(m.name for m in listed)) == tuple(wanted.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("nDCG@10", "nDCG@10"),
+        ("ndcg@10", "nDCG@10"),
+        ("NDCG@10", "nDCG@10"),
+        ("R@5", "recall@5"),
+        ("P(rel=2)@5", "precision(rel=2)@5"),
+        ("P( rel = 2 , judged_only=TRUE ) @ 5", "precision(judged_only=true, rel=2)@5"),
+        ("P(rel=1)@5", "precision@5"),
+        ("Success@3", "hit_rate@3"),
+        ("RR", "MRR"),
+        ("AP@100", "MAP@100"),
+        ("SetF(rel=3)", "set_f1(rel=3)"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG(dcg=exp-log2)@10"),
+        ('nDCG(dcg="log2")@10', "nDCG@10"),
+        ("rouge(variant=rouge1)", "rouge(variant=rouge1)"),
+        ("rouge(variant=rougeL)", "rouge"),
+        ("EM", "exact_match"),
+        ("brier(threshold=1)", "brier(threshold=1.0)"),
+        ("ragas:id_based_context_recall", "ragas:id_based_context_recall"),
+    ],
+)
+def test_spellings(text: str, name: str) -> None:
+    assert parse_metric(text).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recal@5", "unknown metric 'recal'. Did you mean recall"),
+        ("zzz", "unknown metric 'zzz'. 'ragbench show metrics' lists all"),
+        ("recall", "'recall' needs a cutoff, as in recall@10"),
+        ("recall@0", "the cutoff of 'recall' must be at least 1"),
+        ("token_f1@5", "'token_f1' takes no cutoff"),
+        ("recall(k=3)@5", "'recall' has no parameter 'k': it has rel, judged_only"),
+        ("candidate_agreement(k=3)", "no parameter 'k': it has none"),
+        ("recall(rel=two)@5", "'recall': rel must be a whole number, not 'two'"),
+        ("recall(rel=0)@5", "'recall': rel must be at least 1"),
+        ("recall(rel=1, rel=2)@5", "is given the parameter 'rel' twice"),
+        ("recall(judged_only=yes)@5", "judged_only must be true or false, not 'yes'"),
+        ("brier(threshold=nan)", "threshold must be a number, not 'nan'"),
+        ("rouge(variant=rouge9)", "must be one of rouge1, rouge2, rougeL, not 'rouge9'"),
+        ("recall(rel)@5", "'recall(rel)@5': 'rel' is not parameter=value"),
+        ("recall@", "is not of the form name, name@k or name(parameter=value)@k"),
+        ("recall(rel=2@5", "is not of the form"),
+        ("", "is not of the form"),
+    ],
+)
+def test_what_is_wrong_is_told(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_metric(text)
+    assert message in str(error.value)
+
+
+def test_all_wrong_metrics_of_a_list_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_metrics("recal@5, nDCG@10, P@0, token_f1(x=1)")
+    assert len(str(error.value).splitlines()) == 3
+
+
+def test_a_list_is_split_outside_parentheses_and_quotes() -> None:
+    text = 'P(rel=2, judged_only=true)@5,token_f1 MRR\n x(a=\'b, c\', d="e)\\" f")'
+    assert split_metrics(text) == [
+        "P(rel=2, judged_only=true)@5",
+        "token_f1",
+        "MRR",
+        'x(a=\'b, c\', d="e)\\" f")',
+    ]
+
+
+def test_names_and_aliases_are_unique() -> None:
+    names = [n.casefold() for d in definitions() for n in (d.name, *d.aliases)]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.name)
+def test_each_definition_is_complete(definition: MetricDefinition) -> None:
+    assert definition.summary and definition.citation and definition.needs
+    if not definition.name.startswith("ragas:"):  # its module imports ragas
+        assert callable(load_attribute(definition.scorer))
+    if definition.cost == "free":
+        assert definition.formula is not None and not definition.digest
+    if definition.aggregate is not None:
+        assert callable(load_attribute(definition.aggregate))
+
+
+def test_default_metrics_are_free_and_need_no_extra() -> None:
+    defaults = [metric.definition for metric in default_metrics()]
+    assert defaults
+    assert all(d.extra is None and d.cost == "free" for d in defaults)
+
+
+def test_other_packages_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, "tests.unit.metrics.builders:politeness")
+    found = find_definition("Politeness")
+    assert find_definition("courtesy") == found
+    assert found in definitions()
+    assert found.formula is not None and found.formula.function is politeness
+    assert found.digest
+    assert cell("politeness", trace(generation=generated("please"))).value == 1.0
+    text = 'politeness(style="very, (very) \\"polite\\"")'
+    assert parse_metric(text).parameter("style") == 'very, (very) "polite"'
+    assert parse_metric(text).name == text
+
+
+def test_an_entry_point_that_gives_something_else_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, "ragbench.metrics.plan:Plan")
+    with pytest.raises(
+        ConfigError, match=r"entry point 'theirs' of ragbench\.metrics gives a type, not a"
+    ):
+        definitions()
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    point = EntryPoint(name="theirs", value=target, group="ragbench.metrics")
+
+    def entry_points(group: str) -> list[EntryPoint]:
+        return [point] if group == point.group else []
+
+    monkeypatch.setattr("ragbench.plugins.entry_points", entry_points)

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import math
+import tracemalloc
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Cell, Failure
+from ragbench.core.report import Slice, Summary
+from ragbench.metrics.metric import metric
+from ragbench.metrics.registry import parse_metrics
+from ragbench.metrics.summary import SummaryBuilder, mean_interval
+
+FAILED = Cell.failed(Failure(type="ValueError", message="x 1", stage="generate"))
+
+
+def case(
+    *, cluster: str | None = None, tags: Sequence[str] = (), language: str | None = None
+) -> Case:
+    return Case(id="c", query="q", cluster=cluster, tags=tuple(tags), language=language)
+
+
+def summarised(
+    cells: Sequence[Cell], cases: Sequence[Case] = (), name: str = "token_f1"
+) -> Summary:
+    builder = SummaryBuilder(parse_metrics(name))
+    for number, cell in enumerate(cells):
+        builder.add(cases[number] if cases else case(), [cell])
+    (summary,) = builder.summaries()
+    return summary
+
+
+def measured(*values: float) -> list[Cell]:
+    return [Cell.measured(value) for value in values]
+
+
+def test_only_measured_cells_enter_the_mean_and_all_are_counted() -> None:
+    declined = Cell.abstained("the system declined to answer")
+    unknown = Cell.skipped("no reference answer")
+    found = summarised([*measured(1.0, 0.5), FAILED, declined, unknown, unknown, FAILED, FAILED])
+    assert found.score == 0.75
+    assert (found.total, found.measured, found.abstained) == (8, 2, 1)
+    assert (found.skipped, found.failed) == (2, 3)
+    assert found.reasons == (
+        ("generate: ValueError", 3),
+        ("no reference answer", 2),
+        ("the system declined to answer", 1),
+    )
+
+
+def test_without_a_measured_cell_there_is_no_score() -> None:
+    for cells in ([], [FAILED]):
+        found = summarised(cells)
+        assert found.score is None and found.interval is None and found.measured == 0
+
+
+def test_the_interval_of_a_mean_computed_by_hand() -> None:
+    # mean 0.4, s = 0.158114, n = 5, t(0.975; 4) = 2.776445
+    found = summarised(measured(0.2, 0.3, 0.4, 0.5, 0.6)).interval
+    assert found is not None
+    reach = 2.7764451051977987 * math.sqrt(0.025 / 5)
+    assert (found.low, found.high) == pytest.approx((0.4 - reach, 0.4 + reach))
+    assert found.level == 0.95
+
+
+def test_cases_of_one_cluster_widen_the_interval() -> None:
+    values = measured(0.0, 0.0, 0.5, 0.5, 1.0, 1.0)
+    alone = summarised(values).interval
+    pairs = summarised(values, [case(cluster=str(n // 2)) for n in range(6)]).interval
+    assert alone is not None and pairs is not None
+    assert pairs.high - pairs.low > alone.high - alone.low
+
+
+def test_clusters_computed_by_hand() -> None:
+    # Cluster sums of deviations from 0.5: -0.4, 0.2, 0.2. Variance 3/2 * 0.24 / 16.
+    found = mean_interval([0.3, 0.3, 0.7, 0.7], [0, 0, 1, 2])
+    assert found is not None
+    reach = 4.302652729911275 * math.sqrt(1.5 * 0.24 / 16)
+    assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
+def test_lone_cases_give_the_ordinary_interval(values: list[float]) -> None:
+    size, mean = len(values), math.fsum(values) / len(values)
+    error = math.sqrt(sum((value - mean) ** 2 for value in values) / (size - 1) / size)
+    found = mean_interval(values, range(size))
+    if found is None:
+        assert error < 1e-9
+    else:
+        student: Any = stats.t
+        assert found.high - mean == pytest.approx(student.ppf(0.975, size - 1) * error, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters"), [([], []), ([0.5], [0]), ([0.1, 0.9], [3, 3]), ([1.0] * 9, range(9))]
+)
+def test_no_interval_where_no_spread_can_be_estimated(
+    values: list[float], clusters: Sequence[int]
+) -> None:
+    assert mean_interval(values, clusters) is None
+
+
+def test_an_interval_stays_in_the_metrics_range() -> None:
+    found = summarised(measured(1.0, 1.0, 0.9)).interval
+    assert found is not None and found.high == 1.0
+    seconds = summarised(measured(0.1, 4.0), name="retrieval_latency").interval
+    assert seconds is not None and seconds.low == 0.0 and seconds.high > 4.0
+
+
+def test_slices_by_tag_and_language() -> None:
+    cases = [
+        case(tags=["hard", "new", "hard"], language="en"),
+        case(tags=["hard"], language="zh"),
+        case(language="en"),
+    ]
+    found = summarised([*measured(1.0), FAILED, *measured(0.5)], cases)
+    assert found.slices == (
+        Slice(by="tag", value="hard", total=2, measured=1, score=1.0),
+        Slice(by="tag", value="new", total=1, measured=1, score=1.0),
+        Slice(by="language", value="en", total=2, measured=2, score=0.75),
+        Slice(by="language", value="zh", total=1, measured=0, score=None),
+    )
+
+
+def test_a_metric_with_its_own_aggregate_is_summed_up_by_it() -> None:
+    cases = [case(tags=["sure"]), case(), case(tags=["sure"])]
+    found = summarised(measured(0.1, -0.1, -0.9), cases, name="ECE(bins=2)")
+    # Confidence 0.9 right and 0.9 wrong in one bin, 0.1 wrong in the other.
+    assert found.score == pytest.approx((abs(0.1 - 0.9) + 0.1) / 3)
+    assert found.interval is None
+    assert found.slices[0].score == pytest.approx(0.8 / 2)
+
+
+def test_each_case_costs_a_few_bytes() -> None:
+    builder = SummaryBuilder(parse_metrics("token_f1, exact_match"))
+    one, row = case(tags=["a"], language="en"), measured(0.5, 1.0)
+    builder.add(one, row)
+    tracemalloc.start()
+    for _ in range(20_000):
+        builder.add(one, row)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Two values, a cluster, two slice members: 40 bytes, and what the arrays keep in reserve.
+    assert size < 20_000 * 60
+
+
+def test_a_row_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="argument 2 is"):
+        SummaryBuilder(parse_metrics("token_f1")).add(case(), measured(1.0, 2.0))
+
+
+def figure_of(aggregate: Any, values: Sequence[float]) -> Summary:
+    @metric(high=None, low=None, aggregate=aggregate)
+    def own(response: str, *, power: int = 2) -> float:
+        return 1.0
+
+    builder = SummaryBuilder(parse_metrics([partial(own, power=3)]))
+    for each in values:
+        builder.add(case(tags=["x"]), [Cell.measured(each)])
+    (summary,) = builder.summaries()
+    return summary
+
+
+def raised(values: Sequence[float], *, power: int) -> float:
+    return sum(value**power for value in values)
+
+
+@pytest.mark.parametrize(("aggregate", "figure"), [(max, 2.0), (raised, 9.0), (sum, 3.0)])
+def test_a_function_of_ones_own_makes_the_figure(aggregate: Any, figure: float) -> None:
+    found = figure_of(aggregate, [1.0, 2.0])
+    assert (found.score, found.slices[0].score, found.interval) == (figure, figure, None)
+    assert figure_of(aggregate, []).score is None
+
+
+def broken(values: Sequence[float]) -> float:
+    raise KeyError("unlucky")
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "told"),
+    [
+        (broken, "KeyError: 'unlucky'"),
+        (lambda values: math.nan, "it is nan"),
+        (lambda values: "much", "ValueError: could not convert string to float: 'much'"),
+        (lambda values: None, "TypeError: float() argument must be a string or a real number"),
+    ],
+)
+def test_a_function_that_makes_no_figure_costs_the_figure_alone(aggregate: Any, told: str) -> None:
+    found = figure_of(aggregate, [1.0, 2.0])
+    assert (found.score, found.slices[0].score, found.measured) == (None, None, 2)
+    ((reason, count),) = found.reasons
+    assert reason.startswith(f"no figure over the run: {told}") and count == 2

@@ -1,0 +1,125 @@
+"""``support``: a verdict of support counts only when a quote proves it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.case import Case
+from ragbench.core.chat import Message, Reply, Usage
+from ragbench.core.outcome import Cell, Judgement, Outcome, Quote, Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.ledger.codec import decode_judgements, encode_judgements
+from ragbench.llm.schema import Schema
+from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.registry import parse_metric
+from ragbench.metrics.scorer import Asks, Embeds, JudgeModels
+
+METRIC = parse_metric("support")
+CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
+
+
+class Judge:
+    """Gives prepared verdicts in turn."""
+
+    def __init__(self, *verdicts: tuple[str, list[str]]) -> None:
+        self._verdicts = list(verdicts)
+        self.asked: list[str] = []
+
+    async def ask(
+        self, messages: Sequence[Message], *, schema: Schema[Any], **_: Any
+    ) -> Reply[Any]:
+        self.asked.append(messages[-1].content)
+        verdict, quotes = self._verdicts.pop(0)
+        text = json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
+        return Reply(
+            value=schema.check(json.loads(text)), text=text,
+            usage=Usage(prompt_tokens=10, completion_tokens=5), cost=None, model="m",
+            finish_reason="stop", cached=False, repaired=False, attempts=1, seconds=0.0, key=b"",
+        )  # fmt: skip
+
+
+@dataclass
+class Panel:
+    chat: Asks | None
+    embeddings: Embeds | None = None
+    jurors: Sequence[tuple[str, JudgeModels]] = ()
+
+
+def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...]]:
+    trace = Trace(
+        case=Case(id="c", query="Can bees fly?"),
+        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(CONTEXTS))),
+        generation=Outcome(status=Status.MEASURED, value=GenerationResult("Bees fly.")),
+    )
+    plan = JudgePlan([METRIC], repeats=len(verdicts))
+    found = asyncio.run(plan.judge(0, trace, Panel(Judge(*verdicts))))
+    return found.cell, found.judgements
+
+
+@pytest.mark.parametrize(
+    ("quotes", "reason"),
+    [
+        ([], "the judge says that it is supported and quotes nothing"),
+        (["Bees can swim well."], "no quote of the judge stands in the contexts"),
+        (["fly", "27"], "the judge quotes single words, which prove nothing"),
+    ],
+)
+@pytest.mark.parametrize("verdict", ["supported", "partially_supported"])
+def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reason: str) -> None:
+    cell, _ = judged((verdict, quotes))
+    assert (cell.status, cell.value, cell.reason) == (Status.UNPROVED, None, reason)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "value"), [("supported", 1.0), ("partially_supported", 0.5), ("not_supported", 0.0)]
+)
+def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
+    cell, _ = judged((verdict, ["Bees swim.", "bees HAVE wings"]))
+    assert cell == Cell.measured(value)
+
+
+def test_no_support_needs_no_quote() -> None:
+    assert judged(("not_supported", []))[0] == Cell.measured(0.0)
+
+
+def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given() -> None:
+    quotes = ["bees  have wings", "eat 27 kg ... a day", "Bees swim."]
+    _, judgements = judged(("supported", quotes))
+    first, second, invented = judgements[0].steps[0].quotes
+    assert first == Quote(text="bees  have wings", context=1, start=0, end=15)
+    assert second.context == 2 and (second.start, second.end) == (5, 29)
+    assert CONTEXTS[2][5:29] == "eat 27 kg of grass a day"
+    assert invented.is_fabricated and invented.start is None
+    assert decode_judgements(encode_judgements(judgements)) == judgements
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "cell"),
+    [
+        # Two of three proved: their mean.
+        ([("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
+         Cell.measured(0.5)),
+        # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
+        ([("supported", []), ("not_supported", [])],
+         Cell.unproved("the judge says that it is supported and quotes nothing")),
+    ],
+)  # fmt: skip
+def test_repetitions(verdicts: list[tuple[str, list[str]]], cell: Cell) -> None:
+    assert judged(*verdicts)[0] == cell
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=30), st.sampled_from(["supported", "partially_supported"]))
+def test_what_stands_in_no_context_never_scores(quote: str, verdict: str) -> None:
+    cell, judgements = judged((verdict, [f"{quote} zzqx {quote}"]))
+    assert cell.status is Status.UNPROVED
+    assert judgements[0].steps[0].quotes[0].is_fabricated

@@ -1,0 +1,144 @@
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError
+from ragbench.pipeline.bm25 import Bm25Index
+
+
+def index_of(*texts: str, **settings: Any) -> Bm25Index:
+    return Bm25Index((Chunk(id=f"c{at}", text=text) for at, text in enumerate(texts)), **settings)
+
+
+def ids(chunks: list[Chunk]) -> list[str]:
+    return [chunk.id for chunk in chunks]
+
+
+def test_score_is_the_formula() -> None:
+    index = index_of("red apple", "red red", "blue", k1=1.2, b=0.75)
+    # N = 3, "red" in two chunks, average length 5/3.
+    idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    length = 1.2 * (1 - 0.75 + 0.75 * 2 / (5 / 3))
+    found = index.search("red", 3)
+    assert ids(found) == ["c1", "c0"]
+    best, second = [chunk.score or 0 for chunk in found]
+    assert math.isclose(best, idf * 2 / (2 + length), rel_tol=1e-6)
+    assert math.isclose(second, idf * 1 / (1 + length), rel_tol=1e-6)
+    assert math.isclose(index.idf("red"), idf)
+    assert math.isclose(index.idf("unseen"), math.log(1 + 3.5 / 0.5))
+
+
+def test_rare_words_count_more_than_common_ones() -> None:
+    index = index_of("the cat", "the dog", "the bird", "the fish")
+    assert ids(index.search("the dog", 4))[0] == "c1"
+
+
+def test_a_title_counts_as_often_as_its_weight() -> None:
+    chunks = [
+        Chunk(id="text", text="leave rules"),
+        Chunk(id="title", text="some rules", metadata={"title": "Leave"}),
+    ]
+    assert ids(Bm25Index(chunks, title_weight=0).search("leave", 2)) == ["text"]
+    assert ids(Bm25Index(chunks, title_weight=2).search("leave", 2)) == ["title", "text"]
+
+
+def test_chunks_come_back_whole_with_a_score() -> None:
+    chunk = Chunk(id="x", text="apple", document_id="d", start=3, end=8, metadata={"page": 1})
+    (found,) = Bm25Index([chunk]).search("apple", 1)
+    assert (found.id, found.text, found.document_id) == ("x", "apple", "d")
+    assert (found.start, found.end, found.metadata) == (3, 8, {"page": 1})
+    assert chunk.score is None
+    assert type(found.score) is float
+
+
+def test_equal_scores_keep_the_order_of_indexing() -> None:
+    index = index_of(*["same words"] * 30, "same words again words")
+    assert ids(index.search("same", 7)) == [f"c{at}" for at in range(7)]
+    assert ids(index.search("same", 30)) == [f"c{at}" for at in range(30)]
+
+
+@pytest.mark.parametrize("query", ["", " ?!", "unknown", "龘"])
+def test_nothing_in_common_gives_nothing(query: str) -> None:
+    assert index_of("an apple", "苹果").search(query, 5) == []
+
+
+@pytest.mark.parametrize("texts", [(), ("",), ("...", " ")])
+def test_a_corpus_without_words_gives_nothing(texts: tuple[str, ...]) -> None:
+    index = index_of(*texts)
+    assert len(index) == len(texts)
+    assert index.search("apple", 5) == []
+    assert index.idf("apple") >= 0
+
+
+def test_more_wanted_than_there_is_gives_what_matches() -> None:
+    assert ids(index_of("apple", "pear", "").search("apple", 100)) == ["c0"]
+
+
+def test_batch_is_the_single_searches() -> None:
+    index = index_of("red apple", "green apple", "blue sky")
+    queries = ["apple", "", "blue apple", "nothing"]
+    assert index.batch_search(queries, 2) == [index.search(query, 2) for query in queries]
+    assert index.batch_search([], 2) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("Apple 水果", ["zh"]),
+        ("合同的条款", ["zh2"]),
+        ("Wie groß ist die Straße?", ["de"]),
+        ("STRASSE", ["de"]),
+        ("ERR-4021", ["code"]),
+        ("4021", []),
+    ],
+)
+def test_languages_and_codes(query: str, found: list[str]) -> None:
+    index = Bm25Index(
+        [
+            Chunk(id="zh", text="苹果是水果"),
+            Chunk(id="zh2", text="合同条款：2023 年生效"),
+            Chunk(id="de", text="Die Straße war lang."),
+            Chunk(id="code", text="Error ERR-4021 means a full disk."),
+        ]
+    )
+    assert ids(index.search(query, 5)) == found
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_k_below_one_is_refused(k: int) -> None:
+    with pytest.raises(ConfigError, match="k must be at least 1"):
+        index_of("apple").search("apple", k)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"k1": -0.1}, "k1"),
+        ({"k1": math.nan}, "k1"),
+        ({"b": 1.5}, "b must"),
+        ({"title_weight": -1}, "title_weight"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(settings: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        index_of("apple", **settings)
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).map(" ".join)
+
+
+@given(st.lists(WORDS, max_size=8), WORDS, st.integers(1, 10))
+def test_search_returns_the_best_of_all_in_a_fixed_order(
+    texts: list[str], query: str, k: int
+) -> None:
+    everything = index_of(*texts).search(query, max(1, len(texts)))
+    found = index_of(*texts).search(query, k)
+    assert found == everything[:k]
+    keys = [(-(chunk.score or 0), int(chunk.id[1:])) for chunk in everything]
+    assert keys == sorted(keys)
+    shared = {f"c{at}" for at, text in enumerate(texts) if set(text.split()) & set(query.split())}
+    assert {chunk.id for chunk in everything} == shared

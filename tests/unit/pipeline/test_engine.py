@@ -1,0 +1,259 @@
+"""Search by vectors, by words and by both."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.core.filters import Equals
+from ragbench.embedders.cosine_scale import CosineScale
+from ragbench.errors import ConfigError, StoreError
+from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.search_engine import RetrievalEngine, open_engine
+from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
+from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
+from ragbench.stores.memory import MemoryDatabase
+from tests.unit.pipeline.builders import chunk, database
+
+CHUNKS = [
+    chunk("rent", "The rent is due on the first day of each month.", year=2023, kind="lease"),
+    chunk("fee", "A late fee is charged when the rent is late.", year=2022, kind="lease"),
+    chunk("dog", "Dogs are allowed in the garden.", year=2023, kind="house"),
+    chunk("合同", "合同条款规定了付款的期限。", year=2023, kind="lease"),
+]
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
+
+
+def engine(**settings: Any) -> RetrievalEngine:
+    return RetrievalEngine(database(CHUNKS), settings=RetrievalSettings(**settings))
+
+
+def ids(found: list[Chunk]) -> list[str]:
+    return [each.id for each in found]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_finds_what_shares_words(strategy: StrategyName) -> None:
+    found = engine().search("kb", "Is rent due on the first day?", strategy=strategy)
+    assert found[0].id == "rent"
+    assert found[0].text == CHUNKS[0].text
+    told = {name: value for name, value in found[0].metadata.items() if name != LEGS}
+    assert told == {"year": 2023, "kind": "lease"}
+    assert (LEGS in found[0].metadata) == (strategy == "hybrid")
+    scores = [each.score or 0.0 for each in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("filters", [{"year": 2023}, Equals(field="year", value=2023)])
+def test_filters_hold_in_every_strategy(strategy: StrategyName, filters: Any) -> None:
+    found = engine().search("kb", "rent fee", top_k=10, filters=filters, strategy=strategy)
+    assert "rent" in ids(found)
+    assert all(each.metadata["year"] == 2023 for each in found)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_batch_search_is_search_for_each(strategy: StrategyName) -> None:
+    opened = engine(strategy=strategy)
+    queries = ["rent", "", "garden dogs", " \n", "付款期限", "zzz"]
+    assert opened.batch_search("kb", queries) == [opened.search("kb", each) for each in queries]
+    assert opened.batch_search("kb", []) == []
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("query", ["", "  ", "\x00", "zzxqy vvkw", "!?"])
+def test_a_query_that_says_nothing_finds_nothing(strategy: StrategyName, query: str) -> None:
+    scale = CosineScale(background=0.2)
+    with RetrievalEngine(database(CHUNKS, scale)) as opened:
+        assert opened.search("kb", query, strategy=strategy) == []
+
+
+def test_the_threshold_holds_on_the_calibrated_scale() -> None:
+    scale = CosineScale(background=0.5)
+    with RetrievalEngine(database(CHUNKS, scale)) as opened:
+        exact = opened.search("kb", CHUNKS[2].text, score_threshold=0.0, strategy="dense")
+        assert ids(exact) == ["dog"]
+        assert exact[0].score == pytest.approx(1.0)
+        everything = opened.search("kb", CHUNKS[2].text, strategy="dense")
+        assert len(everything) == 4
+        assert everything[-1].score == pytest.approx(-1.0, abs=0.5)
+
+
+def test_the_threshold_holds_for_each_leg_of_hybrid() -> None:
+    opened = engine()
+    assert ids(opened.search("kb", "rent", score_threshold=0.99)) == []
+    dense = ids(opened.search("kb", "rent due", score_threshold=0.3, strategy="dense"))
+    sparse = ids(opened.search("kb", "rent due", score_threshold=0.3, strategy="sparse"))
+    both = ids(opened.search("kb", "rent due", score_threshold=0.3))
+    assert set(both) == {*dense, *sparse}
+
+
+def test_sparse_scores_are_shares_of_the_query_and_rank_like_bm25() -> None:
+    found = engine().search("kb", "rent late month", strategy="sparse")
+    plain = Bm25Index(CHUNKS).search("rent late month", 4)
+    assert ids(found) == ids(plain)
+    ratios = {round((a.score or 0) / (b.score or 1), 5) for a, b in zip(found, plain, strict=True)}
+    assert len(ratios) == 1
+    assert all(0 < (each.score or 0) < 1 for each in found)
+
+
+def test_function_words_alone_are_no_match() -> None:
+    assert engine().search("kb", "zzxqy is the", strategy="sparse") == []
+    alone = engine().search("kb", "is the", strategy="sparse")
+    assert set(ids(alone)) == {"rent", "fee", "dog"}, "a query of nothing else is taken as it is"
+
+
+def test_titles_count_for_words() -> None:
+    given = [chunk("a", "Nothing here.", title="Parking"), chunk("b", "Nothing there.")]
+    with RetrievalEngine(database(given)) as opened:
+        assert ids(opened.search("kb", "parking", strategy="sparse")) == ["a"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_ties_are_broken_by_id(strategy: StrategyName) -> None:
+    given = [chunk(id_, "The same words.") for id_ in ("c", "a", "B", "b")]
+    with RetrievalEngine(database(given)) as opened:
+        found = opened.search("kb", "same words", strategy=strategy, top_k=3)
+    assert ids(found) == ["B", "a", "b"]
+
+
+def test_top_k_and_the_settings_defaults() -> None:
+    assert len(engine(score_threshold=-9).search("kb", "rent", strategy="dense")) == 4
+    assert len(engine(top_k=1).search("kb", "rent")) == 1
+    assert len(engine(top_k=1).search("kb", "rent", top_k=2)) == 2
+    assert engine(strategy="sparse").search("kb", "rent") == engine().search(
+        "kb", "rent", strategy="sparse"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"top_k": 0}, "top_k must be at least 1"),
+        ({"score_threshold": float("nan")}, "score_threshold"),
+        ({"filters": {"year": {"near": 3}}}, "year"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        engine().search("kb", "rent", **arguments)
+
+
+def test_a_filter_on_a_field_that_no_chunk_has_finds_nothing() -> None:
+    for strategy in STRATEGIES:
+        assert engine().search("kb", "rent", filters={"nowhere": 1}, strategy=strategy) == []
+
+
+def test_a_filter_that_nothing_passes_says_why() -> None:
+    def problem(**given: Any) -> str | None:
+        with database(CHUNKS).open("kb") as store:
+            return filter_problem(store, store.info().dimension, parse_filters(given))
+
+    assert problem(year=2023) is None
+    assert problem(year=1999) == (
+        "the filter lets no chunk pass: its fields are there, its values are not"
+    )
+    assert problem(yaer=2023) == (
+        "the filter lets no chunk pass: no chunk that was looked at has a field 'yaer'. Did you "
+        "mean 'year'? There are: kind, year"
+    )
+
+
+def test_a_hybrid_search_keeps_what_each_leg_says() -> None:
+    opened = engine()
+    dense = opened.search("kb", "rent due", strategy="dense")
+    sparse = opened.search("kb", "rent due", strategy="sparse")
+    for one in opened.search("kb", "rent due"):
+        legs = {
+            name: {"rank": ids(ranking).index(one.id) + 1, "score": round(other.score or 0, 4)}
+            for name, ranking in (("dense", dense), ("sparse", sparse))
+            for other in ranking
+            if other.id == one.id
+        }
+        assert one.metadata[LEGS] == legs
+        shares = [1 / (60 + leg["rank"]) for leg in legs.values()]
+        assert one.score == pytest.approx(sum(shares))
+    alone = engine(dense_weight=0).search("kb", "rent due", top_k=10)
+    assert ids(alone) == ids(sparse), "what counts nothing brings nothing in"
+
+
+def test_an_unknown_collection_is_an_error() -> None:
+    with pytest.raises(StoreError, match="other"):
+        engine().search("other", "rent")
+
+
+def test_an_index_that_is_kept_gives_the_same_answers(tmp_path: Path) -> None:
+    with database(CHUNKS).open("kb") as store:
+        built = SparseIndex.build(store)
+    built.save(tmp_path / "kept")
+    loaded = SparseIndex.load(tmp_path / "kept")
+    assert loaded is not None
+    for query in ("rent", "付款 fee", "zzz", "is the"):
+        assert loaded.search(query, k=3) == built.search(query, k=3)
+        only = Equals(field="year", value=2022)
+        assert loaded.search(query, k=3, filters=only) == built.search(query, k=3, filters=only)
+    built.save(tmp_path / "kept")
+    assert SparseIndex.load(tmp_path / "nothing") is None
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_large_collection_s_index_is_kept_until_the_collection_changes(tmp_path: Path) -> None:
+    many = [chunk(f"c{at:04}", f"word{at} and more") for at in range(2000)]
+    opened = database(many)
+    with RetrievalEngine(opened, sparse_folder=tmp_path) as first:
+        assert ids(first.search("kb", "word7", strategy="sparse")) == ["c0007"]
+    [kept] = tmp_path.iterdir()
+    (kept / "ids.json").write_text((kept / "ids.json").read_text().replace("c0007", "kept7"))
+    opened.open("kb").upsert([chunk("kept7", "x")], [[1.0] + [0.0] * 511])  # type: ignore[arg-type]
+    opened.open("kb").delete(["c0007"])
+    with RetrievalEngine(opened, sparse_folder=tmp_path) as second:
+        assert ids(second.search("kb", "word7", strategy="sparse")) == ["kept7"]
+    opened.open("kb").delete(["kept7"])
+    with RetrievalEngine(opened, sparse_folder=tmp_path) as third:
+        assert ids(third.search("kb", "word7", strategy="sparse")) == []
+
+
+def test_kept_indexes_have_one_place_and_the_oldest_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert sparse_cache_folder(home) == tmp_path / "ragbench" / "bm25"
+    assert sparse_cache_folder({**home, "RAGBENCH_BM25_CACHE": "off"}) is None
+    assert sparse_cache_folder({**home, "RAGBENCH_BM25_CACHE": "here"}) == Path("here")
+    with database(CHUNKS).open("kb") as store:
+        index = SparseIndex.build(store)
+    for age, name in ((30, "old"), (10, "newer"), (20, "between")):
+        kept_index(tmp_path / name, lambda: index)
+        os.utime(tmp_path / name, (age, -age + 100))
+    size = sum(file.stat().st_size for file in (tmp_path / "old").iterdir())
+    monkeypatch.setattr("ragbench.pipeline.sparse_index._MOST_KEPT", 3 * size)
+    found = kept_index(tmp_path / "old", lambda: pytest.fail("it is kept"))
+    assert found.search("rent", k=3) == index.search("rent", k=3)
+    kept_index(tmp_path / "newest", lambda: index)
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "newer", "newest"}
+
+
+def test_an_index_that_cannot_be_kept_is_used_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    with database(CHUNKS).open("kb") as store:
+        index = kept_index(tmp_path / "file" / "in", lambda: SparseIndex.build(store))
+    assert index.search("dogs", k=1)[0][0] == "dog"
+
+
+def test_the_collection_names_its_embedder(tmp_path: Path) -> None:
+    address = f"memory:{tmp_path}"
+    source = database(CHUNKS).open("kb")
+    target = MemoryDatabase(str(tmp_path))
+    with target.create("kb", dimension=512, identity=source.info().identity) as store:
+        chunks = list(source.get(sorted(source.digests())).values())
+        vectors = source.vectors([each.id for each in chunks])
+        store.upsert(chunks, [vectors[each.id] for each in chunks])  # type: ignore[arg-type]
+        store.mark(complete=True)
+    target.close()
+    with open_engine(address) as opened:
+        assert ids(opened.search("kb", "dogs garden", top_k=1)) == ["dog"]

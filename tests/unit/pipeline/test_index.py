@@ -1,0 +1,386 @@
+"""A collection holds exactly the chunks of its corpus, and says when it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ragbench.core.chunk import Chunk, Document
+from ragbench.embedders.local import HashingEmbedder
+from ragbench.errors import ConfigError, DataError, StoreError
+from ragbench.pipeline.chunking import ChunkSize, make_chunker
+from ragbench.pipeline.index import IndexResult, index, index_corpus, index_documents
+from ragbench.pipeline.search_engine import RetrievalEngine, open_engine
+from ragbench.stores.base import Database, IndexIdentity
+from ragbench.stores.memory import MemoryDatabase
+
+
+class CountingEmbedder:
+    """Counts what it embeds, and stops where it is told to."""
+
+    def __init__(self, dimension: int = 32, fail_after: int | None = None) -> None:
+        self._inner = HashingEmbedder(dimension=dimension)
+        self.texts: list[str] = []
+        self._left = fail_after
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        return self._inner.identity
+
+    @property
+    def dimension(self) -> int:
+        return self._inner.dimension
+
+    @property
+    def hybrid_weight(self) -> float:
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._inner.embed_queries(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self._left is not None:
+            if self._left == 0:
+                raise KeyboardInterrupt
+            self._left -= 1
+        self.texts += texts
+        return self._inner.embed_passages(texts)
+
+    def close(self) -> None:
+        pass
+
+
+def documents(count: int = 300) -> list[Document]:
+    return [Document(id=f"d{at}", text=f"Document {at} is about topic{at}.") for at in range(count)]
+
+
+def run(
+    given: Sequence[Document],
+    database: Database,
+    embedder: CountingEmbedder | None = None,
+    **settings: Any,
+) -> IndexResult:
+    return index_documents(
+        given,
+        database,
+        "kb",
+        embedder=embedder or CountingEmbedder(),
+        embedder_name="hashing:32",
+        chunker=settings.pop("chunker", make_chunker("whole")),
+        **settings,
+    )
+
+
+def test_two_indexers_at_once_are_refused_or_told(database: MemoryDatabase) -> None:
+    def entered() -> Iterator[Document]:
+        yield from documents(280)
+        with pytest.raises(StoreError, match=r"another 'ragbench index' is writing .*process \d+"):
+            run([Document(id="other", text="Of another corpus.")], database)
+        yield from documents(300)[280:]
+
+    assert run(list(documents(5)), database).written == 5
+    result = index_documents(
+        entered(),
+        database,
+        "kb",
+        embedder=CountingEmbedder(),
+        embedder_name="hashing:32",
+        chunker=make_chunker("whole"),
+    )
+    assert result.chunks == 300
+    with database.open("kb") as store:
+        assert (store.count(), store.info().complete, store.info().lease) == (300, True, "")
+
+
+def test_what_another_program_wrote_meanwhile_is_no_whole_collection(
+    database: MemoryDatabase,
+) -> None:
+    def entered() -> Iterator[Document]:
+        yield from documents(280)
+        with database.open("kb") as store:
+            stranger = Chunk(id="stranger", text="Who wrote this?")
+            store.upsert([stranger], np.ones((1, 32), dtype=np.float32))
+        yield from documents(300)[280:]
+
+    with pytest.raises(StoreError, match="0 chunks are missing, 1 are other ones"):
+        run(entered(), database)  # type: ignore[arg-type]
+    with database.open("kb") as store:
+        assert not store.info().complete
+    assert run(documents(), database).removed == 1
+
+
+def test_the_one_that_comes_last_has_the_collection(database: MemoryDatabase) -> None:
+    def entered() -> Iterator[Document]:
+        yield from documents(280)
+        with database.open("kb") as store:
+            said = json.loads(store.info().lease)
+            taken = json.dumps({**said, "owner": "another", "host": "elsewhere"})
+            store.mark(complete=False, lease=taken)
+        yield from documents(300)[280:]
+
+    with pytest.raises(StoreError, match=r"has begun to write .* this one stops"):
+        run(entered(), database)  # type: ignore[arg-type]
+    with database.open("kb") as store:
+        assert json.loads(store.info().lease)["owner"] == "another"
+
+
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [
+        ({}, True),
+        ({"host": "elsewhere"}, True),
+        ({"host": "elsewhere", "renewed": 0}, False),
+        ({"pid": 2**22 + 1}, False),
+    ],
+)
+def test_the_lease_of_one_that_died_is_free(
+    database: MemoryDatabase, said: dict[str, Any], held: bool
+) -> None:
+    run(documents(), database)
+    lease = {
+        "owner": "another",
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "renewed": time.time(),
+        **said,
+    }
+    with database.open("kb") as store:
+        store.mark(complete=False, lease=json.dumps(lease))
+    if held:
+        with pytest.raises(StoreError, match="wait until it is done"):
+            run(documents(), database)
+    else:
+        assert run(documents(), database).continued
+
+
+@pytest.fixture
+def database() -> Iterator[MemoryDatabase]:
+    opened = MemoryDatabase()
+    yield opened
+    opened.close()
+
+
+def ids(database: Database) -> set[str]:
+    with database.open("kb") as store:
+        return set(store.digests())
+
+
+def test_a_second_run_changes_nothing_and_embeds_nothing(database: MemoryDatabase) -> None:
+    first = run(documents(), database)
+    again = CountingEmbedder()
+    second = run(documents(), database, again)
+    assert (first.chunks, first.written, first.removed) == (300, 300, 0)
+    assert (second.chunks, second.written, second.unchanged, second.removed) == (300, 0, 300, 0)
+    assert again.texts == []
+    assert database.open("kb").info().complete
+
+
+def test_changed_documents_are_replaced_and_removed_ones_removed(database: MemoryDatabase) -> None:
+    given = documents(5)
+    run(given, database)
+    changed = [Document(id="d1", text="Now about something else."), *given[2:]]
+    embedder = CountingEmbedder()
+    result = run(changed, database, embedder)
+    assert (result.written, result.unchanged, result.removed) == (1, 3, 1)
+    assert embedder.texts == ["Now about something else."]
+    assert ids(database) == {"d1", "d2", "d3", "d4"}
+    assert database.open("kb").get(["d1"])["d1"].text == "Now about something else."
+
+
+def test_changed_metadata_are_written_too(database: MemoryDatabase) -> None:
+    run([Document(id="a", text="Text.", metadata={"year": 2022})], database)
+    result = run([Document(id="a", text="Text.", metadata={"year": 2023})], database)
+    assert result.written == 1
+    assert database.open("kb").get(["a"])["a"].metadata == {"year": 2023}
+
+
+def test_an_interrupted_indexing_is_noticed_refused_and_continued(
+    database: MemoryDatabase,
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(documents(), database, CountingEmbedder(fail_after=3))
+    assert not database.open("kb").info().complete
+    with RetrievalEngine(database) as engine, pytest.raises(StoreError, match="not complete"):
+        engine.search("kb", "topic7")
+    with RetrievalEngine(database, allow_incomplete=True) as engine:
+        found = engine.search("kb", "topic7", top_k=1, strategy="sparse")
+        assert [chunk.id for chunk in found] == ["d7"]
+    embedder = CountingEmbedder()
+    result = run(documents(), database, embedder)
+    assert result.continued
+    # The first call was for the sample that the embedder is measured on.
+    assert (result.written, result.unchanged) == (300 - 2 * 128, 2 * 128)
+    assert len(embedder.texts) == 300 - 2 * 128
+    assert database.open("kb").info().complete
+
+
+def test_an_interrupted_change_makes_a_complete_collection_incomplete(
+    database: MemoryDatabase,
+) -> None:
+    run(documents(), database)
+    changed = [Document(id=each.id, text=f"{each.text} Changed.") for each in documents()]
+    with pytest.raises(KeyboardInterrupt):
+        run(changed, database, CountingEmbedder(fail_after=1))
+    assert not database.open("kb").info().complete
+    assert run(changed, database).chunks == 300
+    assert database.open("kb").info().complete
+
+
+def test_the_digest_changes_exactly_when_the_chunks_do(database: MemoryDatabase) -> None:
+    def digest() -> str:
+        identity = database.open("kb").info().identity
+        return IndexIdentity.from_json(identity, collection="kb").digest
+
+    run(documents(3), database)
+    first = digest()
+    run(list(reversed(documents(3))), database)
+    assert digest() == first, "the order of the documents does not matter"
+    run(documents(4), database)
+    assert digest() != first
+    run(documents(3), database)
+    assert digest() == first
+
+
+def test_another_chunker_replaces_all_chunks(database: MemoryDatabase) -> None:
+    text = " ".join(f"Sentence number {number} ends here." for number in range(20))
+    run([Document(id="a", text=text)], database)
+    cut = make_chunker("sentences", ChunkSize(tokens=16))
+    result = run([Document(id="a", text=text)], database, chunker=cut)
+    assert result.removed == 1
+    assert all(id_.startswith("a#") for id_ in ids(database))
+
+
+def test_another_embedder_or_dimension_is_refused_before_anything_is_written(
+    database: MemoryDatabase,
+) -> None:
+    run(documents(3), database)
+    with pytest.raises(ConfigError, match="another embedder"):
+        run(documents(4), database, CountingEmbedder(dimension=64))
+    assert ids(database) == {"d0", "d1", "d2"}
+    assert database.open("kb").info().complete
+
+
+def test_a_query_with_another_embedder_is_refused(database: MemoryDatabase) -> None:
+    run(documents(3), database)
+    with (
+        RetrievalEngine(database, embedder=HashingEmbedder(dimension=64)) as engine,
+        pytest.raises(ConfigError, match="another embedder"),
+    ):
+        engine.search("kb", "topic1", strategy="dense")
+
+
+@pytest.mark.parametrize("given", [[], [Document(id="a", text=" \n\t")]])
+def test_an_empty_corpus_is_an_error_and_empties_nothing(
+    database: MemoryDatabase, given: list[Document]
+) -> None:
+    run(documents(3), database)
+    with pytest.raises(ConfigError, match="nothing to index"):
+        run(given, database)
+    assert len(ids(database)) == 3
+
+
+def test_empty_documents_are_counted(database: MemoryDatabase) -> None:
+    result = run([Document(id="a", text=""), Document(id="b", text="Text.")], database)
+    assert (result.documents, result.empty, result.chunks) == (2, 1, 1)
+
+
+def test_an_id_given_twice_is_an_error(database: MemoryDatabase) -> None:
+    with pytest.raises(ConfigError, match="two documents have the id 'a'"):
+        run([Document(id="a", text="One."), Document(id="a", text="Two.")], database)
+
+
+def test_odd_characters_come_back_as_they_were(database: MemoryDatabase) -> None:
+    text = "NUL \x00 and a lone \ud800 surrogate, 苹果 and Äpfel, a\u2028line."
+    run([Document(id="a/é", text=text)], database)
+    chunk = database.open("kb").get(["a/é"])["a/é"]
+    assert chunk.text == text
+    with RetrievalEngine(database) as engine:
+        assert [found.text for found in engine.search("kb", "苹果 \x00 Äpfel")] == [text]
+
+
+def test_an_id_that_no_store_takes_is_refused(database: MemoryDatabase) -> None:
+    with pytest.raises(StoreError, match=r"id 'a\\x00b' holds a NUL character"):
+        run([Document(id="a\x00b", text="Text.")], database)
+
+
+def test_the_title_is_embedded_with_each_chunk(database: MemoryDatabase) -> None:
+    embedder = CountingEmbedder()
+    run(
+        [Document(id="a", text="Text.", title="Head"), Document(id="b", text="Head is here.")],
+        database,
+        embedder,
+    )
+    assert embedder.texts[-2:] == ["Head\nText.", "Head is here."]
+
+
+def test_progress_adds_up(database: MemoryDatabase) -> None:
+    told: list[tuple[int, int, int]] = []
+
+    def progress(*, documents: int, chunks: int, unchanged: int) -> None:
+        told.append((documents, chunks, unchanged))
+
+    run(documents(), database, progress=progress)
+    run(documents(), database, progress=progress)
+    assert [sum(column) for column in zip(*told, strict=True)] == [600, 600, 300]
+
+
+def test_the_embedder_is_measured_in_the_language_of_the_corpus(database: MemoryDatabase) -> None:
+    given = [Document(id=f"z{at}", text=f"这是第{at}份合同的条款。") for at in range(9)]
+    run([*given, Document(id="e", text="This is English.")], database)
+    identity = IndexIdentity.from_json(database.open("kb").info().identity, collection="kb")
+    assert set(identity.calibration) >= {"background", "unrelated", "related"}
+    assert identity.embedder_name == "hashing:32"
+
+
+def test_problems_of_a_corpus_are_told_before_anything_is_written(
+    database: MemoryDatabase, tmp_path: Any
+) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "a", "text": "One."}\n{"id": "b"}\n', "utf-8")
+    with pytest.raises(DataError, match=r"corpus\.jsonl:2"):
+        index_corpus(
+            path,
+            database,
+            "kb",
+            embedder=CountingEmbedder(),
+            embedder_name="hashing:32",
+            chunker=make_chunker("whole"),
+        )
+    assert database.collections() == []
+
+
+def test_a_collection_of_other_make_is_refused(database: MemoryDatabase) -> None:
+    database.create("kb", dimension=32).close()
+    with pytest.raises(StoreError, match="not made by 'ragbench index'"):
+        run(documents(2), database)
+
+
+def test_documents_and_files_are_indexed_by_names_alone(tmp_path: Path) -> None:
+    store = f"memory:{tmp_path / 'store'}"
+    first = index(documents(3), store, "kb", embedder="hashing:32", chunker="whole")
+    assert (first.chunks, first.written, first.store) == (3, 3, store)
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"id": "d0", "text": "Document 0 is about topic0."}\n', "utf-8")
+    told: list[int] = []
+    again = index(corpus, store, "kb", embedder="hashing:32", chunker="whole", counted=told.append)
+    assert (again.chunks, again.written, again.removed, told) == (1, 0, 2, [1])
+    with open_engine(store) as engine:
+        assert [chunk.id for chunk in engine.search("kb", "topic0")] == ["d0"]
+
+
+def test_another_embedder_is_refused_and_nothing_stays_open(tmp_path: Path) -> None:
+    store = f"memory:{tmp_path / 'store'}"
+    index(documents(3), store, "kb", embedder="hashing:32")
+    with pytest.raises(ConfigError, match="was built with another embedder"):
+        index(documents(3), store, "kb", embedder="hashing:64")
+    with pytest.raises(ConfigError, match="unknown name 'magic' among embedders"):
+        index(documents(3), store, "kb", embedder="magic")

@@ -1,0 +1,242 @@
+"""What every operator promises, on any input."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.chat import Message
+from ragbench.core.chunk import Chunk
+from ragbench.post.augment import Context, Metadata, Neighbours, Reflection, Temporal
+from ragbench.post.catalogue import OPERATORS
+from ragbench.post.compress import Abstractive, Extractive
+from ragbench.post.dedup import Dedup, DedupNear
+from ragbench.post.filter import LlmFilter, Nothing, Percentile, Threshold, TokenBudget, TopK
+from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
+from ragbench.post.merge import LinkExpand, QueryMerge, SecondaryQuery
+from ragbench.post.operator import Operator, OperatorOutput
+from ragbench.post.rerank import Rerank
+from ragbench.post.rerankers.lexical import LexicalReranker
+from ragbench.text.token_counter import APPROXIMATE
+from tests.unit.post.operators.builders import Shelf, apply, chunk, chunk_lists, ids
+
+
+class EchoChat:
+    """A language model that keeps the first passage and finds everything worth a word."""
+
+    name = "echo"
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        return '{"keep": [1]}' if '{"keep"' in messages[0].content else "Leave is 27 days."
+
+
+QUESTION = "How many days of Leave? \u4f60\u597d"
+MORE = [chunk("new", "Leave is long.", 0.2), chunk("1", "Days.", 0.1)]
+SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
+
+SUBSETS: list[Operator] = [
+    TopK(k=3),
+    Threshold(min_score=0.0),
+    Percentile(percentile=60),
+    TokenBudget(budget=20),
+    Dedup(),
+    DedupNear(similarity=0.5, shingle=1),
+    LlmFilter(chat=EchoChat()),
+]
+"""Chunks that stay are the same objects in the same order."""
+PERMUTATIONS: list[Operator] = [
+    Nothing(),
+    LongContext(),
+    Rerank(reranker=LexicalReranker()),
+    Template(template="{rank} {text} {metadata.title} {question}"),
+    JsonFormat(),
+    Chat(),
+    Xml(),
+]
+"""Every chunk stays, the same object."""
+SUPERSETS: list[Operator] = [
+    *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("concat", "interleave")),
+    *(LinkExpand(service=SHELF, first=2, fusion=f) for f in ("weighted", "rrf")),
+    QueryMerge(service=SHELF, queries=(SecondaryQuery(query="{question}"),), fusion="rrf"),
+    Reflection(chat=EchoChat()),
+]
+"""Every chunk stays, the same object, and others come."""
+REWRITES: list[Operator] = [
+    Context(),
+    Metadata(fields=("title", "role")),
+    Temporal(),
+    Neighbours(service=SHELF),
+]
+"""Every chunk stays in its place; its text may be longer."""
+CUTS: list[Operator] = [
+    TokenBudget(budget=12, policy="truncate"),
+    Extractive(budget=12),
+]
+"""Texts that stay are made of slices."""
+SUMMARIES: list[Operator] = [
+    Abstractive(chat=EchoChat()),
+    Abstractive(chat=EchoChat(), scope="all"),
+]
+"""Texts are replaced by shorter ones of a part of the chunks, or of all together."""
+ALL = [*SUBSETS, *PERMUTATIONS, *SUPERSETS, *REWRITES, *CUTS, *SUMMARIES]
+
+
+def run(operator: Operator, chunks: list[Chunk]) -> OperatorOutput:
+    return apply(operator, *chunks, question=QUESTION)
+
+
+def test_no_operator_is_left_out() -> None:
+    named = {one.name.partition(".")[0] if "rerank" in one.name else one.name for one in ALL}
+    assert named == set(OPERATORS.builtin)
+
+
+def objects(output: OperatorOutput) -> list[int]:
+    return [id(entry.chunk) for entry in output.chunks]
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_ranks_scores_and_input_are_sound(chunks: list[Chunk]) -> None:
+    for operator in ALL:
+        before = copy.deepcopy(chunks)
+        output = run(operator, chunks)
+        assert [entry.rank for entry in output.chunks] == list(range(1, len(output.chunks) + 1))
+        assert all(entry.score is None or math.isfinite(entry.score) for entry in output.chunks)
+        assert len(set(ids(output))) == len(output.chunks)
+        assert chunks == before
+        assert not output.failures
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_the_same_input_gives_the_same_output(chunks: list[Chunk]) -> None:
+    for operator in ALL:
+        assert run(operator, chunks) == run(operator, copy.deepcopy(chunks))
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_filter_gives_a_part_in_the_same_order(chunks: list[Chunk]) -> None:
+    for operator in SUBSETS:
+        left = objects(run(operator, chunks))
+        assert left == [one for one in map(id, chunks) if one in left]
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_filter_applied_again_changes_nothing(chunks: list[Chunk]) -> None:
+    for operator in SUBSETS:
+        if isinstance(operator, Percentile):  # its limit moves with what is left
+            continue
+        once = run(operator, chunks)
+        again = run(operator, [entry.chunk for entry in once.chunks])
+        assert objects(again) == objects(once)
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_permutation_keeps_every_chunk(chunks: list[Chunk]) -> None:
+    for operator in PERMUTATIONS:
+        assert sorted(objects(run(operator, chunks))) == sorted(map(id, chunks))
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_merge_keeps_every_chunk(chunks: list[Chunk]) -> None:
+    for operator in SUPERSETS:
+        output = run(operator, chunks)
+        assert set(map(id, chunks)) <= set(objects(output))
+        added = [entry for entry in output.chunks if entry.initial_rank is None]
+        assert len(output.chunks) == len(chunks) + len(added)
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_an_augment_keeps_places_and_texts(chunks: list[Chunk]) -> None:
+    for operator in REWRITES:
+        output = run(operator, chunks)
+        assert ids(output) == [each.id for each in chunks]
+        for origin, entry in zip(chunks, output.chunks, strict=True):
+            assert origin.text in entry.chunk.text
+            assert entry.chunk.metadata.items() >= origin.metadata.items()
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_a_summary_stands_for_chunks_that_were_there(chunks: list[Chunk]) -> None:
+    each, together = (run(operator, chunks) for operator in SUMMARIES)
+    by_id = {one.id: one for one in chunks}
+    assert ids(each) == [one for one in by_id if one in set(ids(each))]
+    for entry in each.chunks:
+        origin = by_id[entry.chunk.id]
+        assert APPROXIMATE.count(entry.chunk.text) <= APPROXIMATE.count(origin.text)
+    assert len(together.chunks) == min(1, len(chunks))
+
+
+@given(chunks=chunk_lists(), budget=st.integers(1, 60))
+@settings(max_examples=50)
+def test_a_budget_is_never_exceeded(chunks: list[Chunk], budget: int) -> None:
+    for operator in (
+        TokenBudget(budget=budget),
+        TokenBudget(budget=budget, policy="truncate"),
+    ):
+        left = run(operator, chunks).chunks
+        assert sum(APPROXIMATE.count(entry.chunk.text) for entry in left) <= budget
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_cut_texts_are_slices(chunks: list[Chunk]) -> None:
+    for operator in CUTS:
+        by_id = {each.id: each for each in chunks}
+        for entry in run(operator, chunks).chunks:
+            origin = by_id[entry.chunk.id]
+            if entry.chunk is origin:
+                continue
+            spans = entry.chunk.metadata["derived"][0]["spans"]
+            pieces = [origin.text[start:end] for start, end in spans]
+            assert " ".join(pieces) == entry.chunk.text
+            assert all(piece.strip() for piece in pieces)
+            assert spans == sorted(spans)
+
+
+@given(chunks=chunk_lists(), budget=st.integers(1, 60))
+@settings(max_examples=50)
+def test_sentences_kept_fit_the_budget(chunks: list[Chunk], budget: int) -> None:
+    by_id = {each.id: each.text for each in chunks}
+    spent = 0
+    for entry in run(Extractive(budget=budget), chunks).chunks:
+        derived = entry.chunk.metadata.get("derived")
+        text = by_id[entry.chunk.id]
+        spans = derived[0]["spans"] if isinstance(derived, list) else [[0, len(text)]]
+        spent += sum(APPROXIMATE.count(text[start:end]) for start, end in spans)
+    # Sentences are counted one by one; a stretch of several has no more tokens than they have.
+    assert spent <= budget
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_xml_reads_back_whatever_stands_in_it(chunks: list[Chunk]) -> None:
+    text = run(Xml(fields=("title",)), chunks).history_text
+    assert text is not None
+    root = ElementTree.fromstring(text)
+    assert [element.attrib["id"] for element in root] == [each.id for each in chunks]
+    for element, origin in zip(root, chunks, strict=True):
+        if all(mark in "\t\n\r" or " " <= mark < "\ud800" for mark in origin.text):
+            assert (element.text or "") == origin.text
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=30)
+def test_json_reads_back_whatever_stands_in_it(chunks: list[Chunk]) -> None:
+    text = run(JsonFormat(fields=("id", "text", "score")), chunks).history_text
+    assert text is not None
+    assert json.loads(text) == [
+        {"id": each.id, "text": each.text, "score": each.score} for each in chunks
+    ]

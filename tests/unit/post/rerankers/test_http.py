@@ -1,0 +1,166 @@
+"""Reranking services: what is sent, what is understood, what is told when it fails."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.io.http import HTTPRagError
+from ragbench.post.operator import ranked
+from ragbench.post.rerank import rerank
+from ragbench.post.rerankers.http import HttpReranker
+from tests.unit.post.rerankers.builders import chunk, order, query
+from tests.unit.post.rerankers.rerank_server import Answer, serving
+
+pytestmark = pytest.mark.extra("http")
+
+CHUNKS = [chunk("a", "xx"), chunk("b", "xxxx"), chunk("c", "xxx")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        (
+            {"shape": "cohere", "model": "m"},
+            {"query": "q", "documents": ["xx", "xxxx", "xxx"], "top_n": 3, "model": "m"},
+        ),
+        (
+            {"shape": "jina", "model": "m"},
+            {
+                "query": "q",
+                "documents": ["xx", "xxxx", "xxx"],
+                "top_n": 3,
+                "model": "m",
+                "return_documents": False,
+            },
+        ),
+        (
+            {"shape": "tei"},
+            {"query": "q", "texts": ["xx", "xxxx", "xxx"], "truncate": False, "return_text": False},
+        ),
+    ],
+)
+def test_each_shape_sends_its_fields_and_reads_the_answer(
+    settings: dict[str, str], sent: dict[str, Any]
+) -> None:
+    with serving() as served:
+        reranker = HttpReranker(url=served.url, **settings)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # fields by name
+        assert list(reranker.score(query("q"), CHUNKS)) == [0.002, 0.004, 0.003]
+        assert order(reranker, query("q"), CHUNKS) == ["b", "c", "a"]
+    assert served.requests[0] == sent
+
+
+def test_batches_are_put_together_again() -> None:
+    with serving() as served:
+        reranker = HttpReranker(url=served.url, shape="tei", batch_size=2)
+        assert list(reranker.score(query("q"), CHUNKS)) == [0.002, 0.004, 0.003]
+    assert [request["texts"] for request in served.requests] == [["xx", "xxxx"], ["xxx"]]
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-key")
+    with serving() as served:
+        reranker = HttpReranker(url=served.url, api_key_env="MY_KEY", headers={"x-team": "search"})
+        reranker.score(query("q"), CHUNKS)
+    assert served.headers[0]["authorization"] == "Bearer secret-key"
+    assert served.headers[0]["x-team"] == "search"
+    assert "secret-key" not in repr(reranker)
+    monkeypatch.delenv("MY_KEY")
+    with pytest.raises(ConfigError, match="the environment variable MY_KEY is not set"):
+        HttpReranker(url=served.url, api_key_env="MY_KEY")
+
+
+def test_no_secret_in_errors_and_representations() -> None:
+    def echo(payload: dict[str, Any]) -> Answer:
+        return 401, b"the key secret-key is wrong"
+
+    with serving(echo) as served:
+        url = served.url.replace("http://", "http://me:hidden-word@")
+        reranker = HttpReranker(url=url, headers={"Authorization": "Bearer secret-key"})
+        done = rerank(query("q"), ranked(CHUNKS), reranker)
+        assert done.failure is not None
+        told = f"{done.failure} {done.failure.traceback} {reranker!r}"
+    assert "401" in told
+    assert "secret-key" not in told
+    assert "hidden-word" not in told
+
+
+def failing(times: int, status: int) -> Callable[[dict[str, Any]], Answer]:
+    left = [times]
+
+    def answer(payload: dict[str, Any]) -> Answer:
+        left[0] -= 1
+        if left[0] >= 0:
+            return status, {"message": "too many"}
+        return 200, {"results": [{"index": 0, "relevance_score": 1}]}
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_service_is_asked_again(status: int) -> None:
+    waits: list[float] = []
+    with serving(failing(2, status)) as served:
+        reranker = HttpReranker(url=served.url, sleep=waits.append)
+        assert list(reranker.score(query("q"), CHUNKS[:1])) == [1.0]
+    assert len(served.requests) == 3
+    assert waits == sorted(waits)
+    assert len(waits) == 2
+
+
+def test_it_gives_up_after_its_retries() -> None:
+    waits: list[float] = []
+    with serving(failing(99, 429)) as served:
+        reranker = HttpReranker(url=served.url, retries=2, sleep=waits.append)
+        with pytest.raises(HTTPRagError, match="answered 429"):
+            reranker.score(query("q"), CHUNKS[:1])
+    assert len(served.requests) == 3
+    assert waits == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"result": []}, "a list of results"),
+        ({"results": [{"index": 0, "score": 1}]}, "1 scores for 3 chunks"),
+        ([{"index": 0, "score": 1}] * 3, "the index 0 for 3 chunks"),
+        ([{"index": 3, "score": 1}], "the index 3 for 3 chunks"),
+        ([{"index": True, "score": 1}], "must hold 'index'"),
+        ([{"index": 0, "score": "high"}], "must hold 'index'"),
+        ([{"index": 0, "score": float("nan")}], "must hold 'index'"),
+        (["first"], "must hold 'index'"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(answer: object, message: str) -> None:
+    with (
+        serving(lambda payload: (200, answer)) as served,
+        pytest.raises(InterfaceError, match=message),
+    ):
+        HttpReranker(url=served.url).score(query("q"), CHUNKS)
+
+
+def test_it_travels_to_another_process() -> None:
+    with serving() as served:
+        again = pickle.loads(pickle.dumps(HttpReranker(url=served.url, headers={"x": "y"})))
+        assert order(again, query("q"), CHUNKS) == ["b", "c", "a"]
+    assert served.headers[0]["x"] == "y"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"url": "localhost/rerank"}, "http:// or https://"),
+        ({"url": "http://h/rerank", "batch_size": 0}, "batch_size"),
+        ({"url": "http://h/v2/rerank", "shape": "cohere"}, "needs a model"),
+        ({"url": "http://h/rerank", "timeout": 0.0}, "timeout"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_when_built(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        HttpReranker(**settings)

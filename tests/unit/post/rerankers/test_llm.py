@@ -1,0 +1,157 @@
+"""Language models as rerankers: what they are asked, and answers as they really come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.chat import Message
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.post.rerankers.llm import (
+    LlmListwiseReranker,
+    LlmPointwiseReranker,
+    parse_grade,
+    parse_permutation,
+)
+from tests.unit.post.rerankers.builders import ScriptedChat, chunk, notes, order, query
+
+
+class SortingChat:
+    """Orders passages by the number in their text, the highest first."""
+
+    name = "sorting"
+
+    def __init__(self) -> None:
+        self.windows: list[int] = []
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        shown = re.findall(r"\[(\d+)\]\nvalue (\d+)", messages[-1].content)
+        self.windows.append(len(shown))
+        best = sorted(shown, key=lambda pair: -int(pair[1]))
+        return " > ".join(f"[{number}]" for number, _ in best)
+
+
+@pytest.mark.parametrize(
+    ("answer", "places"),
+    [
+        ("[2] > [3] > [1]", [1, 2, 0]),
+        ("Sure! Here are the 3 passages: [ 3 ] > [1]", [2, 0, 1]),
+        ("3, 1, 2", [2, 0, 1]),
+        ("[2] > [2] > [9] > [0] > [1]", [1, 0, 2]),
+        ("The best is [3].", [2, 0, 1]),
+    ],
+)
+def test_orders_as_models_write_them(answer: str, places: list[int]) -> None:
+    assert parse_permutation(answer, 3) == places
+
+
+@settings(deadline=None)
+@given(st.text("[]0123456789> ,a", max_size=40), st.integers(1, 12))
+def test_what_is_read_is_always_a_permutation(answer: str, size: int) -> None:
+    try:
+        places = parse_permutation(answer, size)
+    except InterfaceError:
+        return
+    assert sorted(places) == list(range(size))
+
+
+def test_an_answer_without_an_order_is_an_error() -> None:
+    with pytest.raises(InterfaceError, match="named none of 3 passages: 'I cannot say'"):
+        parse_permutation("I cannot\nsay", 3)
+
+
+def test_listwise_asks_once_for_few() -> None:
+    chat = ScriptedChat("[2] > [1]")
+    chunks = [chunk("a", "red"), chunk("b", "blue")]
+    reranker = LlmListwiseReranker(chat=chat)
+    assert list(reranker.score(query("which colour?"), chunks)) == [0.5, 1.0]
+    assert "Question: which colour?\n\n[1]\nred\n\n[2]\nblue\n" in chat.asked[0]
+
+
+def test_listwise_does_not_ask_about_one() -> None:
+    assert list(LlmListwiseReranker(chat=ScriptedChat()).score(query(), [chunk("a")])) == [1.0]
+
+
+def test_windows_carry_the_best_to_the_front() -> None:
+    chat = SortingChat()
+    chunks = [chunk(str(value), f"value {value}") for value in range(10)]
+    ordered = order(LlmListwiseReranker(chat=chat, window=4, step=2), query(), chunks)
+    assert ordered[:2] == ["9", "8"]
+    assert chat.windows == [4, 4, 4, 4]
+    assert sorted(ordered) == sorted(one.id for one in chunks)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 25), st.integers(2, 8), st.integers(1, 8))
+def test_every_candidate_is_shown(size: int, window: int, step: int) -> None:
+    chat = SortingChat()
+    chunks = [chunk(str(value), f"value {value}") for value in range(size)]
+    reranker = LlmListwiseReranker(chat=chat, window=window, step=min(step, window - 1))
+    ordered = order(reranker, query(), chunks)
+    assert ordered[0] == str(size - 1)
+    assert sorted(ordered, key=int) == [one.id for one in chunks]
+
+
+def test_long_chunks_are_cut_and_it_is_said() -> None:
+    chunks = [chunk("a", "xxxxyyyy"), chunk("b", "zz")]
+    chat = ScriptedChat("[1]")
+    listwise = LlmListwiseReranker(chat=chat, max_characters=4)
+    assert notes(listwise, query(), chunks) == ("1 of 2 chunks were cut to 4 characters",)
+    assert "[1]\nxxxx\n" in chat.asked[0]
+    pointwise = LlmPointwiseReranker(chat=ScriptedChat("1", "1"), max_characters=4)
+    assert notes(pointwise, query(), chunks) == ("1 of 2 chunks were cut to 4 characters",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade"),
+    [
+        ("7", 7),
+        ("7.5", 7.5),
+        ("7,5", 7.5),
+        ("7/10", 7),
+        ("7 out of 10", 7),
+        ("On a scale of 0 to 10, my score: **8**.", 8),
+        ("Rating = 3", 3),
+        ("10.", 10),
+    ],
+)
+def test_grades_as_models_write_them(answer: str, grade: float) -> None:
+    assert parse_grade(answer, 10) == grade
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [("very good", "gave no grade"), ("", "gave no grade"), ("11", "graded 11 on 0 to 10")],
+)
+def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        parse_grade(answer, 10)
+    with pytest.raises(InterfaceError, match="graded -1"):
+        parse_grade("-1", 10)
+
+
+def test_pointwise_asks_about_each() -> None:
+    chat = ScriptedChat("2", "4", "3")
+    chunks = [chunk("a"), chunk("b"), chunk("c")]
+    reranker = LlmPointwiseReranker(chat=chat, highest=4)
+    assert list(reranker.score(query("why?"), chunks)) == [0.5, 1.0, 0.75]
+    assert ["text of a" in asked for asked in chat.asked] == [True, False, False]
+    assert all("Question: why?" in asked for asked in chat.asked)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"window": 1}, {"step": 0}, {"window": 4, "step": 5}, {"max_characters": 0}]
+)
+def test_listwise_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="llm_listwise"):
+        LlmListwiseReranker(chat=ScriptedChat(), **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"highest": 0}, {"max_characters": 0}])
+def test_pointwise_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="llm_pointwise"):
+        LlmPointwiseReranker(chat=ScriptedChat(), **wrong)

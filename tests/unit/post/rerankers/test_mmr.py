@@ -1,0 +1,91 @@
+"""Maximal marginal relevance: by hand and against the definition, written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.post.operator import Query
+from ragbench.post.rerankers.mmr import MmrReranker
+from tests.unit.post.rerankers.builders import chunk, notes, order, query
+
+Vectors = list[tuple[int, int, int]]
+
+
+def test_a_repetition_comes_after_something_new() -> None:
+    chunks = [chunk("a"), chunk("again"), chunk("new")]
+    asked = query(embedding=[1, 0.2], a=[1, 0], again=[1, 0], new=[0, 1])
+    assert order(MmrReranker(balance=0.3), asked, chunks) == ["a", "new", "again"]
+    assert order(MmrReranker(balance=1), asked, chunks) == ["a", "again", "new"]
+
+
+def test_scores_by_hand() -> None:
+    chunks = [chunk("a", "red car", 4.0), chunk("b", "red car", 3.0), chunk("c", "blue sea", 2.0)]
+    # Relevance 1, 0.5, 0; a first: 0.5. Then b costs 1, c costs 0; b is last.
+    scores = MmrReranker(balance=0.5).score(query(), chunks)
+    assert list(scores) == pytest.approx([0.5, -0.25, 0.0])
+
+
+def test_words_stand_in_for_embeddings() -> None:
+    chunks = [chunk("a", "red car", 4.0), chunk("b", "red car", 3.0), chunk("c", "blue sea", 2.9)]
+    assert order(MmrReranker(), query(), chunks) == ["a", "c", "b"]
+    reranker = MmrReranker(relevance="embedding", similarity="embedding")
+    assert notes(reranker, query(), chunks) == (
+        "the query or a chunk has no embedding: the given scores were used",
+        "a chunk has no embedding: chunks were compared by their words",
+    )
+
+
+def test_without_scores_the_present_order_is_the_relevance() -> None:
+    chunks = [chunk("a", "red car"), chunk("b", "blue sea"), chunk("c", "old house")]
+    assert order(MmrReranker(), query(), chunks) == ["a", "b", "c"]
+    assert notes(MmrReranker(), query(), chunks) == (
+        "a chunk has no score: relevance was taken from the present order",
+    )
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(*[st.integers(-3, 3)] * 3).filter(any), min_size=1, max_size=7),
+    st.tuples(*[st.integers(-3, 3)] * 3).filter(any),
+    st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
+)
+def test_the_order_is_that_of_the_definition(
+    vectors: Vectors, asked: tuple[int, int, int], balance: float
+) -> None:
+    def cosine(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+        a, b = np.array(one, float), np.array(other, float)
+        return round(float(a @ b / np.sqrt(a @ a) / np.sqrt(b @ b)), 9)
+
+    values = MmrReranker(balance=balance).score(
+        Query(
+            text="question",
+            embedding=asked,
+            chunk_embeddings={str(at): vector for at, vector in enumerate(vectors)},
+        ),
+        [chunk(str(at)) for at in range(len(vectors))],
+    )
+    picked: list[int] = []
+    for place in sorted(range(len(vectors)), key=lambda at: -values[at]):
+        worth = {
+            at: balance * cosine(vectors[at], asked)
+            - (1 - balance) * max((cosine(vectors[at], vectors[p]) for p in picked), default=0)
+            for at in range(len(vectors))
+            if at not in picked
+        }
+        # Any of those that are equal but for rounding.
+        assert worth[place] == pytest.approx(max(worth.values()), abs=1e-8)
+        picked.append(place)
+
+
+def test_another_models_query_embedding_is_refused() -> None:
+    with pytest.raises(InterfaceError, match="differ in length"):
+        MmrReranker().score(query(embedding=[1], a=[1, 0]), [chunk("a")])
+
+
+def test_a_balance_out_of_range_is_refused() -> None:
+    with pytest.raises(ConfigError, match="balance"):
+        MmrReranker(balance=1.1)

@@ -1,0 +1,155 @@
+"""Personalised PageRank: against a reference library and over graphs of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.post.rerankers.ppr import PersonalisedPageRankReranker, personalised_pagerank
+from ragbench.post.rerankers.semantic import sparse_from_edges
+from tests.unit.post.rerankers.builders import chunk, notes, order, query
+
+Edges = Sequence[tuple[int, int, float]]
+
+
+def ranks(edges: Edges, seeds: Sequence[float], damping: float) -> list[float]:
+    sources, targets, weights = zip(*edges, strict=True) if edges else ((), (), ())
+    matrix = sparse_from_edges(weights, sources, targets, len(seeds))
+    result: list[float] = personalised_pagerank(
+        matrix, np.array(seeds, dtype=float), damping=damping
+    ).tolist()
+    return result
+
+
+def test_two_nodes_by_hand() -> None:
+    # 0 -> 1 and back, always starting at 0: x0 = 0.5 + 0.5 x1, x1 = 0.5 x0.
+    assert ranks([(0, 1, 1), (1, 0, 1)], [1, 0], 0.5) == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_a_dead_end_starts_again() -> None:
+    # x0 = 0.5 + 0.5 x1 (from the dead end), x1 = 0.5 x0.
+    assert ranks([(0, 1, 1)], [1, 0], 0.5) == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_without_edges_or_damping_the_seeds_remain() -> None:
+    assert ranks([], [3, 1], 0.85) == pytest.approx([0.75, 0.25])
+    assert ranks([(0, 1, 1)], [3, 1], 0) == [0.75, 0.25]
+
+
+@pytest.mark.extra("dev", package="networkx")
+@settings(deadline=None)
+@given(
+    st.integers(2, 7).flatmap(
+        lambda size: st.tuples(
+            st.lists(
+                st.tuples(st.integers(0, size - 1), st.integers(0, size - 1), st.floats(0.1, 9)),
+                max_size=12,
+                unique_by=lambda edge: edge[:2],
+            ),
+            st.lists(st.floats(0, 5), min_size=size, max_size=size).filter(lambda s: sum(s) > 0.1),
+        )
+    ),
+    st.sampled_from([0.1, 0.5, 0.85]),
+)
+def test_the_reference_library_agrees(
+    graph: tuple[list[tuple[int, int, float]], list[float]], damping: float
+) -> None:
+    networkx: Any = import_module("networkx")
+    edges, seeds = graph
+    reference = networkx.DiGraph()
+    reference.add_nodes_from(range(len(seeds)))
+    reference.add_weighted_edges_from(edges)
+    expected = networkx.pagerank(
+        reference, alpha=damping, personalization=dict(enumerate(seeds)), tol=1e-10, max_iter=1000
+    )
+    assert ranks(edges, seeds, damping) == pytest.approx(
+        [expected[node] for node in range(len(seeds))], abs=1e-7
+    )
+
+
+def test_a_link_lifts_what_a_good_chunk_points_at() -> None:
+    chunks = [
+        chunk("best", score=3.0, links=["linked"]),
+        chunk("second", score=2.0),
+        chunk("linked", score=1.9),
+        chunk("last", score=1.0),
+    ]
+    assert order(PersonalisedPageRankReranker(), query(), chunks) == [
+        "best",
+        "linked",
+        "second",
+        "last",
+    ]
+    scores = PersonalisedPageRankReranker().score(query(), chunks)
+    assert sum(scores) == pytest.approx(1)
+    assert scores.notes == ()
+
+
+def test_links_go_to_chunks_and_documents_with_weights_and_directions() -> None:
+    def scores(links: object, *, directed: bool = False) -> list[float]:
+        reranker = PersonalisedPageRankReranker(damping=0.5, seeds="rank", directed=directed)
+        chunks = [chunk("a", links=links), chunk("b"), chunk("c")]
+        chunks[1] = type(chunks[1])(id="b", text="b", document_id="doc")
+        return list(reranker.score(query(), chunks))
+
+    assert scores(["doc"]) == scores(["b"]) == scores({"b": 1.0}) == scores(["b", "b", "a", "zz"])
+    assert scores({"b": 9.0, "c": 1.0})[1] > scores({"b": 1.0, "c": 1.0})[1]
+    assert scores(["c"], directed=True)[0] < scores(["c"])[0]
+    assert scores(None) == scores([])
+
+
+def test_neighbours_by_embedding_support_each_other() -> None:
+    chunks = [chunk("a", score=1.0), chunk("b", score=0.9), chunk("c", score=0.85)]
+    asked = query(a=[1, 0], b=[0, 1], c=[1, 0.1])
+    assert order(PersonalisedPageRankReranker(neighbours=1, damping=0.6), asked, chunks) == [
+        "a",
+        "c",
+        "b",
+    ]
+    assert order(PersonalisedPageRankReranker(neighbours=0), asked, chunks) == ["a", "b", "c"]
+
+
+def test_seeds_by_similarity() -> None:
+    chunks = [chunk("a"), chunk("b")]
+    by_similarity = PersonalisedPageRankReranker(seeds="similarity", damping=0)
+    assert order(by_similarity, query(embedding=[0, 1], a=[1, 0], b=[0, 1]), chunks) == ["b", "a"]
+    assert "the query or a chunk has no embedding: the walk starts by ranks" in notes(
+        by_similarity, query(a=[1, 0], b=[0, 1]), chunks
+    )
+
+
+def test_without_scores_and_edges_the_order_stays_and_it_is_said() -> None:
+    chunks = [chunk("a"), chunk("b", score=9.0), chunk("c")]
+    assert order(PersonalisedPageRankReranker(), query(), chunks) == ["a", "b", "c"]
+    assert notes(PersonalisedPageRankReranker(), query(), chunks) == (
+        "a chunk has no score: the walk starts by ranks",
+        "no chunk is linked to another: the order is that of the seeds",
+    )
+
+
+def test_identical_chunks_are_no_trouble() -> None:
+    chunks = [chunk("a", score=1.0, embedding=[1, 0]), chunk("b", score=1.0, embedding=[1, 0])]
+    assert list(PersonalisedPageRankReranker().score(query(), chunks)) == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "links", ["b", 7, {"b": -1}, {"b": "heavy"}, {"b": float("nan")}, {"b": float("inf")}]
+)
+def test_links_that_cannot_be_read_are_named(links: object) -> None:
+    with pytest.raises(InterfaceError, match="'a'"):
+        PersonalisedPageRankReranker().score(query(), [chunk("a", links=links), chunk("b")])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"damping": 1}, {"damping": -0.1}, {"neighbours": -1}, {"sharpness": -1}]
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="ppr"):
+        PersonalisedPageRankReranker(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a field by name

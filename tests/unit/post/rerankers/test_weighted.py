@@ -1,0 +1,75 @@
+"""The weighted mean of score, recency and metadata."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError
+from ragbench.post.rerankers.fusion import min_max, standard
+from ragbench.post.rerankers.weighted import Factor, WeightedReranker
+from tests.unit.post.rerankers.builders import chunk, notes, query
+
+
+def test_mean_by_hand() -> None:
+    reranker = WeightedReranker(
+        factors=[
+            Factor(weight=2),
+            Factor(field="recency"),
+            Factor(field="likes", weight=1),
+        ]
+    )
+    chunks = [
+        chunk("a", score=0.9, timestamp=0, likes=0.3),
+        chunk("b", score=0.1, timestamp=36000, likes=True),
+    ]
+    scores = reranker.score(query(), chunks)
+    assert list(scores) == pytest.approx([(1.8 + math.exp(-1) + 0.3) / 4, (0.2 + 1 + 1) / 4])
+    assert scores.notes == ()
+
+
+def test_what_is_missing_takes_the_default_and_is_told() -> None:
+    reranker = WeightedReranker(factors=[Factor(default=0.25), Factor(field="likes", default=1)])
+    chunks = [chunk("a", likes="many"), chunk("b", score=0.0, likes=float("nan"))]
+    assert list(reranker.score(query(), chunks)) == [0.625, 0.5]
+    assert notes(reranker, query(), chunks) == (
+        "1 of 2 chunks have no number for 'score': 0.25 was taken",
+        "2 of 2 chunks have no number for 'likes': 1 was taken",
+    )
+
+
+def test_normalising_makes_scales_comparable() -> None:
+    chunks = [chunk("a", score=30.0, likes=0), chunk("b", score=10.0, likes=1)]
+    factors = [Factor(weight=1), Factor(field="likes", weight=3)]
+    plain = WeightedReranker(factors=factors).score(query(), chunks)
+    mapped = WeightedReranker(factors=factors, normalise="min_max").score(query(), chunks)
+    assert list(plain) == [7.5, 3.25]
+    assert list(mapped) == [0.25, 0.75]
+
+
+@pytest.mark.parametrize("factors", [[], [Factor(weight=0)], [Factor(), Factor(weight=-1)]])
+def test_weights_that_mean_nothing_are_refused(factors: list[Factor]) -> None:
+    with pytest.raises(ConfigError, match="weight"):
+        WeightedReranker(factors=factors)
+    with pytest.raises(ConfigError, match="recency_rate"):
+        WeightedReranker(recency_rate=-1)
+
+
+def test_normalised_by_hand() -> None:
+    assert min_max([2, 4, 3]) == [0, 1, 0.5]
+    assert min_max([7, 7]) == [0.5, 0.5]
+    assert standard([1, 3]) == [-1, 1]
+    assert standard([5, 5, 5]) == [0, 0, 0]
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_normalising_stays_finite_and_keeps_the_order(scores: list[float]) -> None:
+    for normalised in (min_max(scores), standard(scores)):
+        assert all(map(math.isfinite, normalised))
+        pairs = sorted(zip(scores, normalised, strict=True))
+        assert [new for _, new in pairs] == sorted(normalised)
+    assert all(0 <= one <= 1 for one in min_max(scores))

@@ -1,0 +1,216 @@
+"""Ordering and cutting, and what happens when a reranker fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, StageTimeoutError
+from ragbench.post.operator import Query, ranked
+from ragbench.post.rerank import IReranker, NotedScores, Reranker, rerank, rerank_batch
+from tests.unit.post.rerankers.builders import FixedScores, chunk, order, query
+
+THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
+
+
+class Raising:
+    name = "raising"
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+        raise self._error
+
+
+class Hanging:
+    """Answers only when it is let go."""
+
+    name = "hanging"
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+        self.release.wait(30)
+        return [1.0] * len(chunks)
+
+
+def test_the_specifications_name_is_the_protocol() -> None:
+    assert IReranker is Reranker
+    assert isinstance(FixedScores(1), Reranker)
+
+
+def test_best_first_with_new_and_initial_places() -> None:
+    done = rerank(query(), ranked(THREE), FixedScores(0.1, 0.9, 0.5), top_k=2)
+    assert [(one.chunk.id, one.rank, one.score) for one in done.chunks] == [
+        ("b", 1, 0.9),
+        ("c", 2, 0.5),
+    ]
+    assert [(one.initial_rank, one.initial_score) for one in done.chunks] == [(2, 2.0), (3, 1.0)]
+    assert done.failure is None
+
+
+def test_plain_chunks_and_a_plain_question_will_do() -> None:
+    class Words:
+        name = "words"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> list[float]:
+            return [float(query.text in one.text) for one in chunks]
+
+    plain = [Chunk(id="a", text="no bees"), Chunk(id="b", text="ants", score=0.5)]
+    done = rerank("ants", plain, Words())
+    assert [(one.chunk, one.score, one.initial_rank) for one in done.chunks] == [
+        (plain[1], 1.0, 2),
+        (plain[0], 0.0, 1),
+    ]
+
+
+def test_chunks_stay_the_same_objects() -> None:
+    done = rerank(query(), ranked(THREE), FixedScores(1, 2, 3))
+    assert {id(one.chunk) for one in done.chunks} == {id(one) for one in THREE}
+
+
+def test_equal_scores_keep_their_present_order() -> None:
+    assert order(FixedScores(0.5, 0.5, 0.5), query(), THREE) == ["a", "b", "c"]
+    first = rerank(query(), ranked(THREE), FixedScores(1, 2, 3)).chunks
+    again = rerank(query(), first, FixedScores(0, 0, 0)).chunks
+    assert [one.chunk.id for one in again] == ["c", "b", "a"]
+
+
+def test_a_reranker_sees_the_scores_of_the_one_before_it() -> None:
+    class Given:
+        name = "given"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+            assert [one.text for one in chunks] == ["text of c", "text of b", "text of a"]
+            return [one.score or 0.0 for one in chunks]
+
+    first = rerank(query(), ranked(THREE), FixedScores(7, 8, 9)).chunks
+    assert [one.score for one in rerank(query(), first, Given()).chunks] == [9, 8, 7]
+
+
+def test_no_chunks_give_no_chunks_and_nothing_is_asked() -> None:
+    done = rerank(query(), [], Raising(AssertionError("asked")), on_error="raise", top_k=5)
+    assert done.chunks == ()
+
+
+@pytest.mark.parametrize(
+    "reranker",
+    [
+        Raising(RuntimeError("broken")),
+        Raising(SystemExit(3)),
+        FixedScores(1, 2),
+        FixedScores(1, 2, 3, 4),
+        FixedScores(1, float("nan"), 3),
+        FixedScores(1, float("inf"), 3),
+        FixedScores(1, "many", 3),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what users do
+    ],
+)
+def test_a_failure_keeps_the_order_and_is_recorded(reranker: Reranker) -> None:
+    done = rerank(query(), ranked(THREE), reranker, top_k=2)
+    assert [(one.chunk.id, one.rank, one.score) for one in done.chunks] == [
+        ("a", 1, 3.0),
+        ("b", 2, 2.0),
+    ]
+    assert done.failure is not None
+    assert done.failure.stage == f"rerank {reranker.name}"
+    with pytest.raises((RuntimeError, SystemExit, InterfaceError, ValueError)):
+        rerank(query(), ranked(THREE), reranker, on_error="raise")
+
+
+def test_messages_say_what_was_wrong_with_the_scores() -> None:
+    with pytest.raises(InterfaceError, match="'fixed' gave 2 scores for 3 chunks"):
+        order(FixedScores(1, 2), query(), THREE)
+    with pytest.raises(InterfaceError, match="score nan for chunk 2 of 3"):
+        order(FixedScores(1, float("nan"), 3), query(), THREE)
+
+
+def test_a_reranker_that_hangs_is_left_behind() -> None:
+    reranker = Hanging()
+    try:
+        done = rerank(query(), ranked(THREE), reranker, timeout=0.01)
+        assert [one.chunk.id for one in done.chunks] == ["a", "b", "c"]
+        assert done.failure is not None
+        assert done.failure.type == "StageTimeoutError"
+        with pytest.raises(StageTimeoutError):
+            rerank(query(), ranked(THREE), reranker, timeout=0.01, on_error="raise")
+    finally:
+        reranker.release.set()
+
+
+def test_one_in_time_is_used() -> None:
+    done = rerank(query(), ranked(THREE), FixedScores(1, 2, 3), timeout=30)
+    assert done.failure is None
+    assert [one.chunk.id for one in done.chunks] == ["c", "b", "a"]
+
+
+def test_what_would_fail_for_every_query_is_raised() -> None:
+    with pytest.raises(MissingExtraError):
+        rerank(query(), ranked(THREE), Raising(MissingExtraError("onnxruntime", "onnx")))
+
+
+def test_an_interruption_passes_through() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        rerank(query(), ranked(THREE), Raising(KeyboardInterrupt()))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"top_k": 0}, {"top_k": -1}, {"timeout": 0.0}, {"on_error": "x"}]
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError):
+        rerank(query(), [], FixedScores(), **wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # wrong on purpose
+
+
+def test_notes_reach_the_result() -> None:
+    class Noting:
+        name = "noting"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+            return NotedScores((1.0,) * len(chunks), ("something was missing",))
+
+    assert rerank(query(), ranked(THREE), Noting()).notes == ("something was missing",)
+
+
+def test_noted_scores_are_a_sequence() -> None:
+    scores = NotedScores((1.0, 2.0, 3.0))
+    assert list(scores) == [1.0, 2.0, 3.0]
+    assert (scores[0], scores[1:], len(scores)) == (1.0, (2.0, 3.0), 3)
+
+
+def test_a_batch_is_each_query_by_itself() -> None:
+    class Longest:
+        name = "longest"
+
+        def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
+            if query.text == "bad":
+                raise RuntimeError("broken")
+            return [float(len(one.text)) for one in chunks]
+
+    chunks = ranked([chunk("a", "x"), chunk("b", "xx")])
+    done = rerank_batch([query("good"), query("bad")], [chunks, chunks], Longest(), top_k=1)
+    assert [one.chunks[0].chunk.id for one in done] == ["b", "a"]
+    assert [one.failure is None for one in done] == [True, False]
+    with pytest.raises(ValueError, match="shorter"):
+        rerank_batch([query()], [], Longest())
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=30),
+    st.integers(1, 40),
+)
+def test_the_result_is_the_sorted_beginning(scores: list[float], top_k: int) -> None:
+    chunks = ranked([chunk(str(at)) for at in range(len(scores))])
+    done = rerank(query(), chunks, FixedScores(*scores), top_k=top_k).chunks
+    assert len(done) == min(top_k, len(scores))
+    assert [one.rank for one in done] == list(range(1, len(done) + 1))
+    keys = [(-(one.score or 0.0), one.initial_rank) for one in done]
+    assert keys == sorted(keys)
+    assert {one.score for one in done} <= set(scores)

@@ -1,0 +1,218 @@
+"""LangChain's real objects, and look-alikes with the same methods."""
+
+# langchain_core is typed loosely.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import (
+    RunnableConfig,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from ragbench.errors import InterfaceError
+from ragbench.rag.adapt import as_rag
+
+pytestmark = pytest.mark.extra("dev", package="langchain-core")
+
+
+class Fixed(BaseRetriever):
+    """Returns one document a letter; its number of results is part of it."""
+
+    k: int = 3
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return [
+            Document(id=f"{query}{i}", page_content=f"{query} {i}", metadata={"page": i})
+            for i in range(self.k)
+        ]
+
+
+def model() -> FakeListChatModel:
+    return FakeListChatModel(responses=["hi"])
+
+
+PROMPT = ChatPromptTemplate.from_template("{context} {question}")
+
+
+def rag_of(*arguments: Any, **options: Any) -> Any:
+    return as_rag(*arguments, **options)
+
+
+def test_a_retriever() -> None:
+    rag = rag_of(Fixed())
+    assert rag.families == {"retrieval"}
+    result = rag.retrieve_with_metadata("q")
+    assert result.contexts == ["q 0", "q 1", "q 2"]
+    assert result.context_ids == ["q0", "q1", "q2"]
+    assert result.scores is None
+    assert result.context_metadata == [{"page": 0}, {"page": 1}, {"page": 2}]
+    assert [r.contexts[0] for r in rag.batch_retrieve_with_metadata(["a", "b"])] == ["a 0", "b 0"]
+
+
+def test_top_k_cuts_a_retriever_of_fixed_size_and_never_pretends_to_more() -> None:
+    rag = rag_of(Fixed())
+    cut = rag.retrieve_with_metadata("q", top_k=1)
+    assert (cut.contexts, cut.context_ids) == (["q 0"], ["q0"])
+    with pytest.raises(InterfaceError, match="built to return 3 contexts and cannot be asked for"):
+        rag.batch_retrieve(["q"], top_k=4)
+
+
+def test_top_k_reaches_a_vector_store() -> None:
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_texts(["a", "b", "c"], ids=["1", "2", "3"])
+    rag = rag_of(store.as_retriever(search_kwargs={"k": 1}))
+    assert rag.retrieve_with_metadata("b").context_ids == ["2"]
+    assert sorted(rag.retrieve_with_metadata("b", top_k=3).context_ids) == ["1", "2", "3"]
+    assert len(rag_of(store.as_retriever(), top_k=2).batch_retrieve(["a"])[0]) == 2
+
+
+def test_a_retriever_and_a_chain_that_takes_contexts() -> None:
+    seen: list[Any] = []
+
+    def see(value: Any) -> Any:
+        seen.append(value.to_string())
+        return value
+
+    chain = PROMPT | RunnableLambda(see) | model()
+    rag = rag_of(retrieve=Fixed(), generate=chain)
+    answer = rag.generate_with_metadata("why?", ["one", "two"])
+    assert answer.response == "hi"
+    assert seen == ["Human: one\n\ntwo why?"]
+    assert len(rag.batch_generate(["a", "b"], [["x"], ["y"]])) == 2
+
+
+def test_a_chain_that_shows_its_contexts_is_run_once() -> None:
+    runs: list[str] = []
+
+    def count(query: str) -> str:
+        runs.append(query)
+        return query
+
+    chain = (
+        RunnableLambda(count)
+        | RunnableParallel({"context": Fixed(), "question": RunnablePassthrough()})
+        | RunnablePassthrough.assign(answer=PROMPT | model() | StrOutputParser())
+    )
+    rag = rag_of(chain)
+    results = rag.batch_retrieve_with_metadata(["a", "b"])
+    assert [result.context_ids for result in results] == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+    answers = rag.batch_generate(["a", "b"], [list(result.contexts) for result in results])
+    assert answers == ["hi", "hi"]
+    assert sorted(runs) == ["a", "b"]
+
+
+def test_a_chain_that_says_it_gives_a_string_only_generates() -> None:
+    chain = {"context": Fixed(), "question": RunnablePassthrough()} | PROMPT | model()
+    rag = rag_of(chain | StrOutputParser())
+    assert rag.families == {"generation"}
+    assert rag.generate("q", ["ignored"]) == "hi"
+    assert rag_of(generate=chain | StrOutputParser()).generate("q", []) == "hi"
+
+
+def test_one_failing_query_of_a_chain_fails_alone() -> None:
+    def answer(query: str) -> dict[str, Any]:
+        if query == "bad":
+            raise ValueError("boom")
+        return {"answer": query, "context": [query]}
+
+    rag = rag_of(RunnableLambda(answer))
+    with pytest.raises(InterfaceError, match=r"1 of 2 queries failed.*ValueError: boom") as told:
+        rag.batch_retrieve_with_metadata(["good", "bad"])
+    good, bad = told.value.outcomes  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    assert good.contexts == ["good"]
+    assert isinstance(bad, ValueError)
+    with pytest.raises(ValueError, match="boom"):
+        rag.batch_retrieve_with_metadata(["bad"])
+
+
+def test_a_model_s_message_keeps_its_usage() -> None:
+    class Message:
+        content = [{"type": "text", "text": "hel"}, "lo"]  # noqa: RUF012
+        response_metadata = {"model": "m"}  # noqa: RUF012
+        usage_metadata = {"input_tokens": 3}  # noqa: RUF012
+
+    answer = rag_of(generate=lambda query, contexts: Message()).generate_with_metadata("q", [])
+    assert answer.response == "hello"
+    assert answer.metadata == {"model": "m", "usage": {"input_tokens": 3}}
+
+
+def test_a_chain_that_takes_more_than_the_query_is_refused() -> None:
+    with pytest.raises(InterfaceError, match="takes context, question, and only the query is kn"):
+        as_rag(PROMPT | model())
+    with pytest.raises(InterfaceError, match="takes language: to generate, it must take"):
+        as_rag(generate=ChatPromptTemplate.from_template("{language}") | model())
+
+
+def first(documents: list[Document]) -> list[Document]:
+    return documents[:1]
+
+
+def test_a_chain_that_says_it_gives_documents_is_a_retriever() -> None:
+    rag = rag_of(Fixed() | RunnableLambda(first))
+    assert rag.families == {"retrieval"}
+    assert rag.retrieve("q") == ["q 0"]
+
+
+def test_a_retriever_in_disguise_is_told_apart_when_it_answers() -> None:
+    chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
+    with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
+        rag_of(chain).retrieve("q")
+    assert rag_of(retrieve=chain).retrieve("q") == ["q 0"]
+
+
+def test_a_batch_asks_again_only_for_what_is_not_known() -> None:
+    runs: list[str] = []
+
+    def answer(query: str) -> dict[str, Any]:
+        runs.append(query)
+        return {"answer": query.upper(), "context": [query]}
+
+    rag = rag_of(RunnableLambda(answer))
+    rag.retrieve("a")
+    assert rag.batch_generate(["a", "b"], [["a"], ["b"]]) == ["A", "B"]
+    assert runs == ["a", "b"]
+
+
+class OldChain:
+    """The older chain classes: a mapping in, a mapping out."""
+
+    input_keys = ["question", "chat_history"]  # noqa: RUF012
+
+    def invoke(self, value: dict[str, Any]) -> dict[str, Any]:
+        assert value == {"question": "q", "chat_history": []}
+        return {"result": "a", "source_documents": [Document(page_content="c")]}
+
+
+def test_an_older_chain_gets_a_mapping() -> None:
+    rag = rag_of(OldChain())
+    assert rag.retrieve("q") == ["c"]
+    assert rag.generate("q", ["c"]) == "a"
+
+
+class OnlyAwaited:
+    async def ainvoke(self, query: str, config: RunnableConfig | None = None) -> Any:
+        await asyncio.sleep(0)
+        return {"answer": query, "context": [Document(page_content="c")]}
+
+
+def test_an_object_with_only_ainvoke_is_awaited() -> None:
+    rag = rag_of(OnlyAwaited())
+    assert rag.is_async
+    assert asyncio.run(rag.retrieve("q")) == ["c"]
+    assert asyncio.run(rag.generate("q", ["c"])) == "q"

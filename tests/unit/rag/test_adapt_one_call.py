@@ -1,0 +1,214 @@
+"""Systems that retrieve and answer in one call are asked once a query."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import InterfaceError
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.one_call import ANSWER_KEY, AnswerMemo
+
+
+class System:
+    """Counts how often it is asked."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.asked: list[str] = []
+        self.value = value
+
+    def __call__(self, query: str) -> Any:
+        self.asked.append(query)
+        if self.value is not None:
+            return self.value
+        return {"answer": f"answer to {query}", "contexts": [f"about {query}"], "ids": ["1"]}
+
+
+def rag_of(system: Any) -> Any:
+    rag = as_rag(system)
+    assert isinstance(rag, (RAGInterface, AsyncRAGInterface))
+    return rag
+
+
+def test_it_is_asked_once_for_both_halves() -> None:
+    system = System()
+    rag = rag_of(system)
+    retrieval = rag.retrieve_with_metadata("q")
+    assert (retrieval.contexts, retrieval.context_ids) == (["about q"], ["1"])
+    assert rag.generate_with_metadata("q", retrieval.contexts).response == "answer to q"
+    assert system.asked == ["q"]
+
+
+def test_a_whole_batch_is_asked_once_a_query_whatever_the_order() -> None:
+    system = System()
+    rag = rag_of(system)
+    queries = ["a", "b", "a", "c"]
+    contexts = [list(result.contexts) for result in rag.batch_retrieve_with_metadata(queries)]
+    answers = rag.batch_generate_with_metadata(queries[::-1], contexts[::-1])
+    assert [answer.response for answer in answers] == [f"answer to {q}" for q in queries[::-1]]
+    assert system.asked == queries
+
+
+def test_another_process_continues_from_the_stored_retrieval() -> None:
+    stored = rag_of(System()).retrieve_with_metadata("q")
+    assert stored.metadata == {ANSWER_KEY: {"response": "answer to q"}}
+    system = System()
+    rag = rag_of(system)
+    rag.restore("q", stored)
+    assert rag.generate("q", list(stored.contexts)) == "answer to q"
+    assert system.asked == []
+
+
+def test_restoring_what_holds_no_answer_changes_nothing() -> None:
+    system = System()
+    rag = rag_of(system)
+    rag.restore("q", RetrievalResult(["about q"]))
+    rag.restore("q", RetrievalResult(["about q"], metadata={"took": 1}))
+    rag.generate("q", ["about q"])
+    assert system.asked == ["q"]
+
+
+def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
+    system = System()
+    rag = rag_of(system)
+    assert rag.generate_with_metadata("q", ["about q"]).metadata == {"asked_again": True}
+    changed = rag.generate_with_metadata("q", ["reranked"])
+    assert changed.metadata == {"asked_again": True, "contexts_differ": True}
+    assert system.asked == ["q", "q"]
+
+
+def test_own_metadata_is_kept_beside_the_answer() -> None:
+    retrieval = RetrievalResult(["c"], metadata={"took": 1})
+    answer = GenerationResult("a", confidence=0.5, metadata={"tokens": 3})
+    rag = rag_of(System((retrieval, answer)))
+    found = rag.retrieve_with_metadata("q")
+    assert found.metadata["took"] == 1
+    assert found.metadata[ANSWER_KEY] == answer.to_dict()
+    assert rag.generate_with_metadata("q", ["c"]) is answer
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"answer": "a", "contexts": ["c"]},
+        {"response": "a", "retrieved_contexts": ["c"]},
+        {"result": "a", "source_documents": [{"page_content": "c"}]},
+        {"output": "a", "documents": ({"content": "c"},)},
+        {"answer": "a", "context": "c"},
+        ("a", ["c"]),
+        (["c"], "a"),
+        ("a", ["c"], {"tokens": 3}),
+        (RetrievalResult(["c"]), GenerationResult("a")),
+    ],
+)
+def test_many_forms_of_an_answer_with_contexts_are_read(value: Any) -> None:
+    rag = rag_of(System(value))
+    assert rag.retrieve("q") == ["c"]
+    assert rag.generate("q", ["c"]) == "a"
+
+
+def test_everything_that_a_mapping_names_is_kept() -> None:
+    value = {
+        "answer": "a",
+        "multi_responses": ["a", "b"],
+        "confidence": 0.25,
+        "abstained": False,
+        "metadata": {"tokens": 3},
+        "contexts": ["c", "d"],
+        "ids": ["1", "2"],
+        "scores": [2.0, 1.0],
+    }
+    rag = rag_of(System(value))
+    found = rag.retrieve_with_metadata("q")
+    assert (found.context_ids, found.scores) == (["1", "2"], [2.0, 1.0])
+    assert rag.generate_with_metadata("q", ["c", "d"]) == GenerationResult(
+        "a", multi_responses=["a", "b"], confidence=0.25, abstained=False, metadata={"tokens": 3}
+    )
+
+
+def test_an_answer_without_contexts_is_no_empty_retrieval() -> None:
+    rag = rag_of(System("only an answer"))
+    with pytest.raises(InterfaceError, match=r"no retrieval to measure.*as_rag\(generate="):
+        rag.retrieve("q")
+
+
+def test_a_function_annotated_to_return_a_string_only_generates() -> None:
+    def answer(query: str) -> str:
+        return query.upper()
+
+    rag = rag_of(answer)
+    assert rag.families == {"generation"}
+    assert rag.generate("q", []) == "Q"
+
+
+@pytest.mark.parametrize("value", [("a", "b"), ("a", ["c"], ["d"]), (["c"],), ("a", ["c"], {}, {})])
+def test_a_tuple_that_can_be_read_in_two_ways_is_refused(value: Any) -> None:
+    with pytest.raises(InterfaceError, match="returned a tuple of"):
+        rag_of(System(value)).retrieve("q")
+
+
+def test_coroutines_are_asked_once_too() -> None:
+    system = System()
+
+    async def ask(query: str) -> Any:
+        await asyncio.sleep(0)
+        return system(query)
+
+    async def both() -> list[str]:
+        rag = rag_of(ask)
+        results = await asyncio.gather(*(rag.retrieve_with_metadata(q) for q in "abc"))
+        answers = [await rag.generate(q, r.contexts) for q, r in zip("abc", results, strict=True)]
+        await rag.generate("a", ["other"])
+        return answers
+
+    assert asyncio.run(both()) == [f"answer to {q}" for q in "abc"]
+    assert system.asked == ["a", "b", "c", "a"]
+
+
+def test_top_k_goes_to_a_function_that_takes_it() -> None:
+    def ask(query: str, top_k: int = 2) -> Any:
+        return "a", ["c"] * top_k
+
+    assert len(rag_of(ask).retrieve("q")) == 2
+    assert len(rag_of(ask).retrieve("q", top_k=3)) == 3
+    with pytest.raises(InterfaceError, match="System takes no top_k"):
+        rag_of(System()).retrieve("q", top_k=3)
+
+
+def test_the_memo_forgets_what_was_unused_for_longest() -> None:
+    memo = AnswerMemo(size=2)
+    memo.put("a", [], GenerationResult("1"))
+    memo.put("b", [], GenerationResult("2"))
+    assert memo.get("a", []) == GenerationResult("1")
+    memo.put("c", [], GenerationResult("3"))
+    assert memo.get("b", []) is None
+    assert memo.get("a", []) == GenerationResult("1")
+
+
+def test_the_memo_tells_texts_apart_that_join_alike() -> None:
+    memo = AnswerMemo()
+    memo.put("a", ["bc", "d"], GenerationResult("1"))
+    assert memo.get("a", ["b", "cd"]) is None
+    assert memo.get("ab", ["c", "d"]) is None
+    memo.put("\ud800", [], GenerationResult("2"))
+    assert memo.get("\ud800", []) == GenerationResult("2")
+
+
+def test_threads_share_a_memo() -> None:
+    system = System()
+    rag = rag_of(system)
+
+    def work(start: int) -> None:
+        for number in range(start, start + 50):
+            contexts = rag.retrieve(str(number))
+            assert rag.generate(str(number), contexts) == f"answer to {number}"
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 50, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(int, system.asked)) == list(range(150))

@@ -1,0 +1,164 @@
+"""Every combination of implemented forms, plain and async: who is called, how often, with what."""
+
+import asyncio
+import types
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import InterfaceError
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+
+RETRIEVE = (
+    "retrieve",
+    "retrieve_with_metadata",
+    "batch_retrieve",
+    "batch_retrieve_with_metadata",
+)
+GENERATE = (
+    "generate",
+    "generate_with_metadata",
+    "batch_generate",
+    "batch_generate_with_metadata",
+)
+
+# Written out by hand, apart from the implementation: the order in which others stand in.
+STAND_INS = {
+    "": ("_with_metadata", "batch", "batch_with_metadata"),
+    "_with_metadata": ("batch_with_metadata", "", "batch"),
+    "batch": ("batch_with_metadata", "", "_with_metadata"),
+    "batch_with_metadata": ("_with_metadata", "batch", ""),
+}
+
+QUERIES = ["first?", "second?", "third?"]
+CONTEXTS = [["a"], ["b", "c"], []]
+
+
+def short(name: str) -> str:
+    batch = "batch" if name.startswith("batch_") else ""
+    return batch + ("_with_metadata" if name.endswith("_with_metadata") else "")
+
+
+def serving(name: str, implemented: frozenset[str]) -> str | None:
+    """The method that must be called when `name` is."""
+    family = RETRIEVE if "retrieve" in name else GENERATE
+    by_short = {short(form): form for form in family}
+    for candidate in (name, *(by_short[stand_in] for stand_in in STAND_INS[short(name)])):
+        if candidate in implemented:
+            return candidate
+    return None
+
+
+def subsets(names: tuple[str, ...]) -> list[frozenset[str]]:
+    return [frozenset(c) for size in range(len(names) + 1) for c in combinations(names, size)]
+
+
+def one(name: str, arguments: tuple[Any, ...]) -> Any:
+    """What the recorded implementation of a form returns for one query."""
+    rich = name.endswith("_with_metadata")
+    if "retrieve" in name:
+        contexts = [f"{arguments[0]} 1", f"{arguments[0]} 2"]
+        return RetrievalResult(contexts, metadata={"by": name}) if rich else contexts
+    response = f"{arguments[0]} {'+'.join(arguments[1])}"
+    return GenerationResult(response, metadata={"by": name}) if rich else response
+
+
+def recording(name: str, awaited: bool) -> Callable[..., Any]:
+    def answer(self: Any, *arguments: Any) -> Any:
+        if name.startswith("batch_"):
+            value: Any = [one(name, row) for row in zip(*arguments, strict=True)]
+        else:
+            value = one(name, arguments)
+        self.calls.append((name, arguments))
+        self.returned.append(value)
+        return value
+
+    async def answer_later(self: Any, *arguments: Any) -> Any:
+        await asyncio.sleep(0)
+        return answer(self, *arguments)
+
+    return answer_later if awaited else answer
+
+
+def build(implemented: frozenset[str], awaited: bool) -> Any:
+    families = {"retrieval" if "retrieve" in name else "generation" for name in implemented}
+    namespace = {name: recording(name, awaited) for name in implemented}
+    cls = types.new_class(
+        "Recording",
+        (AsyncRAGInterface if awaited else RAGInterface,),
+        {"families": families},
+        lambda body: body.update(namespace),
+    )
+    rag = cls()
+    rag.calls = []
+    rag.returned = []
+    return rag
+
+
+def call(rag: Any, name: str, arguments: tuple[Any, ...]) -> Any:
+    rag.calls.clear()
+    rag.returned.clear()
+    value = getattr(rag, name)(*arguments)
+    return asyncio.run(value) if rag.is_async else value
+
+
+def check(rag: Any, name: str, implemented: frozenset[str]) -> None:
+    batch = name.startswith("batch_")
+    columns = (QUERIES,) if "retrieve" in name else (QUERIES, CONTEXTS)
+    arguments = columns if batch else tuple(column[1] for column in columns)
+    source = serving(name, implemented)
+    if source is None:
+        with pytest.raises(InterfaceError, match=name):
+            call(rag, name, arguments)
+        return
+    value = call(rag, name, arguments)
+
+    rows = list(zip(*columns, strict=True)) if batch else [arguments]
+    if source.startswith("batch_"):
+        assert rag.calls == [(source, tuple(list(column) for column in zip(*rows, strict=True)))]
+        produced = rag.returned[0]
+    else:
+        assert rag.calls == [(source, row) for row in rows]
+        produced = rag.returned
+    results = value if batch else [value]
+    assert len(results) == len(rows) == len(produced)
+    for result, made, row in zip(results, produced, rows, strict=True):
+        check_one(result, made, name, source, row)
+
+
+def check_one(result: Any, made: Any, name: str, source: str, row: tuple[Any, ...]) -> None:
+    wanted_rich = name.endswith("_with_metadata")
+    made_rich = source.endswith("_with_metadata")
+    main = "contexts" if "retrieve" in name else "response"
+    plain = name.removesuffix("_with_metadata")
+    expected = one(plain, row)
+    if not wanted_rich:
+        assert result == expected
+        assert result is (getattr(made, main) if made_rich else made)
+    elif made_rich:
+        assert result is made
+        assert result.metadata == {"by": source}
+    else:
+        assert getattr(result, main) is made
+        assert getattr(result, main) == expected
+        assert result.metadata is None
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize("generation", subsets(GENERATE), ids=lambda s: "+".join(sorted(s)) or "-")
+@pytest.mark.parametrize("retrieval", subsets(RETRIEVE), ids=lambda s: "+".join(sorted(s)) or "-")
+def test_every_method_works_in_every_combination(
+    retrieval: frozenset[str], generation: frozenset[str], awaited: bool
+) -> None:
+    implemented = retrieval | generation
+    if not implemented:
+        with pytest.raises(InterfaceError, match="families must name"):
+            build(implemented, awaited)
+        return
+    rag = build(implemented, awaited)
+    assert rag.implemented == implemented
+    for name in (*RETRIEVE, *GENERATE):
+        check(rag, name, implemented)

@@ -1,0 +1,229 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.config import RAGConfig
+from ragbench.ledger.inputs import Inputs
+from ragbench.ledger.watch import Watch
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.interface import RAGInterface
+from ragbench.rag.load import describe_rag, load_rag, stage_origin
+
+SOURCE = """
+from ragbench import RAGConfig, RAGInterface
+from described_base import Base
+
+class MyRAG(Base):
+    def retrieve(self, query, top_k=None):
+        return ["a"]
+    def generate(self, query, contexts):
+        return "b"
+
+def answer(query):
+    return "a", ["c"]
+"""
+BASE = """
+from ragbench import RAGInterface
+
+class Base(RAGInterface, abstract=True):
+    pass
+"""
+
+
+@pytest.fixture
+def described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., dict[str, Any]]]:
+    path = list(sys.path)
+    monkeypatch.chdir(tmp_path)
+
+    def describe(
+        source: str = SOURCE, base: str = BASE, name: str = "MyRAG", **arguments: Any
+    ) -> dict[str, Any]:
+        for module in ("described_rag", "described_base"):
+            sys.modules.pop(module, None)
+        (tmp_path / "described_rag.py").write_text(source, newline="")
+        (tmp_path / "described_base.py").write_text(base, newline="")
+        spec = f"{tmp_path}/described_rag.py:{name}"
+        return describe_rag(load_rag(spec, arguments), spec, arguments)
+
+    yield describe
+    sys.path[:] = path
+    for module in ("described_rag", "described_base"):
+        sys.modules.pop(module, None)
+
+
+def test_it_holds_the_class_the_sources_the_arguments_and_the_configuration(
+    described: Callable[..., dict[str, Any]],
+) -> None:
+    found = described(top_k=3, model="large")
+    assert found["spec"] == "described_rag.py:MyRAG"
+    assert found["class"] == "described_rag:MyRAG"
+    assert set(found["sources"]) == {"described_rag:MyRAG", "described_base:Base"}
+    assert found["arguments"] == {"top_k": 3, "model": "large"}
+    assert found["config"]["top_k"] == 3
+    assert found["config"]["settings"] == {"model": "large"}
+    assert found["stages"] == {}
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_changed_file_a_changed_base_and_changed_arguments_show(
+    described: Callable[..., dict[str, Any]],
+) -> None:
+    first = described()
+    assert described() == first
+    assert described(SOURCE.replace("\n", "\r\n"), BASE) == first
+    assert described(SOURCE.replace('"b"', '"c"')) != first
+    assert described(SOURCE, BASE.replace("pass", "x = 1")) != first
+    assert described(top_k=4) != first
+
+
+def test_it_is_the_same_in_another_process_and_another_folder(
+    described: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    here = described(top_k=3)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    for name in ("described_rag.py", "described_base.py"):
+        (other / name).write_bytes((tmp_path / name).read_bytes())
+    code = (
+        "import json; from ragbench.rag.load import load_rag;"
+        "from ragbench.rag.load import describe_rag;"
+        "spec = 'described_rag.py:MyRAG'; arguments = {'top_k': 3};"
+        "print(json.dumps(describe_rag(load_rag(spec, arguments), spec, arguments)))"
+    )
+    root = Path(__file__).parents[3]
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.append({str(root)!r}); {code}"],
+        cwd=other,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(run.stdout) == here
+
+
+def test_functions_are_described_by_their_source(described: Callable[..., dict[str, Any]]) -> None:
+    first = described(name="answer")
+    (source,) = first["adapts"]
+    assert source["function"] == "described_rag:answer"
+    assert described(SOURCE.replace('"c"', '"d"'), name="answer") != first
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Store:
+    url: str
+    password: str = "hush"
+    path: Path = Path("index")
+
+
+@dataclass
+class Settings(RAGConfig):
+    api_key: str = "hush"
+    store: Store = field(default_factory=lambda: Store("https://bob:hush@db/x?token=hush"))
+
+
+class Given(RAGInterface):
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return []
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return ""
+
+
+def test_secrets_are_masked_wherever_they_stand() -> None:
+    arguments: dict[str, Any] = {
+        "openai_api_key": "hush",
+        "headers": {"Authorization": "Bearer hush", "Accept": "text/plain"},
+        "value": "Bearer hush",
+        "dsn": "postgresql://bob:hush@db/x",
+        "max_tokens": 100,
+        "token": None,
+    }
+    found = describe_rag(Given(Settings()), "https://bob:hush@host/rag", arguments)
+    text = json.dumps(found)
+    assert "hush" not in text
+    assert "bob" not in text
+    assert found["spec"] == "https://***@host/rag"
+    assert found["arguments"]["max_tokens"] == 100
+    assert found["arguments"]["token"] is None
+    assert found["arguments"]["headers"]["Accept"] == "text/plain"
+    assert found["config"]["store"]["url"] == "https://***@db/x?token=***"
+
+
+def test_nothing_of_the_machine_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments: dict[str, Any] = {
+        "inside": str(tmp_path / "data" / "index"),
+        "outside": "/srv/data/v1/index",
+        "other": "/srv/data/v2/index",
+        "path": Path("data/x"),
+        "object": object(),
+        "function": json.dumps,
+        "set": {"b", "a"},
+        "tuple": (1, 2.5, float("nan"), b"x", Colour.RED),
+    }
+    found = describe_rag(Given(), "module:Given", arguments)["arguments"]
+    assert found["inside"] == "data/index"
+    assert found["path"] == "data/x"
+    assert found["outside"].startswith("index#")
+    assert found["outside"] != found["other"]
+    assert found["object"] == {"class": "builtins:object"}
+    assert found["function"]["function"] == "json:dumps"
+    assert found["set"] == ["a", "b"]
+    assert found["tuple"][:3] == [1, 2.5, "nan"]
+    assert found["tuple"][4] == "red"
+    text = json.dumps(found)
+    for machine in (str(tmp_path), "/srv", "0x"):
+        assert machine not in text
+
+
+def test_objects_that_hold_each_other_end() -> None:
+    loop: dict[str, Any] = {}
+    loop["self"] = loop
+    assert json.dumps(describe_rag(Given(), "m:Given", {"loop": loop}))
+
+
+def test_what_the_system_says_of_its_stages_is_in_it() -> None:
+    class Saying(Given):
+        def stage_identity(self, stage: str) -> object:
+            return {"index": "v2", "api_key": "hush"} if stage == "retrieve" else None
+
+    found = describe_rag(Saying(), "m:Saying")
+    assert found["stages"] == {"retrieve": {"index": "v2", "api_key": "***"}}
+
+
+def test_an_adapter_is_described_by_what_it_adapts() -> None:
+    rag = as_rag(retrieve=Given(RAGConfig(top_k=2)), generate=str.join, top_k=3)
+    found = describe_rag(rag, "module:rag")
+    assert found["class"] == "ragbench:adapted"
+    assert found["top_k"] == 3
+    assert found["adapts"][0]["class"].endswith(":Given")
+    assert found["adapts"][0]["config"]["top_k"] == 2
+
+
+def test_who_names_a_version_vouches_for_it_and_nothing_else_counts() -> None:
+    class Versioned(Given):
+        def stage_identity(self, stage: str) -> object:
+            return {"index": "v2"} if stage == "retrieve" else None
+
+    rag = Versioned()
+    inputs = Inputs(Watch())
+    named = stage_origin(rag, "retrieve", inputs, describe_rag(rag, "m:V"), top_k=3)
+    assert {part.name: part.detail for part in named.parts} == {
+        "stage_identity.named.0.index": '"v2"',
+        "stage_identity.top_k": "3",
+    }
+    other = stage_origin(rag, "generate", inputs, describe_rag(rag, "m:V"))
+    assert {part.kind for part in other.parts} > {"code", "setting"}

@@ -1,0 +1,59 @@
+"""docs/advanced_example.md runs, returns every field, and is typed."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_it_runs_and_gives_what_it_says(document: Callable[[str], Any]) -> None:
+    page = document("advanced_example.md")
+    example, usage = page.blocks()
+    names = page.run(example)
+    page.run(usage, names)
+
+    rag = names["NotesRAG"]()
+    found = rag.retrieve_with_metadata("How far do bees fly?")
+    for field in ("context_ids", "scores", "context_metadata", "metadata"):
+        assert getattr(found, field) is not None
+    answer = rag.generate_with_metadata("How far do bees fly?", found.contexts)
+    for field in ("multi_responses", "confidence", "abstained", "metadata"):
+        assert getattr(answer, field) is not None
+
+
+def test_it_is_built_from_arguments_as_the_command_line_does(
+    document: Callable[[str], Any], tmp_path: Path
+) -> None:
+    from ragbench.rag.load import load_rag
+
+    path = list(sys.path)
+    (tmp_path / "documented_notes.py").write_text(document("advanced_example.md").blocks()[0])
+    try:
+        rag: Any = load_rag(
+            "documented_notes:NotesRAG", {"top_k": 2, "minimum": 0.3}, search_path=tmp_path
+        )
+    finally:
+        sys.path[:] = path
+        sys.modules.pop("documented_notes", None)
+    assert (rag.config.top_k, rag.config.minimum, rag.config.candidates) == (2, 0.3, 2)
+
+
+@pytest.mark.extra("dev", package="mypy")
+def test_it_is_typed(document: Callable[[str], Any], tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    (tmp_path / "notes.py").write_text(document("advanced_example.md").blocks()[0])
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\nstrict = True\nmypy_path = {root}\ncache_dir = {root / '.mypy_cache' / 'typed'}\n"
+        "[mypy-ragbench.*]\nfollow_imports = silent\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "notes.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

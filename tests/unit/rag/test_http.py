@@ -1,0 +1,448 @@
+"""HTTP endpoints, against a real server on this machine."""
+
+import pickle
+import socket
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
+from ragbench.io.http import HTTPRagError, JsonEndpoint
+from ragbench.ledger.inputs import Inputs
+from ragbench.ledger.origin import Origin, Reuse, may_reuse, still_same
+from ragbench.ledger.watch import Watch
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.fallback import PartialBatchError
+from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
+from ragbench.rag.interface import RAGInterface
+from ragbench.rag.load import describe_rag, stage_origin
+from ragbench.rag.one_call import ANSWER_KEY
+from ragbench.rag.parts import Adapted
+
+pytestmark = pytest.mark.extra("http")
+
+Make = Callable[..., HTTPRag]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    made: list[HTTPRag] = []
+
+    def build(url: str, **options: Any) -> HTTPRag:
+        made.append(HTTPRag(url, **options))
+        return made[-1]
+
+    yield build
+    for rag in made:
+        rag.close()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Callable[..., JsonEndpoint]]:
+    made: list[JsonEndpoint] = []
+
+    def build(url: str, **options: Any) -> JsonEndpoint:
+        made.append(JsonEndpoint(url, **options))
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+def test_a_batch_is_one_request_and_everything_arrives(
+    server: Any, answer: Any, make: Make
+) -> None:
+    item = {
+        "contexts": ["a", "b"],
+        "context_ids": ["1", "2"],
+        "scores": [0.9, 0.1],
+        "context_metadata": [{"page": 1}, {}],
+        "metadata": {"took": 0.1},
+    }
+    server.then(answer({"results": [item, {"contexts": []}]}))
+    rag = make(f"{server.url}/api/")
+    first, second = rag.batch_retrieve_with_metadata(["q", "r"], top_k=2)
+    assert first == RetrievalResult(
+        ["a", "b"],
+        context_ids=["1", "2"],
+        scores=[0.9, 0.1],
+        context_metadata=[{"page": 1}, {}],
+        metadata={"took": 0.1},
+    )
+    assert second == RetrievalResult([])
+    assert [request.path for request in server.requests] == ["/api/retrieve"]
+    assert server.requests[0].body == {"queries": ["q", "r"], "top_k": 2}
+
+
+def test_generation(server: Any, answer: Any, make: Make) -> None:
+    item = {
+        "response": "a",
+        "multi_responses": ["a", "b"],
+        "confidence": 0.5,
+        "abstained": False,
+        "metadata": {"tokens": 3},
+    }
+    server.then(answer({"results": [item]}))
+    assert make(server.url).generate_with_metadata("q", ["c"]) == GenerationResult(
+        "a", multi_responses=["a", "b"], confidence=0.5, abstained=False, metadata={"tokens": 3}
+    )
+    assert server.requests[0].path == "/generate"
+    assert server.requests[0].body == {"queries": ["q"], "contexts": [["c"]]}
+
+
+def test_nulls_are_unknown(server: Any, answer: Any, make: Make) -> None:
+    item = {"contexts": ["a"], "context_ids": None, "scores": None, "metadata": None}
+    server.then(answer({"results": [item]}))
+    assert make(server.url).retrieve_with_metadata("q") == RetrievalResult(["a"])
+    assert server.requests[0].body == {"queries": ["q"], "top_k": None}
+
+
+def test_one_connection_serves_many_requests(server: Any, answer: Any, make: Make) -> None:
+    server.then(answer({"results": [{"contexts": ["a"]}]}))
+    rag = make(server.url)
+    for _ in range(5):
+        rag.retrieve("q")
+    assert len({request.connection for request in server.requests}) == 1
+
+
+def test_headers_and_credentials_are_sent(server: Any, answer: Any, make: Make) -> None:
+    server.then(answer({"results": [{"contexts": []}]}))
+    url = server.url.replace("http://", "http://bob:s3cret@")
+    make(url).retrieve("q")
+    make(server.url, headers={"Authorization": "Bearer abc"}).retrieve("q")
+    assert server.requests[0].headers["authorization"].startswith("Basic ")
+    assert server.requests[1].headers["authorization"] == "Bearer abc"
+
+
+def test_one_bad_query_fails_alone(server: Any, answer: Any, make: Make) -> None:
+    error = {"error": {"type": "ValueError", "message": "too long"}}
+    server.then(answer({"results": [{"contexts": ["a"]}, error, {"contexts": "b"}]}))
+    rag = make(server.url)
+    with pytest.raises(PartialBatchError, match="2 of 3 queries failed") as told:
+        rag.batch_retrieve_with_metadata(["q", "r", "s"])
+    good, remote, malformed = told.value.outcomes
+    assert good == RetrievalResult(["a"])
+    assert isinstance(remote, RemoteQueryError)
+    assert str(remote).endswith("/retrieve: ValueError: too long")
+    assert isinstance(malformed, InterfaceError)
+    assert "contexts must be a list, not a str" in str(malformed)
+    assert len(server.requests) == 1
+    again = pickle.loads(pickle.dumps(told.value))
+    assert again.outcomes[0] == good
+
+
+def test_a_single_bad_query_raises_its_own_error(server: Any, answer: Any, make: Make) -> None:
+    server.then(answer({"results": [{"error": {"message": "no index"}}]}))
+    with pytest.raises(RemoteQueryError, match="/generate: error: no index"):
+        make(server.url).generate("q", [])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([], r"must answer with \{'results': \[...\]\}"),
+        ({"results": {}}, "must answer with"),
+        ({"results": []}, "answered with 0 results for 1 queries"),
+        ({"results": ["a"]}, "a result must be an object, not str"),
+        ({"results": [{"context": ["a"]}]}, "needs 'contexts'"),
+        ({"results": [{"contexts": ["a"], "score": [1]}]}, "did you mean 'scores'"),
+        ({"results": [{"contexts": [1]}]}, r"contexts\[0\] must be a string, not a int"),
+    ],
+)
+def test_a_malformed_answer_is_refused(
+    server: Any, answer: Any, make: Make, body: Any, message: str
+) -> None:
+    server.then(answer(body))
+    with pytest.raises(InterfaceError, match=message):
+        make(server.url).retrieve("q")
+
+
+def test_an_error_shows_status_url_and_the_head_of_the_body(
+    server: Any, answer: Any, make: Make
+) -> None:
+    server.then(answer(status=500, text="Traceback:\n  index\tmissing " + "x" * 1000))
+    with pytest.raises(HTTPRagError) as told:
+        make(server.url).retrieve("q")
+    assert told.value.status == 500
+    message = str(told.value)
+    assert message.startswith(f"{server.url}/retrieve answered 500: Traceback: index missing xxx")
+    assert len(message) < 400
+    assert len(server.requests) == 1  # the server may have done the work: not repeated
+
+
+def test_no_json_is_told(server: Any, answer: Any, make: Make) -> None:
+    server.then(answer(text="<html>hello"))
+    with pytest.raises(HTTPRagError, match="answered with no JSON: <html>hello"):
+        make(server.url).retrieve("q")
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_passing_trouble_is_waited_out(
+    server: Any, answer: Any, endpoint: Any, status: int
+) -> None:
+    server.then(answer(status=status), answer(status=status), answer({"ok": 1}))
+    waits: list[float] = []
+    assert endpoint(server.url, sleep=waits.append).post("/x", {}) == {"ok": 1}
+    assert waits == [0.5, 1.0]
+
+
+def test_retry_after_is_honoured(server: Any, answer: Any, endpoint: Any) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    server.then(
+        answer(status=503, headers={"retry-after": "7"}),
+        answer(status=503, headers={"retry-after": date}),
+        answer(status=503, headers={"retry-after": "soon"}),
+        answer({"ok": 1}),
+    )
+    waits: list[float] = []
+    endpoint(server.url, sleep=waits.append).post("/x", {})
+    assert waits[0] == 7
+    assert 10 < waits[1] <= 20
+    assert waits[2] == 2.0
+
+
+def test_a_server_that_asks_for_an_hour_is_not_waited_for(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer(status=503, headers={"retry-after": "3600"}))
+    waits: list[float] = []
+    with pytest.raises(HTTPRagError, match="answered 503 and asks to wait 3600 s"):
+        endpoint(server.url, sleep=waits.append).post("/x", {})
+    assert waits == []
+
+
+def test_a_lasting_trouble_ends(server: Any, answer: Any, endpoint: Any) -> None:
+    server.then(answer(status=503, text="warming up"))
+    waits: list[float] = []
+    with pytest.raises(HTTPRagError, match="answered 503 after 3 attempts: warming up"):
+        endpoint(server.url, retries=2, sleep=waits.append).post("/x", {})
+    assert len(server.requests) == 3
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_no_server_is_told_after_the_retries(endpoint: Any) -> None:
+    waits: list[float] = []
+    url = f"http://bob:s3cret@127.0.0.1:{free_port()}"
+    with pytest.raises(HTTPRagError, match="cannot be reached after 4 attempts") as told:
+        endpoint(url, sleep=waits.append).post("/x", {})
+    assert waits == [0.5, 1.0, 2.0]
+    assert "s3cret" not in str(told.value)
+
+
+def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: Any) -> None:
+    with socket.socket() as silent:  # accepts, and never answers
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(StageTimeoutError, match="did not answer in time"):
+            endpoint(url, timeout=0.05).post("/x", {})
+
+
+def test_a_broken_answer_is_told_and_not_asked_again(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer({"ok": 1}, headers={"content-encoding": "gzip"}))
+    with pytest.raises(HTTPRagError, match="/x failed: DecodingError"):
+        endpoint(server.url).post("/x", {})
+    assert len(server.requests) == 1
+
+
+def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer(status=308, headers={"location": "/y"}), answer({"ok": 1}))
+    endpoint(server.url.replace("http://", "http://bob:s3cret@")).post("/x", {})
+    assert server.requests[1].headers["authorization"].startswith("Basic ")
+
+
+def test_a_redirect_on_the_same_host_is_followed(server: Any, answer: Any, endpoint: Any) -> None:
+    server.then(answer(status=308, headers={"location": "/x/"}), answer({"ok": 1}))
+    assert endpoint(server.url).post("/x", {"a": 1}) == {"ok": 1}
+    assert [(r.path, r.body) for r in server.requests] == [("/x", {"a": 1}), ("/x/", {"a": 1})]
+
+
+def test_a_redirect_to_another_host_is_not_followed(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer(status=307, headers={"location": "http://bob:pw12@elsewhere.test/x"}))
+    with pytest.raises(HTTPRagError, match=r"elsewhere\.test/x, another host: not") as told:
+        endpoint(server.url, headers={"Authorization": "Bearer tok3n"}).post("/x", {})
+    assert "pw12" not in str(told.value)
+    assert len(server.requests) == 1
+
+
+def test_a_redirect_that_drops_the_body_is_not_followed(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(answer(status=302, headers={"location": "/login"}))
+    with pytest.raises(HTTPRagError, match="answered 302 with a redirect to /login"):
+        endpoint(server.url).post("/x", {})
+
+
+def test_endless_redirects_end(server: Any, answer: Any, endpoint: Any) -> None:
+    server.then(answer(status=307, headers={"location": "/x"}))
+    with pytest.raises(HTTPRagError, match="answered 307"):
+        endpoint(server.url).post("/x", {})
+    assert len(server.requests) == 6
+
+
+def test_no_secret_reaches_a_message_or_an_identity(server: Any, answer: Any, make: Make) -> None:
+    def echo(request: Any) -> Any:
+        return answer(status=401, text=f"denied: {request.headers} bob s3cr%40t s3cr@t")
+
+    server.then(echo)
+    url = server.url.replace("http://", "http://bobby:s3cr%40t@") + "?api_key=k3y"
+    rag = make(url, headers={"X-Api-Key": "hush-hush", "X-Trace": "visible"})
+    with pytest.raises(HTTPRagError) as told:
+        rag.retrieve("q")
+    shown = str(told.value) + repr(rag) + str(rag.stage_identity("retrieve"))
+    for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
+        assert secret not in shown, secret
+    assert "visible" in shown
+    assert server.requests[0].path == "/retrieve?api_key=k3y"
+
+
+@pytest.mark.parametrize(
+    ("path", "families"),
+    [
+        ("", {"retrieval", "generation"}),
+        ("/v1/retrieve", {"retrieval"}),
+        ("/generate/", {"generation"}),
+    ],
+)
+def test_the_last_segment_says_what_a_server_does(path: str, families: set[str]) -> None:
+    assert as_rag(f"http://127.0.0.1:1{path}").families == families
+
+
+def test_one_call_endpoints_are_asked_once(server: Any, answer: Any) -> None:
+    item = {"contexts": ["a"], "context_ids": ["1"], "response": "b", "confidence": 0.5}
+    error = {"error": {"type": "E", "message": "m"}}
+    server.then(answer({"results": [item, item]}), answer({"results": [item, error]}))
+    rag = as_rag(f"{server.url}/answer")
+    assert isinstance(rag, RAGInterface)
+    first, _ = rag.batch_retrieve_with_metadata(["q", "r"], top_k=3)
+    assert (first.contexts, first.context_ids) == (["a"], ["1"])
+    assert first.metadata == {ANSWER_KEY: {"response": "b", "confidence": 0.5}}
+    answers = rag.batch_generate_with_metadata(["q", "r"], [["a"], ["a"]])
+    assert answers == [GenerationResult("b", confidence=0.5)] * 2
+    assert [request.path for request in server.requests] == ["/answer"]
+    assert server.requests[0].body == {"queries": ["q", "r"], "top_k": 3}
+    assert rag.stage_identity("generate") == [{"url": server.url}]
+    with pytest.raises(PartialBatchError) as told:
+        rag.batch_retrieve_with_metadata(["s", "t"])
+    assert isinstance(told.value.outcomes[0], RetrievalResult)
+    assert isinstance(told.value.outcomes[1], RemoteQueryError)
+    assert isinstance(rag, Adapted)
+    for source in rag.adapts:
+        assert isinstance(source, JsonEndpoint)
+        source.close()
+
+
+def test_an_http_rag_travels_to_another_process(server: Any, answer: Any, make: Make) -> None:
+    server.then(answer({"results": [{"contexts": ["a"]}]}))
+    again = pickle.loads(pickle.dumps(make(server.url, timeout=5.0)))
+    assert again.retrieve("q") == ["a"]
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("ftp://host", {}, "is not an http:// or https:// URL"),
+        ("http://", {}, "is not an http:// or https:// URL"),
+        ("http://host", {"timeout": 0}, "timeout must be above 0"),
+        ("http://host", {"retries": -1}, "retries at least 0"),
+        ("http://host", {"token": 1}, "takes no token; it takes headers, timeout, retries"),
+    ],
+)
+def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        http_rag(url, **options)
+
+
+# --- versions
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"headers": {"X-Ragbench-Version": "7"}, "status": 404},
+        {"body": {"version": 7}},
+        {"headers": {"x-ragbench-version": "7"}, "body": {"version": "8"}},
+    ],
+)
+def test_a_server_names_its_version(server: Any, answer: Any, make: Make, page: Any) -> None:
+    server.page = answer(**({"body": {}} | page))
+    assert make(server.url).stage_identity("retrieve") == {"url": server.url, "version": "7"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [{"body": []}, {"text": "<html>"}, {"body": {"version": None}}, {"body": {"version": ""}}],
+)
+def test_a_server_that_names_none_is_its_address(
+    server: Any, answer: Any, make: Make, page: Any
+) -> None:
+    server.page = answer(**page)
+    assert make(server.url).stage_identity("retrieve") == {"url": server.url}
+
+
+def test_a_server_that_is_not_there_names_none() -> None:
+    assert HTTPRag("http://127.0.0.1:1").stage_identity("retrieve") == {"url": "http://127.0.0.1:1"}
+
+
+def origin(rag: Any) -> Origin:
+    description = describe_rag(rag, "http://rag")
+    return stage_origin(rag, "retrieve", Inputs(Watch()), description)
+
+
+def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(
+    server: Any, make: Make
+) -> None:
+    found = origin(make(server.url))
+    assert found.reach == "open"
+    # How ragbench connects is not part of what the server answers.
+    assert [part.name for part in found.parts if part.kind == "package"] == ["python"]
+    reuse = may_reuse(found, still_same(found, Path.cwd()))
+    assert reuse == Reuse(True, True, f"{server.url} names no version (X-Ragbench-Version)")
+    assert origin(as_rag(f"{server.url}/answer")).reach == "open"
+
+
+def test_answers_of_a_version_are_used_again_and_those_of_another_are_not(
+    server: Any, answer: Any, make: Make
+) -> None:
+    server.page = answer({"version": "7"})
+    found = origin(make(server.url))
+    assert found.reach == "closed"
+    server.page = answer({"version": "8"})
+    settings = {"stage_identity": make(server.url).stage_identity("retrieve")}
+    (change,) = still_same(found, Path.cwd(), settings)
+    assert change.sentence == 'stage_identity.version: "7" -> "8"'
+
+
+def test_a_server_that_is_replaced_while_it_is_asked_is_said(
+    server: Any, answer: Any, make: Make
+) -> None:
+    server.page = answer({"version": "7"})
+    rag = make(server.url)
+    assert origin(rag).reach == "closed"
+    server.then(answer({"results": [{"contexts": []}]}, headers={"X-Ragbench-Version": "8"}))
+    rag.retrieve("q")
+    assert may_reuse(origin(rag), ()).because.endswith("answered in several versions, '7' and '8'")
+
+
+def test_a_version_holds_no_secret(server: Any, answer: Any, make: Make) -> None:
+    server.page = answer({"version": "v1 hush-hush"})
+    rag = make(server.url, headers={"X-Api-Key": "hush-hush"})
+    assert rag.stage_identity("retrieve") == {"url": server.url, "version": "v1 ***"}

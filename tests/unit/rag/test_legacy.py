@@ -1,0 +1,316 @@
+"""Classes written against the old interface, in the ways that people write classes."""
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ragbench.core.config import RAGConfig
+from ragbench.core.result import RetrievalResult
+from ragbench.errors import ConfigError, InterfaceError
+from ragbench.rag.interface import RAGInterface
+
+
+class Plain(RAGInterface):
+    """The old interface as its documentation shows it."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return [f"{query} {i}" for i in range(top_k or self.config.top_k)]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return f"{query}: {len(contexts)}"
+
+
+def test_an_old_class_works_without_and_with_a_configuration() -> None:
+    assert len(Plain().retrieve("q")) == 5
+    assert len(Plain(RAGConfig(top_k=2)).retrieve("q")) == 2
+    assert len(Plain(config=RAGConfig(top_k=2)).retrieve_with_metadata("q")) == 2
+    assert Plain().batch_retrieve(["q", "r"], top_k=1) == [["q 0"], ["r 0"]]
+    assert Plain().batch_generate_with_metadata(["q"], [["a"]])[0].response == "q: 1"
+
+
+class WithoutSuper(Plain):
+    def __init__(self, index: str) -> None:
+        self.index = index
+
+
+def test_a_class_that_never_calls_super_has_a_configuration_of_its_own() -> None:
+    first, second = WithoutSuper("a"), WithoutSuper("b")
+    first.config.top_k = 1
+    assert (first.config.top_k, second.config.top_k, Plain().config.top_k) == (1, 5, 5)
+    assert len(first.retrieve("q")) == 1
+
+
+class OwnBatch(Plain):
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+        self.batches.append(queries)
+        return [[query] for query in queries]
+
+
+def test_an_own_batch_method_gets_the_batch() -> None:
+    with pytest.warns(UserWarning, match=r"Later\.retrieve is never called by ragbench"):
+
+        class Later(OwnBatch):  # pyright: ignore[reportUnusedClass]
+            def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+                return ["never"]
+
+    rag = OwnBatch()
+    queries = ["q", "r"]
+    assert [r.contexts for r in rag.batch_retrieve_with_metadata(queries)] == [["q"], ["r"]]
+    assert rag.batches == [queries]
+    assert rag.batches[0] is queries
+
+
+class ByOtherName(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str, k: int | None = None) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [f"k={k}"]
+
+
+class KeywordOnly(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str, *, top_k: int = 3) -> list[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [f"k={top_k}"]
+
+
+class InKeywords(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str, **options: Any) -> list[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [f"k={options.get('top_k')}"]
+
+
+class InArguments(RAGInterface, families=("retrieval",)):
+    def retrieve(self, *arguments: Any) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [f"k={arguments[1] if len(arguments) > 1 else None}"]
+
+
+class Static(RAGInterface, families=("retrieval",)):
+    @staticmethod
+    def retrieve(query: str, top_k: int | None = None) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [f"k={top_k}"]
+
+
+class OfClass(RAGInterface, families=("retrieval",)):
+    @classmethod
+    def retrieve(cls, query: str, top_k: int | None = None) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [f"k={top_k}"]
+
+
+@pytest.mark.parametrize(
+    ("cls", "without"),
+    [
+        (ByOtherName, "k=None"),
+        (KeywordOnly, "k=3"),
+        (InKeywords, "k=None"),
+        (InArguments, "k=None"),
+        (Static, "k=None"),
+        (OfClass, "k=None"),
+    ],
+)
+def test_top_k_reaches_a_method_in_the_way_it_takes_it(
+    cls: type[RAGInterface], without: str
+) -> None:
+    assert cls().retrieve_with_metadata("q").contexts == [without]
+    assert cls().batch_retrieve(["q"], top_k=7) == [["k=7"]]
+    assert cls().retrieve_with_metadata("q", 7).contexts == ["k=7"]
+
+
+class WithoutTopK(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str) -> list[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ["a"]
+
+
+def test_a_method_without_top_k_works_until_a_number_is_asked_for() -> None:
+    assert WithoutTopK().batch_retrieve(["q"]) == [["a"]]
+    with pytest.raises(InterfaceError, match=r"WithoutTopK\.retrieve takes no top_k.*add the"):
+        WithoutTopK().batch_retrieve(["q"], top_k=3)
+
+
+@dataclass
+class Settings(RAGConfig):
+    model: str = "small"
+
+
+def test_an_old_dataclass_configuration_keeps_its_positions() -> None:
+    assert Settings(3, "large") == Settings(top_k=3, model="large")
+    assert len(Plain(Settings(2)).retrieve("q")) == 2
+
+
+def test_a_configuration_is_built_of_a_mapping() -> None:
+    assert Settings.from_mapping({"top_k": 1, "model": "m", "index": "i"}) == Settings(
+        1, "m", settings={"index": "i"}
+    )
+    built = RAGConfig.from_mapping({"settings": {"a": 1}, "b": 2})
+    assert built.settings == {"a": 1, "b": 2}
+
+
+class OwnInit(RAGConfig):
+    def __init__(self, model: str = "small") -> None:
+        super().__init__(top_k=9)
+        self.model = model
+
+
+def test_a_configuration_with_its_own_init_gets_what_it_takes() -> None:
+    config = OwnInit.from_mapping({"model": "large"})
+    assert (config.model, config.top_k) == ("large", 9)
+    with pytest.raises(ConfigError, match="OwnInit takes no top_k; it takes model"):
+        OwnInit.from_mapping({"top_k": 3})
+
+
+@dataclass
+class AsDataclass(RAGInterface):
+    config: RAGConfig
+    """A field without a default must not find one in the base class."""
+    index: list[str] = field(default_factory=list[str])
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return self.index[: top_k or self.config.top_k]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return contexts[0]
+
+
+def test_a_dataclass_may_be_a_rag() -> None:
+    with pytest.raises(TypeError, match="config"):
+        AsDataclass()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    assert AsDataclass(RAGConfig(top_k=1), ["a", "b"]).batch_retrieve(["q"]) == [["a"]]
+
+
+def test_a_slotted_dataclass_repeats_no_class_keywords_and_needs_none() -> None:
+    @dataclass(slots=True)
+    class OnlyRetrieval(RAGInterface, families=("retrieval",)):
+        text: str
+
+        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+            return [self.text]
+
+    @dataclass(slots=True)
+    class Base(RAGInterface, abstract=True):
+        text: str
+
+    assert OnlyRetrieval.families == {"retrieval"}
+    assert OnlyRetrieval("a").retrieve_with_metadata("q").contexts == ["a"]
+    assert Base("a").text == "a"
+
+
+class AbstractBase(RAGInterface, ABC):
+    @abstractmethod
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]: ...
+
+    @abstractmethod
+    def generate(self, query: str, contexts: list[str]) -> str: ...
+
+
+class Concrete(AbstractBase):
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["a"]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return "b"
+
+
+def test_an_abstract_base_may_leave_everything_open() -> None:
+    assert AbstractBase.implemented == frozenset()
+    assert Concrete().batch_generate_with_metadata(["q"], [[]])[0].response == "b"
+    with pytest.raises(TypeError, match="abstract"):
+        AbstractBase()  # type: ignore[abstract]  # pyright: ignore[reportAbstractUsage]
+
+
+class RetrievalMixin:
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["from the mixin"]
+
+
+class GenerationMixin:
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return contexts[0]
+
+
+class Mixed(RetrievalMixin, GenerationMixin, RAGInterface):
+    pass
+
+
+def test_mixins_count_as_written() -> None:
+    assert Mixed.implemented == {"retrieve", "generate"}
+    rag = Mixed()
+    assert rag.batch_generate(["q"], rag.batch_retrieve(["q"])) == ["from the mixin"]
+
+
+class NewRetrieval(RAGInterface, families=("retrieval",)):
+    def retrieve_with_metadata(
+        self, query: str, top_k: int | None = None
+    ) -> RetrievalResult[dict[str, Any]]:
+        return RetrievalResult(["new"], context_ids=["1"])
+
+
+class OldGeneration(RAGInterface, families=("generation",)):
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return contexts[0]
+
+
+class Both(NewRetrieval, OldGeneration, families=("retrieval", "generation")):
+    pass
+
+
+def test_two_rags_of_one_family_each_make_one_of_both() -> None:
+    rag = Both()
+    assert rag.implemented == {"retrieve_with_metadata", "generate"}
+    assert rag.generate("q", rag.retrieve("q")) == "new"
+
+
+def test_an_old_child_of_a_new_base_is_warned_where_its_class_stands() -> None:
+    with pytest.warns(UserWarning, match="OldChild.retrieve is never called by ragbench") as caught:
+
+        class OldChild(NewRetrieval):
+            def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+                return ["old"]
+
+    assert caught[0].filename == __file__
+    assert "Override retrieve_with_metadata instead" in str(caught[0].message)
+    assert OldChild().batch_retrieve_with_metadata(["q"])[0].contexts == ["new"]
+
+
+class Calling(RAGInterface, families=("retrieval",)):
+    """Its rich forms call its plain one, so that overriding that one is enough."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["base"]
+
+    def retrieve_with_metadata(
+        self, query: str, top_k: int | None = None
+    ) -> RetrievalResult[dict[str, Any]]:
+        return RetrievalResult([text for text in self.retrieve(query)])
+
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult]:
+        return [self.retrieve_with_metadata(query) for query in queries]
+
+
+def test_an_override_that_the_inherited_method_calls_is_no_reason_to_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        class Child(Calling):
+            def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+                return ["child"]
+
+    assert Child().batch_retrieve_with_metadata(["q"])[0].contexts == ["child"]
+
+
+def test_a_new_single_form_over_an_inherited_batch_is_warned_too() -> None:
+    class Batch(RAGInterface, families=("retrieval",)):
+        def batch_retrieve_with_metadata(
+            self, queries: list[str], top_k: int | None = None
+        ) -> list[RetrievalResult]:
+            return [RetrievalResult(["batch"]) for _ in queries]
+
+    with pytest.warns(UserWarning, match="Override batch_retrieve_with_metadata instead"):
+
+        class Single(Batch):  # pyright: ignore[reportUnusedClass]
+            def retrieve_with_metadata(
+                self, query: str, top_k: int | None = None
+            ) -> RetrievalResult[dict[str, Any]]:
+                return RetrievalResult(["single"])

@@ -1,0 +1,282 @@
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError
+from ragbench.rag.interface import RAGInterface
+from ragbench.rag.load import load_rag
+
+RAG = """
+    from dataclasses import dataclass
+    from typing import Optional
+    from ragbench import RAGConfig, RAGInterface
+    from ragbench.rag.adapt import as_rag
+
+    class MyRAG(RAGInterface):
+        def retrieve(self, query, top_k=None):
+            return [f"{query} {self.config.top_k}"]
+        def generate(self, query, contexts):
+            return contexts[0]
+
+    class Keywords(MyRAG):
+        def __init__(self, index, *, model="small", config=None):
+            super().__init__(config)
+            self.index, self.model = index, model
+
+    @dataclass
+    class Settings(RAGConfig):
+        model: str = "small"
+
+    class Typed(MyRAG):
+        def __init__(self, config: Optional[Settings] = None):
+            super().__init__(config or Settings())
+
+    class Needing(MyRAG):
+        def __init__(self, config: "Settings"):
+            self.config = config
+
+    class Foreign:
+        def __init__(self, model: str):
+            self.model = model
+
+    class TakesForeign(MyRAG):
+        def __init__(self, config: Foreign):
+            self.foreign = config
+
+    class Anything(MyRAG):
+        def __init__(self, **options):
+            self.options = options
+
+    class Broken(MyRAG):
+        def __init__(self):
+            raise OSError("no index at http://bob:s3cret@host")
+
+    class Space:
+        instance = MyRAG(RAGConfig(top_k=2))
+
+        @classmethod
+        def build(cls, top_k=7):
+            return MyRAG(RAGConfig(top_k=top_k))
+
+    instance = MyRAG(RAGConfig(top_k=4))
+    adapted = as_rag(retrieve=lambda query: ["x"])
+    number = 3
+
+    def factory(index="docs"):
+        return Keywords(index)
+
+    def strict_factory(index) -> MyRAG:
+        return Keywords(index)
+
+    def makes_nothing():
+        return None
+
+    def answer(query, model="small"):
+        return {"answer": model, "contexts": [query]}
+
+    async def later():
+        return MyRAG()
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Iterator[Callable[[str, str], Path]]:
+    """Writes modules, and takes them and the search path away again."""
+    path, modules = list(sys.path), set(sys.modules)
+
+    def build(name: str, text: str) -> Path:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text))
+        return tmp_path
+
+    yield build
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def load(write: Callable[[str, str], Path]) -> Callable[..., Any]:
+    root = write("loaded_rags.py", RAG)
+
+    def build(attribute: str, **arguments: Any) -> Any:
+        return load_rag(f"loaded_rags:{attribute}", arguments, search_path=root)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("attribute", "arguments", "contexts"),
+    [
+        ("MyRAG", {}, ["q 5"]),
+        ("MyRAG", {"top_k": 3}, ["q 3"]),
+        ("MyRAG", {"config": {"top_k": 3}}, ["q 3"]),
+        ("instance", {}, ["q 4"]),
+        ("Space.instance", {}, ["q 2"]),
+        ("Space.build", {}, ["q 7"]),
+        ("Space.build", {"top_k": 1}, ["q 1"]),
+        ("factory", {}, ["q 5"]),
+        ("Keywords", {"index": "i", "top_k": 9}, ["q 9"]),
+        ("adapted", {}, ["x"]),
+        ("answer", {}, ["q"]),
+    ],
+)
+def test_classes_factories_instances_and_functions(
+    load: Callable[..., Any], attribute: str, arguments: dict[str, Any], contexts: list[str]
+) -> None:
+    rag = load(attribute, **arguments)
+    assert isinstance(rag, RAGInterface)
+    assert rag.retrieve("q") == contexts
+
+
+def test_arguments_are_keywords_where_the_signature_takes_them(load: Callable[..., Any]) -> None:
+    rag = load("Keywords", index="i", model="large", top_k=2, extra=1)
+    assert (rag.index, rag.model, rag.config.top_k) == ("i", "large", 2)
+    assert rag.config.settings == {"extra": 1}
+    assert load("Anything", top_k=2, x=1).options == {"top_k": 2, "x": 1}
+    assert load("factory", index="i").index == "i"
+    assert load("answer", model="large").generate("q", ["q"]) == "large"
+
+
+def test_the_rest_goes_into_the_annotated_configuration(load: Callable[..., Any]) -> None:
+    assert load("Typed", model="large", top_k=1).config.model == "large"
+    assert load("Typed").config.model == "small"
+    assert load("Needing", model="large").config.model == "large"
+    assert load("Needing").config.model == "small"
+    assert load("TakesForeign", model="large").foreign.model == "large"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "arguments", "message"),
+    [
+        ("MyRag", {}, r"there is no 'MyRag'. Did you mean MyRAG\?"),
+        ("Zzz", {}, r"there is no 'Zzz'. Did you mean Anything or Broken or Keywords\?"),
+        ("Space.instanc", {}, r"there is no 'instanc'. Did you mean instance\?"),
+        ("number", {}, r"'loaded_rags:number' is not a RAG: int is nothing that can be evaluated"),
+        ("makes_nothing", {}, r"makes_nothing' is not a RAG"),
+        ("instance", {"top_k": 1}, r"is an instance and takes no arguments \(top_k\)"),
+        ("factory", {"k": 1}, r"takes no k. It takes index"),
+        ("answer", {"k": 1}, r"takes no k. It takes query, model"),
+        ("strict_factory", {}, r"missing a required argument: 'index'. It takes index"),
+        ("Keywords", {}, r"missing a required argument: 'index'. It takes index, model, config"),
+        ("TakesForeign", {"size": 1}, r"building Foreign of size raised TypeError"),
+        ("instance.retrieve", {}, "is a method: name the object that it belongs to"),
+        ("later", {}, "is a coroutine: a factory must be a plain function"),
+    ],
+)
+def test_what_cannot_be_used_is_told(
+    load: Callable[..., Any], attribute: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(attribute, **arguments)
+
+
+def test_a_constructor_that_raises_is_the_cause_and_shows_no_password(
+    load: Callable[..., Any],
+) -> None:
+    with pytest.raises(ConfigError, match="raised OSError: no index at") as told:
+        load("Broken")
+    assert isinstance(told.value.__cause__, OSError)
+    assert "s3cret" not in str(told.value)
+
+
+@pytest.mark.parametrize("spec", ["module", ":attribute", "module:", ""])
+def test_a_malformed_name_shows_the_forms(spec: str) -> None:
+    with pytest.raises(ConfigError, match=r"is not of the form package\.module:attribute, path"):
+        load_rag(spec)
+
+
+def test_a_missing_module_is_told_apart_from_a_failing_import(
+    write: Callable[[str, str], Path],
+) -> None:
+    root = write("good_rag.py", "import not_installed_anywhere")
+    with pytest.raises(ConfigError, match=r"no module 'god_rag'.*Did you mean 'good_rag'\?"):
+        load_rag("god_rag:X", search_path=root)
+    with pytest.raises(ConfigError, match=r"importing 'good_rag\.sub' failed"):
+        load_rag("good_rag.sub:X", search_path=root)
+    with pytest.raises(ConfigError, match="importing 'good_rag' failed: ModuleNotFound") as told:
+        load_rag("good_rag:X", search_path=root)
+    cause = told.value.__cause__
+    assert isinstance(cause, ModuleNotFoundError)
+    assert cause.name == "not_installed_anywhere"
+    frames: list[str] = []
+    traceback = cause.__traceback__
+    while traceback is not None:
+        frames.append(traceback.tb_frame.f_code.co_filename)
+        traceback = traceback.tb_next
+    assert str(root / "good_rag.py") in frames
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 / 0", "importing 'bad_rag' failed: ZeroDivisionError"),
+        ("def", "importing 'bad_rag' failed: SyntaxError"),
+        ("raise SystemExit(3)", "importing 'bad_rag' failed: SystemExit: 3"),
+        (
+            "from ragbench import RAGInterface\nclass Half(RAGInterface): pass",
+            "failed: InterfaceError: class Half has no generation",
+        ),
+    ],
+)
+def test_whatever_an_import_raises_is_told(
+    write: Callable[[str, str], Path], text: str, message: str
+) -> None:
+    root = write("bad_rag.py", text)
+    with pytest.raises(ConfigError, match=message):
+        load_rag("bad_rag:X", search_path=root)
+    with pytest.raises(ConfigError, match=message.replace("'bad_rag'", "'bad_rag.py'")):
+        load_rag("bad_rag.py:X", search_path=root)
+
+
+def test_a_file_is_loaded_with_its_neighbours_now_and_later(
+    write: Callable[[str, str], Path],
+) -> None:
+    write("deep/neighbour_now.py", "TEXT = 'now'")
+    write("deep/neighbour_later.py", "TEXT = 'later'")
+    root = write(
+        "deep/file_rag.py",
+        """
+        from ragbench import RAGInterface
+        from neighbour_now import TEXT
+
+        class MyRAG(RAGInterface):
+            def retrieve(self, query, top_k=None):
+                from neighbour_later import TEXT as later
+                return [TEXT, later]
+            def generate(self, query, contexts):
+                return ""
+        """,
+    )
+    rag: Any = load_rag("deep/file_rag.py:MyRAG", search_path=root)
+    assert rag.retrieve("q") == ["now", "later"]
+    again = load_rag(f"{root}/deep/file_rag.py:MyRAG")
+    assert type(again) is type(rag)
+
+
+def test_a_file_may_be_called_like_a_module_that_is_loaded_already(
+    write: Callable[[str, str], Path],
+) -> None:
+    root = write("json.py", RAG)
+    rag: Any = load_rag("json.py:MyRAG", search_path=root)
+    assert rag.retrieve("q") == ["q 5"]
+    assert hasattr(sys.modules["json"], "dumps")
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no file 'none\.py' in"):
+        load_rag("none.py:X", search_path=tmp_path)
+
+
+@pytest.mark.extra("http")
+def test_a_url_is_an_endpoint() -> None:
+    rag: Any = load_rag("http://127.0.0.1:1/retrieve", {"timeout": 3.0})
+    assert rag.families == {"retrieval"}
+    with pytest.raises(ConfigError, match="takes no model; it takes headers, timeout, retries"):
+        load_rag("http://127.0.0.1:1", {"model": "x"})
+    rag.close()

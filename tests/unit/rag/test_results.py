@@ -1,0 +1,178 @@
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import InterfaceError
+
+
+class Array:
+    """As much of a numpy array as matters here: it has a length and is not a sequence."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def tolist(self) -> list[float]:
+        return [1.0, 2.0]
+
+
+def retrieval(contexts: Any, **options: Any) -> RetrievalResult[Any]:
+    return RetrievalResult(contexts, **options)
+
+
+def generation(response: Any, **options: Any) -> GenerationResult[Any]:
+    return GenerationResult(response, **options)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "options", "message"),
+    [
+        ("one text", {}, "contexts must be a list, not a str"),
+        (None, {}, "contexts must be a list, not None"),
+        ({"a"}, {}, "contexts must be a list, not a set"),
+        (["a"], {"context_ids": "x"}, "context_ids must be a list, not a str"),
+        (["a"], {"context_ids": []}, "context_ids has 0 elements for 1 contexts"),
+        (["a"], {"scores": [0.1, 0.2]}, "scores has 2 elements for 1 contexts"),
+        (["a"], {"scores": Array()}, r"scores must be a list, not a Array; call its tolist\(\)"),
+        (["a", "b"], {"context_metadata": [{"page": 1}]}, "context_metadata has 1 elements"),
+    ],
+)
+def test_a_malformed_retrieval_is_refused(contexts: Any, options: Any, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        retrieval(contexts, **options)
+
+
+@pytest.mark.parametrize(
+    ("response", "options", "message"),
+    [
+        (None, {}, "response must be a string, not None"),
+        (["a"], {}, "response must be a string, not a list"),
+        ("a", {"multi_responses": "ab"}, "multi_responses must be a list, not a str"),
+        ("a", {"confidence": 1.01}, r"confidence must lie in \[0, 1\], not 1.01"),
+        ("a", {"confidence": -0.1}, r"confidence must lie in \[0, 1\], not -0.1"),
+        ("a", {"confidence": float("nan")}, r"confidence must lie in \[0, 1\], not nan"),
+        ("a", {"confidence": "high"}, "confidence must be a number, not a str"),
+        ("a", {"abstained": "no"}, "abstained must be True, False or None, not 'no'"),
+        ("a", {"abstained": 0}, "abstained must be True, False or None, not 0"),
+    ],
+)
+def test_a_malformed_generation_is_refused(response: Any, options: Any, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        generation(response, **options)
+
+
+@given(st.floats(min_value=0, max_value=1))
+def test_every_confidence_between_0_and_1_is_kept(confidence: float) -> None:
+    assert GenerationResult("a", confidence=confidence).confidence == confidence
+
+
+def test_what_was_given_is_kept_and_not_copied() -> None:
+    contexts, ids, scores = ["a", "b"], ("1", "2"), [0.9, 0.1]
+    context_metadata, metadata = [{"page": 1}, {"page": 2}], {"took": 0.1}
+    result = RetrievalResult(
+        contexts,
+        context_ids=ids,
+        scores=scores,
+        context_metadata=context_metadata,
+        metadata=metadata,
+    )
+    assert result.contexts is contexts
+    assert result.context_ids is ids
+    assert result.scores is scores
+    assert result.context_metadata is context_metadata
+    assert result.metadata is metadata
+    candidates = ["x", "y"]
+    assert GenerationResult("x", multi_responses=candidates).multi_responses is candidates
+
+
+def test_only_contexts_and_response_are_required() -> None:
+    bare = RetrievalResult([])
+    assert (bare.context_ids, bare.scores, bare.context_metadata, bare.metadata) == (None,) * 4
+    assert len(bare) == 0
+    assert bare  # found nothing, and still a result
+    answer = GenerationResult("")
+    assert (answer.multi_responses, answer.confidence, answer.abstained, answer.metadata) == (
+        (None,) * 4
+    )
+
+
+def test_metadata_takes_any_keys_and_any_type() -> None:
+    assert RetrievalResult([], metadata={1: object, "ü": None}).metadata == {1: object, "ü": None}
+    assert GenerationResult("a", metadata=17).metadata == 17
+
+
+def test_results_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        RetrievalResult(["a"]).contexts = []  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(AttributeError):
+        GenerationResult("a").response = "b"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_candidates_are_the_responses_or_the_response() -> None:
+    assert GenerationResult("a", multi_responses=["a", "b"]).candidates == ["a", "b"]
+    assert GenerationResult("a", multi_responses=[]).candidates == ("a",)
+    assert GenerationResult("a").candidates == ("a",)
+
+
+def test_chunks_and_back() -> None:
+    result = RetrievalResult(
+        ["a", "b"], context_ids=["1", "2"], scores=[0.9, 0.1], context_metadata=[{"p": 1}, {}]
+    )
+    chunks = result.to_chunks()
+    assert chunks[0] == Chunk(id="1", text="a", score=0.9, metadata={"p": 1})
+    assert RetrievalResult.from_chunks(chunks) == result
+
+
+def test_chunks_without_ids_are_numbered_and_a_missing_score_drops_all() -> None:
+    assert [chunk.id for chunk in RetrievalResult(["a", "b"]).to_chunks()] == ["0", "1"]
+    chunks = [Chunk(id="1", text="a", score=1.0), Chunk(id="2", text="b")]
+    assert RetrievalResult.from_chunks(chunks).scores is None
+
+
+texts = st.lists(st.text(), max_size=4)
+
+
+@given(texts, st.data())
+def test_retrieval_to_dict_and_back(contexts: Sequence[str], data: st.DataObject) -> None:
+    size = len(contexts)
+    result = RetrievalResult(
+        contexts,
+        context_ids=data.draw(st.none() | st.just([str(i) for i in range(size)])),
+        scores=data.draw(st.none() | st.just([0.5] * size)),
+        metadata=data.draw(st.none() | st.just({"k": 1})),
+    )
+    assert RetrievalResult.from_mapping(result.to_dict()) == result
+    assert None not in result.to_dict().values()
+
+
+@given(st.text(), st.none() | texts, st.none() | st.floats(0, 1), st.none() | st.booleans())
+def test_generation_to_dict_and_back(
+    response: str, candidates: list[str] | None, confidence: float | None, abstained: bool | None
+) -> None:
+    result: GenerationResult[Any] = GenerationResult(
+        response, multi_responses=candidates, confidence=confidence, abstained=abstained
+    )
+    assert GenerationResult.from_mapping(result.to_dict()) == result
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "needs 'contexts'"),
+        ({"contexts": ["a"], "context_id": ["1"]}, "did you mean 'context_ids'"),
+        ({"contexts": ["a"], "took": 1}, "no field 'took': other things go into 'metadata'"),
+    ],
+)
+def test_a_mapping_with_wrong_keys_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        RetrievalResult.from_mapping(values)
+
+
+def test_results_can_be_pickled() -> None:
+    result = RetrievalResult(["a"], scores=[1.0])
+    assert pickle.loads(pickle.dumps(result)) == result

@@ -1,0 +1,195 @@
+"""What a user's method may return, and what is said when it returns something else."""
+
+import asyncio
+import uuid
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import InterfaceError
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+
+
+class Returning(RAGInterface):
+    """Returns what it is told to."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def retrieve(self, query: str, top_k: int | None = None) -> Any:
+        return self.value
+
+    def generate(self, query: str, contexts: list[str]) -> Any:
+        return self.value
+
+
+class ReturningBatches(RAGInterface):
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> Any:
+        return self.value
+
+    def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> Any:
+        return self.value
+
+
+class Document:
+    page_content = "text"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "Returning.retrieve must return a RetrievalResult or a list of strings, not None"),
+        ("text", "not a str"),
+        ({"contexts": []}, "not a dict"),
+        ((text for text in ["a"]), "not a generator"),
+        (GenerationResult("a"), "not a GenerationResult"),
+        (["a", None], r"Returning.retrieve: contexts\[1\] must be a string, not None"),
+        ([Document()], r"contexts\[0\] must be a string, not a Document"),
+        (RetrievalResult([b"a"]), r"contexts\[0\] must be a string, not a bytes"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        (RetrievalResult(["a"], scores=[float("nan")]), r"scores\[0\] must be finite, not nan"),
+        (RetrievalResult(["a"], scores=[float("inf")]), r"scores\[0\] must be finite, not inf"),
+        (RetrievalResult(["a"], scores=[True]), r"scores\[0\] must be a number, not True"),
+        (RetrievalResult(["a"], scores=["0.5"]), r"scores\[0\] must be a number, not '0.5'"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        (RetrievalResult(["a"], scores=[None]), r"scores\[0\] must be a number, not None"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        (RetrievalResult(["a"], context_ids=[None]), "context id must be a string, not None"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        (RetrievalResult(["a"], context_ids=[True]), "context id must be a string, not True"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+        (RetrievalResult(["a"], context_ids=[1.0]), "context id must be a string, not 1.0"),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_a_wrong_retrieval_is_refused_with_the_method_and_the_place(
+    value: Any, message: str
+) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        Returning(value).retrieve_with_metadata("q")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "Returning.generate must return a GenerationResult or a string, not None"),
+        (["a"], "not a list"),
+        (RetrievalResult(["a"]), "not a RetrievalResult"),
+        (
+            GenerationResult("a", multi_responses=["a", 3]),  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+            r"multi_responses\[1\] must be a string, not a int",
+        ),
+    ],
+)
+def test_a_wrong_generation_is_refused_with_the_method_and_the_place(
+    value: Any, message: str
+) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        Returning(value).generate_with_metadata("q", [])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "ReturningBatches.batch_retrieve must return a list with one element per query"),
+        ("ab", "not a str"),
+        ({"a": 1}, "not a dict"),
+        ([["a"]], "returned 1 results for 2 queries"),
+        ([["a"], ["b"], ["c"]], "returned 3 results for 2 queries"),
+        ([["a"], None], "must return a RetrievalResult or a list of strings, not None"),
+    ],
+)
+def test_a_wrong_batch_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        ReturningBatches(value).batch_retrieve_with_metadata(["q", "r"])
+
+
+def test_queries_and_contexts_of_different_lengths_are_refused_before_the_call() -> None:
+    with pytest.raises(InterfaceError, match="2 queries and 1 lists of contexts"):
+        ReturningBatches(["a", "b"]).batch_generate_with_metadata(["q", "r"], [[]])
+
+
+def test_old_methods_may_return_results_in_the_new_form() -> None:
+    result = RetrievalResult(["a"], context_ids=["1"])
+    rag = Returning(result)
+    assert rag.retrieve_with_metadata("q") is result
+    assert rag.batch_retrieve_with_metadata(["q", "r"]) == [result, result]
+    assert rag.batch_retrieve(["q"])[0] is result.contexts
+    answer = GenerationResult("a", confidence=0.5)
+    assert Returning(answer).generate_with_metadata("q", []) is answer
+    assert Returning(answer).batch_generate(["q"], [[]]) == ["a"]
+
+
+def test_new_methods_may_return_results_in_the_old_form() -> None:
+    class Mistaken(RAGInterface, families=("retrieval",)):
+        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> Any:
+            return ["a"]
+
+    assert Mistaken().batch_retrieve_with_metadata(["q"]) == [RetrievalResult(["a"])]
+
+
+def test_a_tuple_of_contexts_becomes_a_list_in_the_old_form_only() -> None:
+    rag = ReturningBatches([("a", "b")])
+    assert rag.retrieve("q") == ["a", "b"]
+    assert rag.retrieve_with_metadata("q").contexts == ("a", "b")
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (7, "7"),
+        (np.int64(7), "7"),
+        (np.str_("x"), "x"),
+        (Colour.RED, "red"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    ],
+)
+def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
+    given: Any, kept: str
+) -> None:
+    contexts, scores = ["a"], [0.5]
+    result = Returning(
+        RetrievalResult(contexts, context_ids=[given], scores=scores)
+    ).retrieve_with_metadata("q")
+    assert result.context_ids == [kept]
+    assert type((result.context_ids or [""])[0]) is str
+    assert result.contexts is contexts
+    assert result.scores is scores
+
+
+def test_numbers_of_other_kinds_are_scores() -> None:
+    scores: list[Any] = [1, np.float32(0.5), np.int64(2)]
+    result = Returning(RetrievalResult(["a", "b", "c"], scores=scores)).retrieve_with_metadata("q")
+    assert result.scores is scores
+
+
+def test_a_coroutine_from_a_plain_method_names_the_other_base() -> None:
+    async def later() -> list[str]:
+        return ["a"]
+
+    with pytest.raises(InterfaceError, match="it is a coroutine, so inherit from AsyncRAG"):
+        Returning(later()).retrieve_with_metadata("q")
+
+
+def test_a_value_that_cannot_be_awaited_is_told() -> None:
+    class Plain(AsyncRAGInterface, families=("retrieval",)):
+        def retrieve(self, query: str, top_k: int | None = None) -> Any:
+            return ["a"]
+
+    with pytest.raises(
+        InterfaceError, match=r"cannot be awaited \(a list\): write it as 'async def'"
+    ):
+        asyncio.run(Plain().retrieve_with_metadata("q"))
+
+
+def test_a_users_own_exception_passes_as_it_is() -> None:
+    class Broken(RAGInterface, families=("retrieval",)):
+        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+            raise KeyError("index")
+
+    with pytest.raises(KeyError, match="index"):
+        Broken().batch_retrieve_with_metadata(["q"])

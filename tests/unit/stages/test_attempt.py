@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.outcome import Outcome, Status
+from ragbench.rag.fallback import PartialBatchError
+from ragbench.stages.calls import attempt, attempt_async
+
+
+class Service:
+    """Doubles numbers, raises for a batch that holds a guilty one, and notes what it was asked."""
+
+    def __init__(self, guilty: frozenset[int] = frozenset()) -> None:
+        self.guilty = guilty
+        self.calls: list[list[int]] = []
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        self.calls.append(list(items))
+        if self.guilty.intersection(items):
+            raise ValueError("a guilty one")
+        return [item * 2 for item in items]
+
+    async def later(self, items: Sequence[int]) -> list[int]:
+        await asyncio.sleep(0)
+        return self(items)
+
+
+def settle(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
+    return {
+        item: outcome
+        for part, outcomes in attempt(service, items, stage="retrieve")
+        for item, outcome in zip(part, outcomes, strict=True)
+    }
+
+
+def settle_async(service: Service, items: Sequence[int]) -> dict[int, Outcome[int]]:
+    async def run() -> dict[int, Outcome[int]]:
+        found: dict[int, Outcome[int]] = {}
+        async for part, outcomes in attempt_async(service.later, items, stage="retrieve"):
+            found.update(zip(part, outcomes, strict=True))
+        return found
+
+    return asyncio.run(run())
+
+
+@given(st.integers(1, 40), st.sets(st.integers(0, 39)))
+def test_exactly_the_guilty_items_fail(size: int, guilty: set[int]) -> None:
+    service = Service(frozenset(guilty))
+    found = settle(service, range(size))
+    assert list(found) == list(range(size))
+    for item, outcome in found.items():
+        if item in guilty:
+            assert outcome.status is Status.FAILED
+            assert outcome.failure is not None
+            assert (outcome.failure.type, outcome.failure.stage) == ("ValueError", "retrieve")
+        else:
+            assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
+
+
+@given(st.integers(1, 64), st.sets(st.integers(0, 63), max_size=4))
+def test_few_guilty_items_cost_few_calls(size: int, guilty: set[int]) -> None:
+    service = Service(frozenset(guilty))
+    settle(service, range(size))
+    present = len([item for item in guilty if item < size])
+    assert len(service.calls) <= 1 + 2 * present * math.ceil(math.log2(size) if size > 1 else 0)
+
+
+@given(st.integers(1, 20), st.sets(st.integers(0, 19)))
+def test_no_item_that_succeeded_is_asked_again(size: int, guilty: set[int]) -> None:
+    service = Service(frozenset(guilty))
+    settle(service, range(size))
+    good = [item for call in service.calls if not guilty.intersection(call) for item in call]
+    assert sorted(good) == sorted(set(range(size)) - guilty)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 20), st.sets(st.integers(0, 19)))
+def test_coroutines_end_the_same(size: int, guilty: set[int]) -> None:
+    plain, later = Service(frozenset(guilty)), Service(frozenset(guilty))
+    assert {item: o.value for item, o in settle(plain, range(size)).items()} == {
+        item: o.value for item, o in settle_async(later, range(size)).items()
+    }
+    assert plain.calls == later.calls
+
+
+def test_parts_are_handed_on_before_the_next_call() -> None:
+    service = Service(frozenset({3}))
+    steps = attempt(service, range(4), stage="retrieve")
+    part, _ = next(steps)
+    assert (list(part), len(service.calls)) == ([0, 1], 2)
+
+
+def test_a_stop_is_heeded_between_the_parts_of_a_batch() -> None:
+    service = Service(frozenset({3}))
+    steps = attempt(service, range(4), stage="retrieve", stopped=lambda: len(service.calls) >= 2)
+    assert [list(part) for part, _ in steps] == [[0, 1]]
+
+
+@pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
+def test_another_number_of_results_than_items_fails_them(values: list[int]) -> None:
+    ((part, outcomes),) = attempt(lambda _: values[:0], [7], stage="generate")
+    assert list(part) == [7]
+    failure = outcomes[0].failure
+    assert failure is not None
+    assert failure.message == "generate returned 0 results for 1 queries"
+    found = list(attempt(lambda _: values, [1, 2], stage="generate"))
+    expected = Status.MEASURED if len(values) == 1 else Status.FAILED
+    assert [o.status for _, outcomes in found for o in outcomes] == [expected, expected]
+
+
+def leave(_: Sequence[int]) -> list[int]:
+    raise SystemExit(3)
+
+
+def cancel(_: Sequence[int]) -> list[int]:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(("call", "name"), [(leave, "SystemExit"), (cancel, "CancelledError")])
+def test_code_that_wants_to_end_the_process_ends_its_call(
+    call: Callable[[Sequence[int]], list[int]], name: str
+) -> None:
+    ((_, (outcome,)),) = attempt(call, [1], stage="retrieve")
+    assert outcome.failure is not None
+    assert outcome.failure.type == name
+
+
+def test_a_cancelled_task_of_the_rag_does_not_lose_its_batch() -> None:
+    async def call(_: Sequence[int]) -> list[int]:
+        inner = asyncio.ensure_future(asyncio.sleep(3600))
+        inner.cancel()
+        await inner
+        return [1]
+
+    async def run() -> list[Outcome[int]]:
+        return [o async for _, os in attempt_async(call, [1], stage="retrieve") for o in os]
+
+    (outcome,) = asyncio.run(run())
+    assert outcome.status is Status.FAILED
+
+
+def test_ctrl_c_passes_through() -> None:
+    def call(_: Sequence[int]) -> list[int]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(attempt(call, [1, 2], stage="retrieve"))
+
+
+def test_a_batch_that_says_which_of_its_queries_failed_is_not_called_again() -> None:
+    calls: list[list[int]] = []
+
+    def call(items: Sequence[int]) -> list[int]:
+        calls.append(list(items))
+        raise PartialBatchError([10, ValueError("two"), 30], "Service.batch")
+
+    ((_, outcomes),) = attempt(call, [1, 2, 3], stage="retrieve")
+    assert calls == [[1, 2, 3]]
+    assert [o.value for o in outcomes] == [10, None, 30]
+    assert outcomes[1].failure is not None
+    assert outcomes[1].failure.message == "two"
+
+
+def test_a_partial_batch_of_the_wrong_size_is_split() -> None:
+    def call(items: Sequence[int]) -> list[int]:
+        if len(items) > 1:
+            raise PartialBatchError([ValueError("one")], "Service.batch")
+        return [items[0]]
+
+    found = list(attempt(call, [1, 2], stage="retrieve"))
+    assert [o.value for _, outcomes in found for o in outcomes] == [1, 2]
+
+
+def test_time_is_shared_by_the_items_of_a_call() -> None:
+    ((_, outcomes),) = attempt(Service(), range(4), stage="retrieve")
+    (seconds,) = {outcome.seconds for outcome in outcomes}
+    assert seconds is not None
+    assert 0 <= seconds < 60

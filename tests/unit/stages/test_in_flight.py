@@ -1,0 +1,212 @@
+"""A case that takes the process down is found, asked alone, and marked."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.outcome import Status
+from ragbench.errors import LLMUnreachableError, RunError
+from ragbench.stages.in_flight import InFlight, ask_in_child
+
+ROOT = Path(__file__).parents[3]
+
+
+def left_over(path: Path) -> list[int]:
+    with InFlight(path, 1) as found:
+        return found.left_over()
+
+
+# --- the file
+
+
+def test_what_was_begun_and_not_ended_is_left_over(tmp_path: Path) -> None:
+    path = tmp_path / "in_flight"
+    with InFlight(path, 4) as calls:
+        calls.begin([0, 7])
+        calls.begin([2**40])
+        calls.end([7, 99])
+    assert left_over(path) == [0, 2**40]
+    assert left_over(path) == [0, 2**40]  # until they are settled
+
+
+def test_nothing_in_flight_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "in_flight"
+    with InFlight(path, 2) as calls:
+        assert path.stat().st_size == 16
+        calls.begin([1, 2])
+        calls.end([1, 2])
+    assert not path.exists()
+
+
+def test_what_is_left_over_stays_until_it_is_settled(tmp_path: Path) -> None:
+    path = tmp_path / "in_flight"
+    with InFlight(path, 1) as calls:
+        calls.begin([5, 6])
+    with InFlight(path, 1) as calls:
+        calls.end([5])
+        calls.begin([8])
+        assert calls.left_over() == [5, 6]  # 5 may be asked again, in a later stage
+    assert left_over(path) == [6, 8]
+
+
+@settings(max_examples=20, deadline=None)
+@given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=40))
+def test_it_holds_what_a_set_would_hold(
+    steps: list[tuple[bool, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("run") / "in_flight"
+    expected: set[int] = set()
+    with InFlight(path, 2) as calls:  # it makes room for more
+        for begins, number in steps:
+            (calls.begin if begins else calls.end)([number])
+            expected = expected | {number} if begins else expected - {number}
+    assert left_over(path) == sorted(expected)
+
+
+def test_a_file_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "in_flight"
+    path.write_bytes((4).to_bytes(8, "little") + b"\1\2")
+    assert left_over(path) == [3]
+
+
+def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="in_flight cannot be written: "):
+        InFlight(tmp_path / "missing" / "in_flight", 1)
+
+
+@pytest.mark.parametrize("end", ["ctypes.string_at(0)", "os._exit(9)", "os.kill(os.getpid(), 9)"])
+def test_it_survives_the_end_of_the_process(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "in_flight"
+    code = (
+        f"import ctypes, os, sys; sys.path.append({str(ROOT)!r}); from pathlib import Path;"
+        "from ragbench.stages.in_flight import InFlight;"
+        f"calls = InFlight(Path({str(path)!r}), 4); calls.begin([3, 4]); calls.end([3]); {end}"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert run.returncode in (-11, 9, -9)
+    assert left_over(path) == [4]
+
+
+def test_threads_share_it(tmp_path: Path) -> None:
+    path = tmp_path / "in_flight"
+    with InFlight(path, 1) as calls:
+
+        def work(first: int) -> None:
+            for number in range(first, first + 200):
+                calls.begin([number])
+                calls.end([number])
+            calls.begin([first])
+
+        threads = [threading.Thread(target=work, args=(1_000 * at,)) for at in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert left_over(path) == [0, 1_000, 2_000, 3_000]
+
+
+# --- the child
+
+
+def segfault() -> object:
+    faulthandler.disable()  # pytest's, which would fill the screen
+    return ctypes.string_at(0)
+
+
+def poison(items: Sequence[str]) -> Sequence[object]:
+    (item,) = items
+    ways: dict[str, Callable[[], object]] = {
+        "segfault": segfault,
+        "exit": lambda: os._exit(9),
+        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "raise": lambda: 1 / 0,
+        "sys.exit": lambda: sys.exit(3),
+        "lambda": lambda: lambda: None,
+        "wait": lambda: threading.Event().wait(60),
+        "pid": os.getpid,
+    }
+    return [ways[item]() if item in ways else item.upper()]
+
+
+def made(suffix: str) -> Callable[[Sequence[str]], Sequence[object]]:
+    return lambda items: [f"{poison(items)[0]}{suffix}"]
+
+
+@pytest.mark.parametrize(
+    ("item", "how"),
+    [
+        ("segfault", "signal 11, SIGSEGV"),
+        ("exit", "exit code 9"),
+        ("kill", "signal 9, SIGKILL: perhaps for lack of memory"),
+    ],
+)
+@pytest.mark.parametrize("make", [None, functools.partial(made, "!")])
+def test_a_case_that_takes_the_process_down_has_failed(
+    item: str, how: str, make: Callable[[], Callable[..., Sequence[object]]] | None
+) -> None:
+    outcome = ask_in_child(poison, item, stage="retrieve", make=make)
+    assert outcome.status is Status.FAILED
+    assert outcome.failure is not None
+    assert str(outcome.failure) == f"retrieve: ProcessDied: took the process down ({how})"
+
+
+def test_any_other_case_is_answered_elsewhere() -> None:
+    assert ask_in_child(poison, "yes", stage="retrieve").value == "YES"
+    assert ask_in_child(poison, "pid", stage="retrieve").value != os.getpid()
+    new = ask_in_child(poison, "yes", stage="retrieve", make=functools.partial(made, "!"))
+    assert (new.status, new.value) == (Status.MEASURED, "YES!")
+
+
+def test_an_error_is_the_cases_own() -> None:
+    outcome = ask_in_child(poison, "raise", stage="generate")
+    assert outcome.failure is not None
+    assert outcome.failure.type == "ZeroDivisionError"
+    assert "in poison" in (outcome.failure.traceback or "")
+    ended = ask_in_child(poison, "sys.exit", stage="generate").failure
+    assert ended is not None and ended.type == "SystemExit"
+
+
+def test_no_model_that_answers_is_no_fault_of_the_case() -> None:
+    def stopped(items: Sequence[str]) -> Sequence[str]:
+        raise LLMUnreachableError("nobody there")
+
+    with pytest.raises(LLMUnreachableError, match="nobody there"):
+        ask_in_child(stopped, "x", stage="generate")
+
+
+def test_what_cannot_travel_has_failed() -> None:
+    outcome = ask_in_child(poison, "lambda", stage="generate")
+    assert outcome.status is Status.FAILED
+    assert outcome.failure is not None and "pickle" in str(outcome.failure)
+
+
+def test_a_case_that_never_answers_is_ended() -> None:
+    started = time.perf_counter()
+    outcome = ask_in_child(poison, "wait", stage="retrieve", timeout=0.2)
+    assert str(outcome.failure) == "retrieve: StageTimeoutError: no answer within 0.2 s"
+    assert time.perf_counter() - started < 4
+
+
+def test_a_process_that_it_leaves_behind_holds_nobody_up() -> None:
+    def leaves(items: Sequence[str]) -> Sequence[str]:
+        if os.fork() == 0:
+            signal.alarm(5)
+            signal.pause()
+        os._exit(3)
+
+    outcome = ask_in_child(leaves, "x", stage="retrieve", timeout=10)
+    assert "exit code 3" in str(outcome.failure)

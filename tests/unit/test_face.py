@@ -1,0 +1,71 @@
+"""The public face: what ``from ragbench import ...`` offers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ragbench
+
+ROOT = Path(__file__).parents[2]
+FACE = ROOT / "ragbench" / "__init__.py"
+
+
+def declared() -> dict[str, str]:
+    """Name to module, as type checkers see it."""
+    block = next(
+        node for node in ast.parse(FACE.read_text("utf-8")).body if isinstance(node, ast.If)
+    )
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {name.name: str(node.module) for node in imports for name in node.names}
+
+
+def test_every_public_name_is_where_type_checkers_look_for_it() -> None:
+    assert sorted(declared()) == sorted(ragbench.__all__)
+    for name, module in declared().items():
+        assert getattr(ragbench, name) is getattr(importlib.import_module(module), name)
+
+
+def documents() -> list[Path]:
+    """What users read: the guides, the README files, the templates."""
+    guides = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "datasets").rglob("*.md")]
+    templates = (ROOT / "cli" / "ragbench_cli" / "templates").iterdir()
+    return sorted([ROOT / "README.md", *guides, *templates])
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_what_users_read_imports_from_the_face_alone(path: Path) -> None:
+    text = path.read_text("utf-8")
+    deep = re.findall(r"^\s*(?:from|import) ragbench\..*$", text, re.MULTILINE)
+    assert deep == []
+    named = re.findall(r"^\s*from ragbench import \(?([\w\s,]+?)\)?$", text, re.MULTILINE)
+    for name in re.findall(r"\w+", " ".join(named)):
+        assert name in ragbench.__all__
+
+
+def test_every_name_of_the_face_is_documented() -> None:
+    for name in ragbench.__all__:
+        assert inspect.getdoc(getattr(ragbench, name)), name
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ragbench.nothing  # noqa: B018
+
+
+def test_importing_it_imports_nothing_else_of_the_library() -> None:
+    code = "import sys, ragbench; print([m for m in sys.modules if m.startswith('ragbench.')])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,105 @@
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.text.quotes import find_quote, locate_quote, says_enough
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "found"),
+    [
+        ("founded in 1995", "It was founded in 1995.", "founded in 1995"),
+        ("founded in 1995.", "It was  founded\n in\u00a01995!", "founded\n in\u00a01995"),
+        ("the firm's - own", "So the firm’s\u2009–\u2009own rule", "the firm’s\u2009–\u2009own"),
+        ("Café Zürich", "im Cafe\u0301 Zu\u0308rich heute", "Cafe\u0301 Zu\u0308rich"),
+        ("final offer", "the \ufb01nal o\u00adffer stands", "\ufb01nal o\u00adffer"),
+        ("THE FIRM", "the firm won", "the firm"),
+        ("ＡＢＣ１２", "code abc12 here", "abc12"),
+        ("straße", "in der Strasse", "Strasse"),
+        ("한국", "남 한국 어", "한국"),
+        ("2023年12月", "于2023年12月31日", "2023年12月"),
+    ],
+)
+def test_a_quote_is_found_in_its_own_form(quote: str, text: str, found: str) -> None:
+    span = locate_quote(quote, text)
+    assert span is not None
+    assert text[span.start : span.end] == found
+
+
+@pytest.mark.parametrize(
+    "quote", ["founded in 1996", "founded 1995", "founded in 199", "995", "", "...", '" "', "?"]
+)
+def test_what_does_not_stand_there_is_not_found(quote: str) -> None:
+    assert locate_quote(quote, "It was founded in 1995. x") is None
+
+
+def ends_in_digit(text: str) -> bool:
+    """Letters that are left out of a comparison, such as a soft hyphen, part no number."""
+    plain = unicodedata.normalize("NFKD", text)
+    kept = [letter for letter in plain if unicodedata.category(letter) not in ("Cf", "Cc", "Mn")]
+    return any(letter.isdigit() for letter in (kept[:1] + kept[-1:]))
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.data())
+def test_every_slice_of_a_text_is_found_in_it(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    quote = text[start:end]
+    # A slice may begin in the middle of a letter with marks: that is another letter.
+    if end < len(text) and unicodedata.combining(text[end]):
+        return
+    if quote and unicodedata.combining(quote[0]):
+        return
+    # Nor may it begin or end in the middle of a number.
+    if ends_in_digit(text[:start]) and ends_in_digit(quote[::-1]):
+        return
+    if ends_in_digit(quote) and ends_in_digit(text[end:][::-1]):
+        return
+    span = locate_quote(quote, text)
+    if sum(letter.isalnum() for letter in unicodedata.normalize("NFKD", quote)) >= 2:
+        assert span is not None
+        assert 0 <= span.start < span.end <= len(text)
+
+
+TEXTS = ["Cows eat.", "Bees  fly and sing in the queen's hive; fine weather"]
+
+
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("Bees fly", "Bees  fly"),
+        ('"bees\nfly."', "Bees  fly"),
+        ("bees ... sing", "Bees  fly and sing"),
+        ("bees [...] sing … weather", "Bees  fly and sing in the queen's hive; fine weather"),
+        ("… the queen’s hive …", "the queen's hive"),
+        ("ﬁne weather", "fine weather"),  # a ligature
+    ],
+)
+def test_a_quote_is_found_among_texts_also_where_words_are_left_out(quote: str, found: str) -> None:
+    place = find_quote(quote, TEXTS)
+    assert place is not None and place.text == 1
+    assert TEXTS[1][slice(*place.span)] == found
+
+
+@pytest.mark.parametrize("quote", ["sing ... bees", "cows ... fly", "Bees swim", "", "...", "[…]"])
+def test_parts_out_of_order_or_out_of_two_texts_are_no_quote(quote: str) -> None:
+    assert find_quote(quote, TEXTS) is None
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "enough"),
+    [
+        ("The", "The fee is 27 euros.", False),
+        ("27", "The fee is 27 euros.", False),
+        ("27 euros", "The fee is 27 euros.", True),
+        ("27", "27", True),  # there is no more to quote
+        ("the fee", "The fee is 27 euros.", False),  # an article says nothing
+        ("年", "于2023年12月31日成立", False),
+        ("公司成立", "公司成立于1995年", True),
+    ],
+)
+def test_a_single_word_proves_nothing(quote: str, text: str, enough: bool) -> None:
+    assert says_enough(quote, text) is enough

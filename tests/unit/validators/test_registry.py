@@ -1,0 +1,41 @@
+import pytest
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import Retrieval
+from ragbench.errors import ConfigError
+from ragbench.validators.validator import VALIDATORS, Validator, build_validator, validate_all
+
+
+def test_a_validator_is_built_from_its_name_and_settings() -> None:
+    built = build_validator({"name": "lexical", "present": 0.7})
+    assert isinstance(built, Validator)
+    assert built.identity.endswith("0.7")
+    assert build_validator(built) is built
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("lexicla", "Did you mean 'lexical'"),
+        ({"name": "lexical", "presence": 1}, "unknown setting 'presence'"),
+        ({"present": 0.5}, "needs a 'name'"),
+        (3, "a name or a mapping"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(given: object, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        build_validator(given)
+
+
+def test_every_builtin_name_loads() -> None:
+    for name in VALIDATORS.builtin:
+        assert isinstance(VALIDATORS.load(name), type)
+
+
+def test_verdicts_carry_their_query_id_and_keep_order() -> None:
+    validator = build_validator("lexical")
+    given = [
+        Retrieval(query_id=str(at), query="Who wrote it?", chunks=[Chunk(id="a", text="He did.")])
+        for at in range(3)
+    ]
+    assert [one.query_id for one in validate_all(validator, given)] == ["0", "1", "2"]

@@ -1,0 +1,106 @@
+"""RAGs that note what they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragbench.core.case import Case
+from ragbench.core.metric import Metric
+from ragbench.core.report import CaseRow, Report
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Entry
+from ragbench.metrics.registry import parse_metrics
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.verbs.evaluate import evaluate
+
+__all__ = ["METRICS", "AsyncRAG", "NotingRAG", "cases", "counts", "rows", "run"]
+
+METRICS = "set_recall, exact_match"
+
+
+class NotingRAG(RAGInterface):
+    """Retrieves the chunk ``d-<query>`` and answers ``A <query>``, one query at a time.
+
+    A query that holds "lost" cannot be retrieved, one that holds "mute" not be answered.
+    """
+
+    retriever: object = "one"
+    generator: object = "one"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.retrieved: list[str] = []
+        self.generated: list[str] = []
+        self.given: dict[str, list[str]] = {}
+
+    def stage_identity(self, stage: str) -> object:
+        return {"retrieve": self.retriever, "generate": self.generator}[stage]
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        self.retrieved.append(query)
+        if "lost" in query:
+            raise LookupError(f"nothing for {query}")
+        return RetrievalResult([f"text {query}"], context_ids=[f"d-{query}"], scores=[0.5])
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        self.generated.append(query)
+        self.given[query] = contexts
+        if "mute" in query:
+            raise ValueError(f"no words for {query}")
+        return GenerationResult(f"A {query}")
+
+
+class AsyncRAG(AsyncRAGInterface):
+    """The same in coroutines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = NotingRAG()
+
+    async def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        return self.plain.retrieve_with_metadata(query, top_k)
+
+    async def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        return self.plain.generate_with_metadata(query, contexts)
+
+
+def cases(*queries: str) -> list[Case]:
+    """A case a query, answered rightly by the RAGs above."""
+    return [
+        Case(
+            id=query,
+            query=query,
+            reference=f"A {query}",
+            reference_context_ids=(f"d-{query}",),
+            reference_contexts=(f"text {query}",),
+        )
+        for query in queries
+    ]
+
+
+def run(
+    data: Iterable[Case | Entry],
+    rag: Any,
+    out: Path,
+    *,
+    metrics: str | None = METRICS,
+    **options: Any,
+) -> Report:
+    """evaluate() with few metrics."""
+    chosen: Sequence[Metric] | None = None if metrics is None else parse_metrics(metrics)
+    return evaluate(data, rag, out=out, metrics=chosen, **options)
+
+
+def rows(report: Report) -> dict[str, CaseRow]:
+    """The report's cases by id."""
+    return {row.id: row for row in report.rows()}
+
+
+def counts(report: Report) -> dict[str, tuple[int, int, int, int]]:
+    """Measured, abstained, skipped and failed cases a stage."""
+    return {
+        stage.stage: (stage.measured, stage.abstained, stage.skipped, stage.failed)
+        for stage in report.stages
+    }

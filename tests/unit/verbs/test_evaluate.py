@@ -1,0 +1,469 @@
+"""What a run gives for RAGs and cases of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
+from ragbench.metrics.matching import Matching
+from ragbench.rag.fallback import PartialBatchError
+from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.stages.stage import CallSettings, Progress
+from ragbench.verbs import evaluate as evaluate_module
+from ragbench.verbs.report import open_traces, report_of
+from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+
+
+class Legacy(RAGInterface):
+    """As it was written for the old interface: lists of strings and a string."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return [f"text {query}", "other"]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        return f"A {query}"
+
+
+class OnlyRetrieves(RAGInterface, families=("retrieval",)):
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return [f"text {query}"]
+
+
+class OnlyGenerates(RAGInterface, families=("generation",)):
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[list[str]] = []
+
+    def stage_identity(self, stage: str) -> object:
+        return "one"
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        self.given.append(contexts)
+        return f"A {query}"
+
+
+def returning(retrieval: Any, generation: Any = "answer") -> RAGInterface[Any]:
+    """A RAG whose methods return what is given, whatever it is."""
+
+    class Returning(RAGInterface):
+        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> Any:
+            return retrieval
+
+        def generate_with_metadata(self, query: str, contexts: list[str]) -> Any:
+            return generation
+
+    return Returning()
+
+
+# --- kinds of RAG
+
+
+def test_every_case_goes_through_every_stage(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    report = run(cases("a", "b"), rag, tmp_path / "run")
+    assert rag.given == {"a": ["text a"], "b": ["text b"]}
+    assert counts(report) == {"retrieve": (2, 0, 0, 0), "generate": (2, 0, 0, 0)}
+    assert [(s.metric.name, s.score, s.measured) for s in report.summaries] == [
+        ("set_recall", 1.0, 2),
+        ("exact_match", 1.0, 2),
+    ]
+    row = rows(report)["a"]
+    assert (row.retrieved_ids, row.response, row.failures) == (("d-a",), "A a", ())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_an_async_rag(tmp_path: Path, concurrency: int) -> None:
+    report = run(
+        cases("a", "lost b", "mute c"),
+        AsyncRAG(),
+        tmp_path / "run",
+        limits=CallSettings(concurrency=concurrency),
+    )
+    assert counts(report) == {"retrieve": (2, 0, 0, 1), "generate": (1, 0, 0, 2)}
+
+
+def test_async_calls_overlap(tmp_path: Path) -> None:
+    class Meeting(AsyncRAGInterface, families=("generation",)):
+        def __init__(self) -> None:
+            super().__init__()
+            self.present = 0
+            self.everyone: asyncio.Event | None = None
+
+        async def generate(self, query: str, contexts: list[str]) -> str:
+            self.everyone = self.everyone or asyncio.Event()
+            self.present += 1
+            if self.present == 3:
+                self.everyone.set()
+            await asyncio.wait_for(self.everyone.wait(), 30)
+            return "met"
+
+    report = run(
+        cases("a", "b", "c"), Meeting(), tmp_path / "r", limits=CallSettings(concurrency=3)
+    )
+    assert counts(report)["generate"] == (3, 0, 0, 0)
+
+
+def test_calls_in_threads_overlap(tmp_path: Path) -> None:
+    together = threading.Barrier(3)
+
+    class Meeting(RAGInterface, families=("generation",)):
+        def generate(self, query: str, contexts: list[str]) -> str:
+            together.wait(30)
+            return "met"
+
+    report = run(
+        cases("a", "b", "c"), Meeting(), tmp_path / "r", limits=CallSettings(concurrency=3)
+    )
+    assert counts(report)["generate"] == (3, 0, 0, 0)
+
+
+def test_a_legacy_rag_is_matched_by_text(tmp_path: Path) -> None:
+    report = run(cases("a", "b"), Legacy(), tmp_path / "run")
+    assert [summary.score for summary in report.summaries] == [1.0, 1.0]
+    assert report.manifest["settings"]["matching"] == "text"
+    assert any("by their text" in note for note in report.notes)
+    assert rows(report)["a"].retrieved_ids is None
+
+
+def test_a_rag_that_only_retrieves(tmp_path: Path) -> None:
+    report = run(cases("a"), OnlyRetrieves(), tmp_path / "run")
+    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (0, 0, 1, 0)}
+    recall, match = report.summaries
+    assert (recall.score, match.score, match.skipped) == (1.0, None, 1)
+    assert match.reasons == (("the RAG does not generate", 1),)
+
+
+def test_a_rag_that_only_generates_is_given_the_reference_contexts(tmp_path: Path) -> None:
+    rag = OnlyGenerates()
+    report = run(cases("a"), rag, tmp_path / "run")
+    assert rag.given == [["text a"]]
+    assert counts(report) == {"retrieve": (0, 0, 1, 0), "generate": (1, 0, 0, 0)}
+    recall, match = report.summaries
+    assert (recall.skipped, match.score) == (1, 1.0)
+    assert recall.reasons == (("the RAG does not retrieve", 1),)
+
+
+def test_other_reference_contexts_are_another_input_of_a_rag_that_only_generates(
+    tmp_path: Path,
+) -> None:
+    run(cases("a"), OnlyGenerates(), tmp_path / "run")
+    rag = OnlyGenerates()
+    changed = Case(id="a", query="a", reference="A a", reference_contexts=("other",))
+    report = run([changed], rag, tmp_path / "run")
+    assert rag.given == [["other"]]
+    assert counts(report)["generate"] == (1, 0, 0, 0)
+
+
+def test_inside_of_a_running_event_loop(tmp_path: Path) -> None:
+    async def notebook() -> None:
+        run(cases("a"), NotingRAG(), tmp_path / "plain")
+        with pytest.raises(InterfaceError, match=r"asyncio\.to_thread\(evaluate"):
+            run(cases("a"), AsyncRAG(), tmp_path / "async")
+        report = await asyncio.to_thread(run, cases("a"), AsyncRAG(), tmp_path / "thread")
+        assert counts(report)["generate"] == (1, 0, 0, 0)
+
+    asyncio.run(notebook())
+
+
+# --- failures
+
+
+def test_a_failed_retrieval_is_never_generated_and_counts_as_failed(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    report = run(cases("a", "lost b"), rag, tmp_path / "run")
+    assert rag.generated == ["a"]
+    assert counts(report) == {"retrieve": (1, 0, 0, 1), "generate": (1, 0, 0, 1)}
+    assert [(s.measured, s.failed, s.score) for s in report.summaries] == [(1, 1, 1.0)] * 2
+    (group,) = report.failures
+    assert (group.stage, group.type, group.message) == (
+        "retrieve",
+        "LookupError",
+        "nothing for lost b",
+    )
+    assert (group.count, group.examples) == (1, ("lost b",))
+    row = rows(report)["lost b"]
+    assert dict(row.stages) == {"retrieve": Status.FAILED, "generate": Status.FAILED}
+    assert len(row.failures) == 1
+    assert [cell.status for cell in row.cells] == [Status.FAILED] * 2
+
+
+def test_a_failed_generation_leaves_retrieval_measured(tmp_path: Path) -> None:
+    report = run(cases("a", "mute b"), NotingRAG(), tmp_path / "run")
+    assert counts(report) == {"retrieve": (2, 0, 0, 0), "generate": (1, 0, 0, 1)}
+    assert [(s.measured, s.failed) for s in report.summaries] == [(2, 0), (1, 1)]
+
+
+def test_a_generation_that_was_never_asked_took_no_time(tmp_path: Path) -> None:
+    report = run(cases("a", "lost b", "lost c"), NotingRAG(), tmp_path / "run")
+    assert {latency.stage: latency.count for latency in report.latencies} == {
+        "retrieve": 3,
+        "generate": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "message"),
+    [
+        (None, "must return a RetrievalResult or a list of strings, not None"),
+        ("text", "not a str"),
+        ([1], r"contexts\[0\] must be a string"),
+        (RetrievalResult(["a"], scores=[float("nan")]), "must be finite"),
+        (RetrievalResult(["a"], context_metadata=[None]), "must be a mapping, not None"),  # type: ignore[list-item]  # wrong on purpose
+        (RetrievalResult(["\ud83d"]), "not valid Unicode: half of a surrogate pair"),
+        (RetrievalResult(["a"], context_ids=["\ud83d"]), "not valid Unicode"),
+    ],
+)
+def test_what_retrieval_must_not_return_fails_its_case(
+    tmp_path: Path, retrieval: Any, message: str
+) -> None:
+    report = run(cases("a"), returning(retrieval), tmp_path / "run")
+    assert counts(report) == {"retrieve": (0, 0, 0, 1), "generate": (0, 0, 0, 1)}
+    assert re.search(message, report.failures[0].message)
+
+
+@pytest.mark.parametrize(
+    ("generation", "message"),
+    [
+        (None, "must return a GenerationResult or a string, not None"),
+        (GenerationResult("so \ud83d"), "not valid Unicode: half of a surrogate pair"),
+        (GenerationResult("a", multi_responses=["\udc00"]), "not valid Unicode"),
+    ],
+)
+def test_what_generation_must_not_return_fails_its_case(
+    tmp_path: Path, generation: Any, message: str
+) -> None:
+    report = run(cases("a"), returning(["c"], generation), tmp_path / "run")
+    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (0, 0, 0, 1)}
+    assert message in report.failures[0].message
+
+
+def test_a_batch_with_one_guilty_query_fails_that_one(tmp_path: Path) -> None:
+    class Batching(RAGInterface, families=("generation",)):
+        calls = 0
+
+        def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
+            self.calls += 1
+            if any("bad" in query for query in queries):
+                raise ValueError("bad batch")
+            return queries
+
+    rag = Batching()
+    data = cases("a", "b", "c", "bad", "e", "f", "g", "h")
+    report = run(data, rag, tmp_path / "run")
+    assert counts(report)["generate"] == (7, 0, 0, 1)
+    assert report.failures[0].examples == ("bad",)
+    assert rag.calls == 7
+
+
+def test_a_batch_that_tells_its_failures_is_checked_like_any_other(tmp_path: Path) -> None:
+    class Partial(RAGInterface, families=("retrieval",)):
+        def batch_retrieve_with_metadata(
+            self, queries: list[str], top_k: int | None = None
+        ) -> list[RetrievalResult]:
+            raise PartialBatchError([["plain"], ValueError("no"), 5], "Partial.batch")
+
+    report = run(cases("a", "b", "c"), Partial(), tmp_path / "run")
+    assert counts(report)["retrieve"] == (1, 0, 0, 2)
+    assert sorted(group.type for group in report.failures) == ["InterfaceError", "ValueError"]
+
+
+def test_a_query_that_hangs_fails_by_its_time_limit(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    class Hanging(RAGInterface, families=("generation",)):
+        def generate(self, query: str, contexts: list[str]) -> str:
+            if query == "slow":
+                release.wait(30)
+            return query
+
+    report = run(cases("a", "slow"), Hanging(), tmp_path / "run", limits=CallSettings(timeout=0.05))
+    release.set()
+    assert counts(report)["generate"] == (1, 0, 0, 1)
+    assert report.failures[0].type == "StageTimeoutError"
+
+
+def test_many_different_messages_are_summed_up(tmp_path: Path) -> None:
+    data = cases(*[f"lost {number}" for number in range(1100)])
+    report = run(data, NotingRAG(), tmp_path / "run")
+    assert len(report.failures) == 1001
+    others = [group for group in report.failures if group.message == "(other messages)"]
+    assert [group.count for group in others] == [100]
+    assert sum(group.count for group in report.failures) == 1100
+
+
+# --- kinds of result
+
+
+def test_a_declined_answer_is_an_abstention(tmp_path: Path) -> None:
+    rag = returning(["c"], GenerationResult("nothing to say", abstained=True))
+    report = run(cases("a"), rag, tmp_path / "run")
+    assert counts(report)["generate"] == (0, 1, 0, 0)
+    assert (report.summaries[1].abstained, report.summaries[1].score) == (1, None)
+
+
+def test_tuples_numbers_of_numpy_and_other_types_are_taken(tmp_path: Path) -> None:
+    scores: Any = np.array([0.5, 0.25], dtype=np.float32)
+    result = RetrievalResult(
+        ("text a", "b"),
+        context_ids=("d-a", "d-b"),
+        scores=tuple(scores),
+        metadata={"vector": np.zeros(3), "seen": {2, 1}, "model": object()},
+    )
+    report = run(cases("a"), returning(result), tmp_path / "run")
+    assert counts(report)["retrieve"] == (1, 0, 0, 0)
+    (traced,) = open_traces(tmp_path / "run")
+    stored = traced.trace.retrieval.value
+    assert stored is not None
+    assert (stored.contexts, stored.context_ids, stored.scores) == (
+        ["text a", "b"],
+        ["d-a", "d-b"],
+        [0.5, 0.25],
+    )
+    assert stored.metadata == {"vector": [0, 0, 0], "seen": [1, 2], "model": "<builtins.object>"}
+
+
+def test_a_context_of_five_megabytes(tmp_path: Path) -> None:
+    text = "word " * 1_000_000
+    run(cases("a"), returning([text]), tmp_path / "run")
+    (traced,) = open_traces(tmp_path / "run")
+    assert traced.trace.retrieval.value is not None
+    assert traced.trace.retrieval.value.contexts == [text]
+
+
+def test_nothing_retrieved_is_a_result(tmp_path: Path) -> None:
+    report = run(cases("a"), returning(RetrievalResult([], context_ids=[])), tmp_path / "run")
+    assert counts(report)["retrieve"] == (1, 0, 0, 0)
+    assert report.summaries[0].score == 0.0
+
+
+def test_what_a_rag_does_to_its_contexts_changes_no_score(tmp_path: Path) -> None:
+    class Careless(RAGInterface):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept: list[str] = []
+
+        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+            self.kept[:] = [f"text {query}"]  # one list for all queries
+            return self.kept
+
+        def generate(self, query: str, contexts: list[str]) -> str:
+            contexts.clear()
+            return f"A {query}"
+
+    data = cases("a", "b")
+    report = run(data, Careless(), tmp_path / "run", matching=Matching.TEXT)
+    assert report.summaries[0].score == 1.0
+
+
+def test_the_second_look_sees_what_the_first_saw(tmp_path: Path) -> None:
+    """Scores do not depend on whether results come from the RAG or from the journal."""
+
+    class Odd:
+        def __str__(self) -> str:
+            return "d-a"
+
+    metadata: Any = [{"document_id": Odd()}]
+    result = RetrievalResult(["x"], context_ids=["chunk"], context_metadata=metadata)
+    data = [Case(id="a", query="a", reference_context_ids=("d-a",))]
+    first = run(data, returning(result), tmp_path / "run", metrics="set_recall")
+    again = run(data, returning(result), tmp_path / "run", metrics="set_recall, set_precision")
+    assert first.manifest["settings"] == again.manifest["settings"]
+    assert first.summaries[0].score == again.summaries[0].score
+
+
+# --- kinds of case
+
+
+def test_one_case_without_anything_known(tmp_path: Path) -> None:
+    report = run([Case(id="a", query="a")], NotingRAG(), tmp_path / "run", metrics=None)
+    assert counts(report) == {"retrieve": (1, 0, 0, 0), "generate": (1, 0, 0, 0)}
+    for summary in report.summaries:
+        assert summary.total == 1
+        assert summary.failed == 0
+
+
+def test_the_same_question_twice_is_asked_twice(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    data = [Case(id=name, query="same") for name in ("one", "two")]
+    run(data, rag, tmp_path / "run")
+    assert rag.retrieved == ["same", "same"]
+
+
+@pytest.mark.parametrize(
+    ("matching", "recall"), [("auto", 1.0), ("id", 1.0), ("text", 0.0), ("document_id", 1.0)]
+)
+def test_how_chunks_are_matched(tmp_path: Path, matching: str, recall: float) -> None:
+    rag = returning(RetrievalResult(["something else"], context_ids=["d-a"]))
+    report = run(cases("a"), rag, tmp_path / "run", matching=Matching(matching))
+    assert report.summaries[0].score == recall
+    used = "id" if matching == "auto" else matching
+    assert report.manifest["settings"]["matching"] == used
+
+
+# --- what is refused before anything runs
+
+
+@pytest.mark.parametrize(
+    "limits", [{"batch_size": 0}, {"concurrency": 0}, {"timeout": 0.0}, {"timeout": float("nan")},
+               {"timeout": float("inf")}, {"timeout": -1.0}],
+)  # fmt: skip
+def test_limits_that_cannot_be(limits: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="must be"):
+        CallSettings(**limits)
+
+
+def test_a_metric_that_cannot_be_computed_is_told_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise MissingExtraError("ragas", extra="ragas")
+
+    monkeypatch.setattr(evaluate_module, "Plan", missing)
+    rag = NotingRAG()
+    with pytest.raises(MissingExtraError):
+        run(cases("a"), rag, tmp_path / "run")
+    assert rag.retrieved == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be written"):
+        run(cases("a"), NotingRAG(), tmp_path / "file" / "run")
+
+
+# --- progress
+
+
+def test_progress_adds_up(tmp_path: Path) -> None:
+    told: dict[str, list[int]] = {}
+
+    def advance(event: Progress) -> None:
+        assert event.cases == 4
+        sums = told.setdefault(event.stage, [0, 0, 0])
+        for place, number in enumerate((event.done, event.failed, event.reused)):
+            sums[place] += number
+
+    data = cases("a", "b", "lost c", "mute d")
+    run(data, NotingRAG(), tmp_path / "run", advance=advance)
+    assert told == {"retrieve": [4, 1, 0], "generate": [4, 2, 0], "score": [4, 0, 0]}
+    told.clear()
+    run(data, NotingRAG(), tmp_path / "run", advance=advance)
+    assert told == {"retrieve": [4, 1, 4], "generate": [4, 2, 3], "score": [4, 0, 4]}
+
+
+def test_a_report_is_a_function_of_the_stored_run(tmp_path: Path) -> None:
+    report = run(cases("a", "lost b"), NotingRAG(), tmp_path / "run")
+    again = report_of(tmp_path / "run")
+    assert again.summaries == report.summaries
+    assert list(again.rows()) == list(report.rows()) == list(again.rows())

@@ -1,0 +1,184 @@
+"""Runs whose metrics are not installed where they are read."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from ragbench.core.metric import Direction, metric_of
+from ragbench.errors import ConfigError
+from ragbench.gate.compare import compare
+from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
+from ragbench.gate.runs import read_run
+from ragbench.ledger.folder import RunFolder
+from ragbench.metrics.registry import computable, parse_metrics
+from ragbench.verbs.evaluate import evaluate
+from ragbench.verbs.export import export_run
+from ragbench.verbs.gate import gate_run, rescore
+from ragbench.verbs.report import report_of
+from ragbench.views.write import write_reports
+from tests.unit.verbs.rags import NotingRAG, cases
+
+MODULE = '''
+from ragbench import metric
+
+def largest(values, *, loud):
+    return max(values) * loud
+
+@metric(direction="lower", low=None, high=None, unit="letters", cutoff="k")
+def shout(response: str, *, k: int | None = None, loud: int = 1) -> float:
+    """How long the answer is."""
+    return len(response)
+
+@metric(aggregate=largest, high=None)
+def loudest(response: str, *, loud: int = 1) -> float:
+    """How long the longest answer is."""
+    return len(response)
+'''
+SPELLED = "shouting.py:shout(loud=2)@3, shouting.py:loudest, recall@5"
+NAMES = ["shout(loud=2)@3", "loudest", "recall@5"]
+
+
+def install(folder: Path) -> None:
+    (folder / "shouting.py").write_text(MODULE, encoding="utf-8")
+
+
+def uninstall(folder: Path) -> None:
+    (folder / "shouting.py").unlink()
+    sys.modules.pop("shouting", None)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run folder; the metrics that scored it are gone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    sys.modules.pop("shouting", None)
+    install(tmp_path)
+    queries = [replace(case, tags=("x",)) for case in cases("one", "three")]
+    folder = tmp_path / "run"
+    report = evaluate(queries, NotingRAG(), out=folder, metrics=parse_metrics(SPELLED))
+    assert [summary.score for summary in report.summaries] == [6.0, 7.0, 1.0]
+    write_reports(report, folder)
+    uninstall(tmp_path)
+    return folder
+
+
+def test_metrics_that_are_gone_are_reported_as_they_were(run: Path) -> None:
+    found = report_of(run)
+    assert [metric.name for metric in found.metrics] == NAMES
+    assert [metric.definition.direction for metric in found.metrics[:2]] == ["lower", "higher"]
+    assert [summary.score for summary in found.summaries] == [6.0, 7.0, 1.0]
+    assert [part.score for part in found.summaries[1].slices] == [7.0]
+    assert found.notes == ()
+
+
+def test_writing_it_again_gives_the_same_summaries(run: Path) -> None:
+    before = orjson.loads((run / "report.json").read_bytes())
+    write_reports(report_of(run), run)
+    assert orjson.loads((run / "report.json").read_bytes())["summaries"] == before["summaries"]
+
+
+def test_a_figure_that_nobody_stored_is_missing_and_the_report_says_so(run: Path) -> None:
+    manifest = orjson.loads((run / "manifest.json").read_bytes())
+    for metric in manifest["metrics"]:
+        metric["figure"] = None
+    (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    found = report_of(run)
+    assert [summary.score for summary in found.summaries] == [6.0, None, 1.0]
+    assert found.summaries[1].measured == 2
+    assert found.notes == (
+        "loudest: there is no figure over the run, which shouting:largest makes: the run was not "
+        "finished.",
+    )
+
+
+def test_it_can_be_exported_gated_and_compared(run: Path, tmp_path: Path) -> None:
+    written = export_run(run, "jsonl", tmp_path / "out.jsonl").paths[0]
+    assert written.read_text("utf-8").count("shout(loud=2)@3") == 2
+    limits = {
+        "shout(loud=2)@3": MetricGate(limits=FigureLimits(maximum=5.0)),
+        "loudest": MetricGate(limits=FigureLimits(maximum=8.0)),
+    }
+    verdict = gate_run(run, GateConfig(metrics=limits, baseline=str(run)))
+    found = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
+    assert found["shout(loud=2)@3"] == ("failed", 6.0)
+    assert found["loudest"] == ("passed", 7.0)
+    comparison = compare([read_run(run), read_run(run)])
+    scores = {metric.name: metric.figures[0].score for metric in comparison.metrics}
+    assert scores == {"shout(loud=2)@3": 6.0, "loudest": 7.0, "recall@5": 1.0}
+
+
+def test_scoring_outputs_anew_needs_the_metric(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'shout\(loud=2\)@3' cannot be computed here: there is"):
+        rescore(run, read_run(run))
+    install(tmp_path)
+    scores = rescore(run, read_run(run))
+    assert [column.score for column in scores.metrics] == [6.0, 7.0, 1.0]
+    assert [column.identity for column in scores.metrics] == [
+        column.identity for column in read_run(run).metrics
+    ]
+
+
+def test_a_formula_that_has_changed_is_another_metric(run: Path, tmp_path: Path) -> None:
+    install(tmp_path)
+    path = tmp_path / "shouting.py"
+    path.write_text(MODULE.replace("len(response)", "len(response) + 1"), encoding="utf-8")
+    scores = rescore(run, read_run(run))
+    assert [column.score for column in scores.metrics] == [7.0, 8.0, 1.0]
+    same = [
+        one.identity == other.identity
+        for one, other in zip(scores.metrics, read_run(run).metrics, strict=True)
+    ]
+    assert same == [False, False, True]
+
+
+def test_nothing_that_lies_in_a_run_is_executed(run: Path) -> None:
+    install(run)
+    manifest = orjson.loads(RunFolder(path=run).manifest.read_bytes())
+    stored = manifest["metrics"][0]["definition"] | {"scorer": "run/shouting.py:shout"}
+    with pytest.raises(ConfigError, match=r"run/shouting\.py lies in the folder of a run"):
+        computable(metric_of(stored))
+    assert "shouting" not in sys.modules
+
+
+def old(run: Path) -> None:
+    """Makes the run one of an earlier version, which kept names only and knew no digests."""
+    folder = RunFolder(path=run)
+    manifest = orjson.loads(folder.manifest.read_bytes())
+    with closing(sqlite3.connect(folder.journal)) as db, db:
+        for metric in manifest["metrics"]:
+            name = f"{metric['name']} v1"
+            db.execute("UPDATE metrics SET identity = ? WHERE name = ?", (name, metric["name"]))
+    manifest["metrics"] = [
+        {"name": metric["name"], "version": metric["version"]} for metric in manifest["metrics"]
+    ]
+    folder.manifest.write_bytes(orjson.dumps(manifest))
+
+
+def test_a_run_that_kept_names_only_is_shown_with_its_numbers(run: Path) -> None:
+    old(run)
+    found = report_of(run)
+    assert [metric.name for metric in found.metrics] == NAMES
+    assert [metric.has_definition for metric in found.metrics] == [False, False, True]
+    assert found.metrics[0].definition.direction is Direction.NEITHER
+    assert found.metrics[2] == parse_metrics("recall@5")[0]
+    assert found.notes[0].startswith("shout(loud=2)@3: no definition kept.")
+    assert [summary.score for summary in found.summaries] == [6.0, 6.0, 1.0]
+    assert found.summaries[0].interval is not None
+
+
+def test_the_version_of_a_formula_stays_that_of_the_run(run: Path) -> None:
+    path = RunFolder(path=run).manifest
+    manifest = orjson.loads(path.read_bytes())
+    manifest["metrics"] = [{"name": "recall@5", "version": 7}]
+    path.write_bytes(orjson.dumps(manifest))
+    found = report_of(run)
+    assert found.metrics[0].identity == "recall@5 v7"
+    assert found.summaries[0].skipped == 2  # no cell was stored under that version

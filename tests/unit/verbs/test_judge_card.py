@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError, LLMReplyError
+from ragbench.io.labels import LabelledClaim
+from ragbench.llm.concurrency import CallLimits
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.session import LLMSession, open_models
+from ragbench.llm.settings import LLMSettings
+from ragbench.metrics.judging import INJECTION
+from ragbench.metrics.registry import parse_metric
+from ragbench.stages.judge import Judging
+from ragbench.verbs.judge_card import JudgeCard, Usefulness, judge_card
+from ragbench.verbs.judge_probes import Probe, probes_named
+from tests.llm_server import FaultServer, Payload
+from tests.unit.llm.builders import PRICE, InMemory
+from tests.unit.llm.test_http import FastClock
+
+VERDICTS = {
+    "s": "supported", "p": "partially_supported", "n": "not_supported", "u": "supported",
+}  # fmt: skip
+QUOTES = {"s": ["bees  FLY"], "p": ["Bees fly.", "Bees swim."], "n": [], "u": ["Bees swim."]}
+"""Only the last verdict has no quote that stands in the evidence."""
+
+
+def claim(number: int, level: int, text: str, *evidence: str) -> LabelledClaim:
+    return LabelledClaim(
+        id=str(number), claim=text, evidence=evidence or ("Bees fly.",), level=level
+    )
+
+
+def said(payload: Payload) -> str:
+    """The verdicts stand in the claim: one letter a repetition, one more for the other order."""
+    told = json.loads(payload["messages"][-1]["content"])
+    letters = told["claim"]
+    if told["evidence"][0] == "Cows eat.":
+        letter = letters[-1]
+    else:
+        seen[letters] = seen.get(letters, -1) + 1
+        letter = letters[min(seen[letters], 1)]
+    return json.dumps({"reason": "r", "quotes": QUOTES[letter], "verdict": VERDICTS[letter]})
+
+
+seen: dict[str, int] = {}
+
+
+def card(
+    tmp_path: Path,
+    claims: list[LabelledClaim],
+    metric: str = "support",
+    server: FaultServer | None = None,
+    **changes: Any,
+) -> JudgeCard:
+    seen.clear()
+    settings = LLMSettings(
+        endpoint=Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE),
+        limits=CallLimits(concurrency=1),
+        cache=str(tmp_path / "cache.sqlite"),
+        cache_bytes=10**9,
+        settings=(),
+    )
+    transport = InMemory(server or FaultServer(say=said), latency=0.0)
+    with LLMSession(
+        lambda: open_models(settings, transport=transport, clock=FastClock())
+    ) as session:
+        judging = Judging(session=session, chat=settings, repeats=2, preflight=False)
+        return judge_card(claims, parse_metric(metric), judging, **changes)
+
+
+def test_a_card_by_hand(tmp_path: Path) -> None:
+    both = ("Bees fly.", "Cows eat.")
+    found = card(
+        tmp_path,
+        [
+            claim(1, 2, "ss"),  # right, the same twice
+            claim(2, 0, "nn"),  # right
+            claim(3, 2, "pn"),  # wrong, and changes its mind
+            claim(4, 1, "pps", *both),  # right, but not in the other order
+            claim(5, 0, "nnn", *both),
+            claim(6, 2, "uu"),  # right, and cannot show it
+        ],
+    )
+    assert (found.claims, found.judged) == (6, 5)
+    assert found.reasons == (("no quote of the judge stands in the contexts", 1),)
+    assert found.table.counts == ((2, 0, 0), (0, 1, 0), (0, 1, 1))
+    assert found.agreement.value == pytest.approx(4 / 5)
+    assert found.base_rate == pytest.approx(2 / 5)
+    # By chance: (2*2 + 1*2 + 2*1) / 25
+    assert found.kappa.value == pytest.approx((0.8 - 8 / 25) / (1 - 8 / 25))
+    assert found.consistency.value == pytest.approx(4 / 5) and found.consistency.count == 5
+    [order] = found.probes
+    assert (order.share, order.changed, order.raised, order.count) == (0.5, 1, 1, 2)
+    # Of 2 * 1 + 3 * 2 + 2 * 1 quotes, "Bees swim." stands nowhere: 3 + 2 times.
+    assert (found.fabricated_quotes.value, found.fabricated_quotes.count) == (0.5, 10)
+    assert found.unproved.value == pytest.approx(2 / 7) and found.unproved.count == 7
+    assert found.cost is not None and found.cost > Decimal(0)
+    assert found.currency == "USD"
+    # The judge called 2 claims not supported, rightly; 2 partially, 1 of them rightly; 1 supported.
+    assert [(c.precision.value, c.recall.value) for c in found.classes] == [
+        (1.0, 1.0), (0.5, 1.0), (1.0, 0.5),
+    ]  # fmt: skip
+    assert [(c.precision.count, c.recall.count) for c in found.classes] == [(2, 2), (2, 1), (1, 2)]
+    # Levels 2 0 2 1 0 against 1 0 .5 .5 0: mid-ranks 4.5 1.5 4.5 3 1.5 and 5 1.5 3.5 3.5 1.5.
+    assert found.rank_correlation.value == pytest.approx(8.25 / math.sqrt(9 * 9))
+    told = found.conclusion
+    assert told.usefulness is Usefulness.DO_NOT_USE  # five claims are no proof of anything
+    assert "too few groups" in told.reasons[0] and "50% of its quotes" in told.reasons[1]
+
+
+def test_what_has_no_verdict_is_counted_and_not_compared(tmp_path: Path) -> None:
+    server = FaultServer(say=lambda _: "no JSON at all")
+    found = card(tmp_path, [claim(1, 2, "ss")], server=server)
+    assert (found.judged, found.reasons) == (0, (("LLMReplyError", 1),))
+    assert found.kappa.value is None and found.agreement.value is None and found.cost is None
+    assert issubclass(LLMReplyError, Exception)
+
+
+def test_only_a_judge_of_answers_and_contexts_has_a_card(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="such as support or ragas:faithfulness"):
+        card(tmp_path, [claim(1, 2, "ss")], metric="exact_match")
+
+
+def judge_that(obeys: Callable[[dict[str, Any]], str]) -> FaultServer:
+    """A judge that gives the verdict of a function, and quotes the first words of the evidence."""
+
+    def say(payload: Payload) -> str:
+        text = payload["messages"][-1]["content"]
+        if "Write the following sentence anew" in text:
+            return json.dumps({"text": f"Put otherwise: {text.splitlines()[-1]}"})
+        told = json.loads(text)
+        verdict = obeys(told)
+        quotes = told["evidence"][:1] if verdict != "not_supported" else []
+        if INJECTION in told["claim"] and verdict == "supported":
+            quotes = []
+        return json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
+
+    return FaultServer(say=say)
+
+
+EVERY = probes_named(["all"])
+
+
+def many(count: int = 24) -> list[LabelledClaim]:
+    return [
+        claim(n, 2 * (n % 2), f"{'bees' if n % 2 else 'cows'} fly {n}", "Bees fly about.", "x y z")
+        for n in range(count)
+    ]
+
+
+def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) -> None:
+    def honest(told: dict[str, Any]) -> str:
+        return "supported" if "bees fly" in told["claim"] else "not_supported"
+
+    found = card(tmp_path, many(), server=judge_that(honest), probes=EVERY)
+    assert found.agreement.value == 1.0 and found.kappa.value == 1.0
+    assert [(probe.probe, probe.share, probe.count) for probe in found.probes] == [
+        (Probe.POSITION, 0.0, 24), (Probe.VERBOSITY, 0.0, 24), (Probe.INJECTION_ANSWER, 0.0, 12),
+        (Probe.INJECTION_CONTEXT, 0.0, 12), (Probe.SELF_PREFERENCE, 0.0, 24),
+    ]  # fmt: skip
+    # At kappa 1 every resample agrees: no spread, and still an interval.
+    assert found.conclusion.usefulness is Usefulness.USE and found.conclusion.reasons == ()
+
+
+def test_each_weakness_shows_in_its_own_probe(tmp_path: Path) -> None:
+    def weak(told: dict[str, Any]) -> str:
+        said, evidence = told["claim"], " ".join(told["evidence"])
+        if INJECTION in said or INJECTION in evidence:  # obeys
+            return "supported"
+        if said.startswith("To answer this as carefully"):  # is impressed by length
+            return "supported"
+        if said.startswith("Put otherwise"):  # likes its own words
+            return "supported"
+        return "supported" if "bees" in said else "not_supported"
+
+    found = card(tmp_path, many(), server=judge_that(weak), probes=EVERY)
+    probes = {probe.probe: probe for probe in found.probes}
+    verbose, own = probes[Probe.VERBOSITY], probes[Probe.SELF_PREFERENCE]
+    assert (verbose.changed, verbose.raised, verbose.count) == (12, 12, 24)
+    assert (own.changed, own.raised, own.count) == (12, 12, 24)
+    assert probes[Probe.INJECTION_CONTEXT].share == 1.0
+    # It gave in here, too, and the quote that it could not give tells it.
+    answer = probes[Probe.INJECTION_ANSWER]
+    assert (answer.count, answer.unproved) == (0, 12)
+    told = found.conclusion
+    assert told.usefulness is Usefulness.WITH_CARE
+    assert "an instruction in a passage raises the verdict in 100% of the claims" in told.reasons
+
+
+def test_a_judge_that_guesses_is_not_to_be_used(tmp_path: Path) -> None:
+    def guesses(told: dict[str, Any]) -> str:
+        return "supported" if int(told["claim"].split()[-1]) % 4 < 2 else "not_supported"
+
+    found = card(tmp_path, many(40), server=judge_that(guesses))
+    assert found.kappa.value == pytest.approx(0.0)
+    assert found.conclusion.usefulness is Usefulness.DO_NOT_USE
+    assert "includes 0: it may be guessing" in found.conclusion.reasons[0]
+
+
+def test_probes_are_named() -> None:
+    assert probes_named(["none"]) == ()
+    assert probes_named(["injection", "position"]) == (
+        Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT, Probe.POSITION,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"no probe .length.. Known: position, verbosity"):
+        probes_named(["length"])

@@ -1,0 +1,338 @@
+"""Judged metrics in a run: one bad reply costs one cell, nothing is paid twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.case import Case
+from ragbench.core.report import Report
+from ragbench.errors import (
+    ConfigError,
+    InterruptedRunError,
+    LLMBudgetError,
+    LLMReplyError,
+    LLMUnavailableError,
+    LLMUnreachableError,
+)
+from ragbench.llm.budget import Budget
+from ragbench.llm.concurrency import CallLimits
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.session import LLMSession, open_models
+from ragbench.llm.settings import LLMSettings
+from ragbench.llm.transport import NoAnswerError
+from ragbench.metrics.registry import parse_metrics
+from ragbench.rag.interface import RAGInterface
+from ragbench.stages.dry_run import DryRun
+from ragbench.stages.judge import Judging
+from ragbench.verbs.evaluate import evaluate
+from ragbench.views.write import write_reports
+from tests.llm_server import FaultServer, Payload, said_by_default
+from tests.unit.llm.builders import PRICE, InMemory, Script
+from tests.unit.llm.test_http import FastClock, HastyClock
+
+pytestmark = [
+    pytest.mark.extra("ragas"),
+    # ragas leaves a file of its own open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+METRICS = "exact_match, ragas:faithfulness, ragas:context_recall, ragas:answer_accuracy"
+
+
+class Echo(RAGInterface):
+    """Answers what it was asked."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return [f"{query} is green.", "Cows eat."]
+
+    def generate(self, query: str, contexts: Any) -> str:
+        return f"{query} is green."
+
+
+def cases(count: int) -> list[Case]:
+    return [
+        Case(id=f"c{n}", query=f"Leaf {n}", reference=f"Leaf {n} is green.") for n in range(count)
+    ]
+
+
+def settings(tmp_path: Path, **changes: Any) -> LLMSettings:
+    endpoint = Endpoint(base_url="http://judge.test/v1", model="m", price=PRICE, **changes)
+    return LLMSettings(
+        endpoint=endpoint,
+        # A second for a request that hangs, by the hasty clock: a busy machine is not a fault.
+        limits=CallLimits(timeout=1000.0, concurrency=8),
+        cache=str(tmp_path / "cache.sqlite"),
+        cache_bytes=10**9,
+        settings=(),
+    )
+
+
+@contextmanager
+def judging(
+    tmp_path: Path,
+    transport: Any,
+    *,
+    budget: Decimal | None = None,
+    hasty: bool = False,
+    model: LLMSettings | None = None,
+    **changes: Any,
+) -> Generator[Judging]:
+    chat = model or settings(tmp_path)
+    cap = None if budget is None else Budget(budget)
+    clock = HastyClock() if hasty else FastClock()
+    with LLMSession(
+        lambda: open_models(chat, budget=cap, transport=transport, clock=clock)
+    ) as session:
+        yield Judging(session=session, chat=chat, **changes)
+
+
+def run(
+    tmp_path: Path, judge: Judging, count: int = 4, metrics: str = METRICS, **changes: Any
+) -> Report:
+    return evaluate(
+        cases(count),
+        Echo(),
+        out=tmp_path / "run",
+        metrics=parse_metrics(metrics),
+        judging=judge,
+        **changes,
+    )
+
+
+def statuses(report: Report) -> dict[str, list[str]]:
+    rows = list(report.rows())
+    return {
+        metric.name: [row.cells[position].status.value for row in rows]
+        for position, metric in enumerate(report.metrics)
+    }
+
+
+def test_judged_and_free_metrics_stand_side_by_side(tmp_path: Path) -> None:
+    server = FaultServer()
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        report = run(tmp_path, judge)
+        spent = judge.session.receipt()
+    assert {tuple(found) for found in statuses(report).values()} == {("measured",) * 4}
+    assert len(server.calls) == 1 + 4 * (2 + 1 + 2)  # the preflight's, and each metric's
+    row = next(iter(report.rows()))
+    assert [len(judgements) for judgements in row.judgements] == [0, 1, 1, 1]
+    assert report.judging is not None
+    assert [line.answers for line in report.judging.lines] == [8, 4, 8]
+    judged_cost = sum(line.cost or 0 for line in report.judging.lines)
+    before = next(line for line in spent.lines if line.purpose == "preflight")
+    assert spent.cost == judged_cost + (before.cost or 0)
+
+
+def test_a_run_again_asks_nobody_and_another_judge_is_asked(tmp_path: Path) -> None:
+    server = FaultServer()
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        run(tmp_path, judge)
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        report = run(tmp_path, judge)
+    asked = len(server.calls)
+    assert asked == 1 + 20
+    known = report.manifest["fingerprints"]["judge"]
+    other = settings(tmp_path, temperature=1.0)
+    with judging(tmp_path, InMemory(server, latency=0.0), model=other) as judge:
+        report = run(tmp_path, judge)
+    assert len(server.calls) == 2 * asked
+    assert report.manifest["fingerprints"]["judge"] != known
+
+
+def test_without_the_journal_the_kept_answers_are_taken(tmp_path: Path) -> None:
+    server = FaultServer()
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        first = run(tmp_path, judge)
+    asked = len(server.calls)
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        second = run(tmp_path, judge, fresh=True)
+        receipt = judge.session.receipt()
+    assert len(server.calls) == asked
+    assert first.judging == second.judging
+    assert all(line.cached == line.calls for line in receipt.lines)
+
+
+def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
+    tmp_path: Path,
+) -> None:
+    """A smaller form of tests/benchmarks/judge_faults.py."""
+    shares = {
+        "429": 0.06, "500": 0.06, "hang": 0.02, "cut": 0.04, "bad_json": 0.03, "wrong_schema": 0.03,
+        "refusal": 0.02, "empty_choices": 0.02, "garbage": 0.02,
+    }  # fmt: skip
+    server = FaultServer(faults=shares, seed=3, retry_after="60")
+    with judging(tmp_path, InMemory(server, latency=0.001), hasty=True) as judge:
+        report = run(tmp_path, judge, 30)
+    found = statuses(report)
+    assert all(set(column) <= {"measured", "failed"} for column in found.values())
+    lost = [cell.failure for row in report.rows() for cell in row.cells if cell.failure is not None]
+    assert lost  # else nothing was tried
+    assert {failure.type for failure in lost} <= {"LLMRefusedError", "LLMReplyError"}
+    # Those that cannot be made good: a refusal, or a wrong answer that was wrong again.
+    refused = sum(call.fault == "refusal" for call in server.calls)
+    mended = sum("Reply again" in json.dumps(call.payload) for call in server.calls)
+    assert refused <= len(lost) <= refused + mended
+    assert {call.fault for call in server.calls} >= {*shares, None}
+
+
+def test_when_the_cap_is_reached_the_rest_waits_for_a_higher_one(tmp_path: Path) -> None:
+    server = FaultServer()
+    # A call is worth about 0.001 at most; what it costs is much less.
+    small = settings(tmp_path, max_tokens=64)
+    with (
+        judging(tmp_path, InMemory(server), budget=Decimal("0.012"), model=small) as judge,
+        pytest.raises(LLMBudgetError),
+    ):
+        run(tmp_path, judge)
+    asked = len(server.calls)
+    assert 2 < asked < 21
+    with judging(tmp_path, InMemory(server), budget=Decimal(1), model=small) as judge:
+        report = run(tmp_path, judge)
+    assert {tuple(found) for found in statuses(report).values()} == {("measured",) * 4}
+    assert len(server.calls) == 21  # none twice
+
+
+def test_a_dead_endpoint_judges_nothing_and_keeps_what_was_free(tmp_path: Path) -> None:
+    dead = Script([NoAnswerError("connection", "refused")], latency=0.0)
+    with judging(tmp_path, dead) as judge, pytest.raises(LLMUnavailableError, match="nothing was"):
+        run(tmp_path, judge)
+    with (
+        judging(tmp_path, dead, preflight=False) as judge,
+        pytest.raises(LLMUnreachableError),
+    ):
+        run(tmp_path, judge)
+    server = FaultServer()
+    with judging(tmp_path, InMemory(server, latency=0.0)) as judge:
+        assert run(tmp_path, judge).summaries[1].measured == 4
+
+
+def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
+    server = FaultServer()
+    with (
+        judging(tmp_path, InMemory(server)) as judge,
+        pytest.raises(InterruptedRunError),
+    ):
+        run(tmp_path, judge, stopped=lambda: len(server.calls) >= 9)
+    before = len(server.calls)
+    assert before < 21
+    with judging(tmp_path, InMemory(server)) as judge:
+        run(tmp_path, judge)
+    assert len(server.calls) == 21
+
+
+def test_the_report_and_what_was_said_are_the_same_after_an_interruption(tmp_path: Path) -> None:
+    def report(folder: Path, *stops: int) -> dict[str, bytes]:
+        folder.mkdir()
+        server = FaultServer(faults={"429": 0.2, "500": 0.2}, seed=5)
+        for stop in stops:
+            with (
+                judging(folder, InMemory(server, latency=0.01)) as judge,
+                suppress(InterruptedRunError),
+            ):
+                run(folder, judge, stopped=lambda at=stop: len(server.calls) >= at)
+        with judging(folder, InMemory(server, latency=0.01)) as judge:
+            write_reports(run(folder, judge), folder / "run")
+        good = [json.dumps(call.payload) for call in server.good]
+        assert len(good) == len(set(good)) == 21  # no finished call was repeated
+        names = ("report.json", "report.md", "cases.csv", "judgements.jsonl", "manifest.json")
+        return {name: (folder / "run" / name).read_bytes() for name in names}
+
+    assert report(tmp_path / "whole") == report(tmp_path / "parts", 3, 9, 17)
+
+
+def test_repetitions_tell_how_far_the_judge_agrees_with_itself(tmp_path: Path) -> None:
+    def say(payload: Payload) -> str:
+        counts.append(1)
+        return json.dumps({"rating": (4, 4, 4, 2)[len(counts) % 4]})
+
+    counts: list[int] = []
+    server = FaultServer(say=say)
+    with judging(tmp_path, InMemory(server, latency=0.0), repeats=3, preflight=False) as judge:
+        report = run(tmp_path, judge, 2, "ragas:answer_accuracy")
+    assert len(server.calls) == 2 * 3 * 2
+    assert report.judging is not None
+    steady = report.judging.lines[0].steadiness
+    assert steady is not None
+    values = [
+        [judgement.cell.value or 0.0 for judgement in row.judgements[0]] for row in report.rows()
+    ]
+    means = [sum(found) / 3 for found in values]
+    variances = [
+        sum((value - mean) ** 2 for value in found) / 2
+        for found, mean in zip(values, means, strict=True)
+    ]
+    assert steady.cases == 2
+    assert steady.deviation == pytest.approx((sum(variances) / 2) ** 0.5)
+    assert steady.error == pytest.approx((sum(v / 3 for v in variances)) ** 0.5 / 2)
+    assert [row.cells[0].value for row in report.rows()] == pytest.approx(means)
+
+
+def test_who_judges_must_be_known_and_answer(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ragas:faithfulness"):
+        evaluate(cases(1), Echo(), out=tmp_path / "run", metrics=parse_metrics(METRICS))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_judge_is_tried_before_anything_is_paid_for(tmp_path: Path) -> None:
+    server = FaultServer(say=lambda _: "I would rather talk about bees.")
+    with (
+        judging(tmp_path, InMemory(server, latency=0.0)) as judge,
+        pytest.raises(LLMReplyError, match="not in the structure that is needed"),
+    ):
+        run(tmp_path, judge)
+    assert len(server.calls) == 15  # three tries, each in four ways and mended once
+
+
+def test_a_dry_run_counts_the_calls_that_the_run_then_makes(tmp_path: Path) -> None:
+    chat = settings(tmp_path)
+    metrics = f"{METRICS}, ragas:factual_correctness, ragas:noise_sensitivity"
+    server = FaultServer()
+
+    def rehearse() -> DryRun:
+        counted = DryRun(chat, None)
+        with counted, judging(tmp_path, InMemory(server), rehearsal=counted) as judge:
+            run(tmp_path, judge, metrics=metrics)
+        return counted
+
+    before = rehearse()
+    estimate = before.estimate()
+    assert server.calls == [] and before.cases == 5 * 4
+    assert not (tmp_path / "cache.sqlite").exists()
+    with judging(tmp_path, InMemory(server, latency=0.0), preflight=False) as judge:
+        run(tmp_path, judge, metrics=metrics)
+        receipt = judge.session.receipt()
+    made = {line.purpose: line.calls for line in receipt.lines}
+    for end in (estimate.least, estimate.most):
+        assert {line.purpose: line.calls for line in end.lines} == made
+    assert estimate.least.prompt_tokens < estimate.most.prompt_tokens
+    assert estimate.cost is not None and 0 < estimate.cost[0] < estimate.cost[1]
+    # What has no assumed answer in it is exact: the same prompts.
+    recall = next(line for line in estimate.least.lines if line.purpose == "ragas:context_recall")
+    assert recall.guessed == 0 and recall.calls == 4
+    # After the run all is kept; in a folder of its own nothing is left to judge.
+    again = DryRun(chat, None)
+    with again, judging(tmp_path, InMemory(server), rehearsal=again) as judge:
+        run(tmp_path, judge, metrics=metrics, fresh=True)
+    after = again.estimate()
+    assert after.least.calls == after.least.cached > 0
+    assert after.cost == (Decimal(0), Decimal(0))
+
+
+def test_said_by_default_follows_the_narrowed_schemas() -> None:
+    """Else the tests above would measure mended answers."""
+    schema = {"type": "object", "properties": {"rating": {"type": "integer", "enum": [0, 2, 4]}}}
+    payload = {
+        "messages": [{"role": "user", "content": "x"}],
+        "response_format": {"json_schema": {"schema": schema}},
+    }
+    assert json.loads(said_by_default(payload)) == {"rating": 0}
+    assert dataclasses.is_dataclass(FaultServer)

@@ -1,0 +1,181 @@
+"""Several judges in one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Cell
+from ragbench.core.report import Report
+from ragbench.errors import ConfigError
+from ragbench.llm.concurrency import CallLimits
+from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.session import LLMSession, open_models
+from ragbench.llm.settings import LLMSettings, resolve_panel
+from ragbench.metrics.judging import Vote, together
+from ragbench.metrics.registry import parse_metrics
+from ragbench.rag.interface import RAGInterface
+from ragbench.stages.dry_run import DryRun
+from ragbench.stages.judge import Judging
+from ragbench.verbs.evaluate import evaluate
+from ragbench.views.judging import judge_remarks
+from tests.llm_server import FaultServer, Payload
+from tests.unit.llm.builders import PRICE, InMemory
+from tests.unit.llm.test_http import FastClock
+
+UNPROVED = Cell.unproved("no quote")
+
+
+class Bees(RAGInterface):
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["Bees fly about all day."]
+
+    def generate(self, query: str, contexts: Any) -> str:
+        return f"{query} bees."
+
+
+def say(payload: Payload) -> str:
+    """The three judges: the strict one, the kind one, and one that tells odd from even."""
+    told = json.loads(payload["messages"][-1]["content"])
+    number = int(told["question"].split()[-1])
+    good = {"strict": False, "kind": True, "odd": number % 2 == 1}[payload["model"]]
+    verdict = "supported" if good else "not_supported"
+    return json.dumps(
+        {"reason": "r", "quotes": ["Bees fly about"] if good else [], "verdict": verdict}
+    )
+
+
+def settings(tmp_path: Path, model: str) -> LLMSettings:
+    return LLMSettings(
+        endpoint=Endpoint(base_url="http://judge.test/v1", model=model, price=PRICE),
+        limits=CallLimits(concurrency=4),
+        cache=str(tmp_path / "cache.sqlite"),
+        cache_bytes=10**9,
+        settings=(),
+    )
+
+
+def run(
+    tmp_path: Path, *panel: str, vote: Vote = Vote.MEAN, repeats: int = 1, **changes: Any
+) -> tuple[Report, FaultServer]:
+    first, *others = [settings(tmp_path, model) for model in panel]
+    server = FaultServer(say=say)
+    transport = InMemory(server, latency=0.0)
+    with LLMSession(
+        lambda: open_models(first, panel=others, transport=transport, clock=FastClock())
+    ) as session:
+        judging = Judging(
+            session=session, chat=first, panel=tuple(others), vote=vote, repeats=repeats,
+            preflight=False, **changes,
+        )  # fmt: skip
+        report = evaluate(
+            [Case(id=f"c{n}", query=f"Case {n}") for n in range(4)],
+            Bees(),
+            out=tmp_path / "run",
+            metrics=parse_metrics("support"),
+            judging=judging,
+        )
+    return report, server
+
+
+def values(report: Report) -> list[float | None]:
+    return [row.cells[0].value for row in report.rows()]
+
+
+def test_the_mean_and_the_majority_of_three_judges(tmp_path: Path) -> None:
+    report, server = run(tmp_path, "strict", "kind", "odd")
+    assert values(report) == pytest.approx([1 / 3, 2 / 3, 1 / 3, 2 / 3])
+    assert len(server.calls) == 12
+    again, server = run(tmp_path, "strict", "kind", "odd", vote=Vote.MAJORITY)
+    assert values(again) == [0.0, 1.0, 0.0, 1.0]
+    assert server.calls == []  # all answers were kept
+    first, second = (r.manifest["fingerprints"]["judge"] for r in (report, again))
+    assert first != second
+
+
+def test_their_agreement_stands_in_the_report(tmp_path: Path) -> None:
+    report, _ = run(tmp_path, "strict", "kind", "odd", repeats=2)
+    assert report.judging is not None
+    [line] = report.judging.lines
+    assert [(juror.judge, juror.score, juror.measured) for juror in line.jurors] == [
+        ("strict", 0.0, 4), ("kind", 1.0, 4), ("odd", 0.5, 4),
+    ]  # fmt: skip
+    assert [(pair.first, pair.second, pair.same, pair.difference) for pair in line.pairs] == [
+        ("strict", "kind", 0.0, 1.0), ("strict", "odd", 0.5, 0.5), ("kind", "odd", 0.5, 0.5),
+    ]  # fmt: skip
+    # One always says 0: agreement with it is what chance gives.
+    assert [pair.kappa for pair in line.pairs] == [0.0, 0.0, 0.0]
+    # Each judge agrees with itself: what differs between them is no unsteadiness.
+    assert line.steadiness is not None
+    assert (line.steadiness.changed, line.steadiness.deviation, line.steadiness.cases) == (0, 0, 12)
+    told = judge_remarks(report.judging)
+    assert "support by kind: 1.000 over 4 cases" in told
+    assert "support: strict and odd say the same of 50% of 4 cases, kappa 0.00" in told
+    row = next(iter(report.rows()))
+    assert [judgement.judge for judgement in row.judgements[0]] == ["strict"] * 2 + ["kind"] * 2 + [
+        "odd"
+    ] * 2
+
+
+def test_two_judges_of_one_model_are_told_apart(tmp_path: Path) -> None:
+    report, _ = run(tmp_path, "odd", "odd")
+    assert report.judging is not None
+    assert [juror.judge for juror in report.judging.lines[0].jurors] == ["odd #1", "odd #2"]
+
+
+def test_a_dry_run_counts_all_judges(tmp_path: Path) -> None:
+    first, other = settings(tmp_path, "strict"), settings(tmp_path, "kind")
+    counted = DryRun(first, None, [other])
+    with counted:
+        _, server = run(tmp_path, "strict", "kind", rehearsal=counted)
+    estimate = counted.estimate().least
+    assert server.calls == []
+    assert [(line.purpose, line.calls) for line in estimate.lines] == [
+        ("support, strict", 4), ("support, kind", 4),
+    ]  # fmt: skip
+    assert estimate.cost is not None and estimate.cost[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "mean", "majority"),
+    [
+        ([0.0, 1.0, 1.0], 2 / 3, 1.0),
+        ([0.0, 0.5, 1.0], 0.5, 0.5),  # none leads: the median
+        ([0.0, 1.0], 0.5, 0.5),
+        ([1.0, None, None], None, None),  # as many unproved as not
+        ([1.0, 0.0, None], 0.5, 0.5),
+    ],
+)
+def test_votes(cells: list[float | None], mean: float | None, majority: float | None) -> None:
+    given = [UNPROVED if value is None else Cell.measured(value) for value in cells]
+    for vote, wanted in ((Vote.MEAN, mean), (Vote.MAJORITY, majority)):
+        assert together(given, vote).value == (None if wanted is None else pytest.approx(wanted))
+
+
+def test_a_panel_is_named_by_models_or_by_settings() -> None:
+    section = {
+        "model": "gpt-4o-mini", "api_key_env": "OURS", "temperature": 0.5, "price_input": 1,
+        "price_output": 2, "panel_vote": "majority",
+        "panel": ["anthropic/claude-haiku-4-5", "gpt-4o", {"model": "m", "base_url": "http://h/v1"}],
+    }  # fmt: skip
+    environ = {"ANTHROPIC_API_KEY": "a", "OURS": "o"}
+    (other, same, own), vote = resolve_panel(environ, section=section, file="f")
+    assert vote == "majority"
+    assert other.endpoint.base_url == "https://api.anthropic.com/v1"
+    assert (other.endpoint.model, other.endpoint.key.variable) == (
+        "claude-haiku-4-5", "ANTHROPIC_API_KEY",
+    )  # fmt: skip
+    # A key and a price do not travel to a host that they are not for; how it is asked does.
+    assert other.endpoint.price is None and other.endpoint.temperature == 0.5
+    assert same.endpoint.key.variable == "OURS" and same.endpoint.price is not None
+    assert own.endpoint.key.variable is None and own.endpoint.base_url == "http://h/v1"
+    found, _ = resolve_panel(environ, given="gpt-4o, gpt-4.1", section=section)
+    assert [juror.endpoint.model for juror in found] == ["gpt-4o", "gpt-4.1"]
+    for bad in ("panel", {"panel": [3]}, {"panel": [{"base_url": "http://h"}]}):
+        given = {"panel": {"a": 1}} if bad == "panel" else bad
+        with pytest.raises(ConfigError, match="panel must be"):
+            resolve_panel({}, section=given)  # type: ignore[arg-type]

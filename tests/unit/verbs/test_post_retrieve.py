@@ -1,0 +1,245 @@
+"""Post-retrieval within a run: journaled, resumed, told of, and what generation is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.outcome import Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import ConfigError
+from ragbench.post.filter import Threshold, TopK
+from ragbench.post.format import Template
+from ragbench.post.operator import ChunkNeighbours, OperatorInput, OperatorOutput
+from ragbench.post.rerank import Rerank
+from ragbench.post.rerankers.semantic import SemanticReranker
+from ragbench.post.stage import PostRetrieval, post_retrieved, steps_of
+from ragbench.rag.adapt import as_rag
+from ragbench.rag.interface import RAGInterface
+from ragbench.stages.rag import chunk_service, contexts_for_generation
+from ragbench.verbs.report import open_traces
+from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+
+KEEP_ONE = PostRetrieval(operators=(TopK(k=1),))
+
+
+class Three(NotingRAG):
+    """Retrieves three chunks; the right one stands last."""
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        right = super().retrieve_with_metadata(query, top_k)
+        return RetrievalResult(
+            ["text x", "text y", *right.contexts],
+            context_ids=["x", "y", *(right.context_ids or ())],
+            scores=[0.1, 0.2, 0.9],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failing:
+    """Fails as long as the switch is on."""
+
+    broken: list[bool] = field(metadata={"setting": False})
+    name: str = "custom.failing"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        if self.broken:
+            raise RuntimeError("no model")
+        return OperatorOutput(chunks=context.chunks[-1:])
+
+
+def given_of(rag: NotingRAG, query: str) -> Sequence[str]:
+    return rag.given[query]
+
+
+def test_generation_and_metrics_see_what_stands_after_it(tmp_path: Path) -> None:
+    rag = Three()
+    stage = PostRetrieval(operators=(Threshold(min_score=0.5),))
+    report = run(
+        cases("a", "b"), rag, tmp_path / "run", metrics="precision@1", post_retrieval=stage
+    )
+    assert given_of(rag, "a") == ["text a"]
+    assert report.summaries[0].score == 1.0
+    assert counts(report) == {
+        "retrieve": (2, 0, 0, 0),
+        "post_retrieve": (2, 0, 0, 0),
+        "generate": (2, 0, 0, 0),
+    }
+    assert rows(report)["a"].retrieved_ids == ("d-a",)
+    assert [latency.stage for latency in report.latencies] == [
+        "retrieve",
+        "post_retrieve",
+        "generate",
+    ]
+
+
+def test_a_run_without_it_has_no_such_stage(tmp_path: Path) -> None:
+    report = run(cases("a"), Three(), tmp_path / "run")
+    assert list(counts(report)) == ["retrieve", "generate"]
+    assert next(open_traces(tmp_path / "run")).trace.post_retrieval is None
+
+
+def test_the_journal_says_which_operator_dropped_which_chunk(tmp_path: Path) -> None:
+    stage = PostRetrieval(operators=(Threshold(min_score=0.15), TopK(k=1), Template()))
+    run(cases("a"), Three(), tmp_path / "run", post_retrieval=stage)
+    outcome = next(open_traces(tmp_path / "run")).trace.post_retrieval
+    assert outcome is not None
+    assert outcome.value is not None
+    steps = steps_of(outcome.value)
+    assert [(step.operator, step.dropped) for step in steps] == [
+        ("filter.threshold", ("x",)),
+        ("filter.top_k", ("d-a",)),
+        ("format.template", ()),
+    ]
+    assert steps[0].given == (("x", 0.1), ("y", 0.2), ("d-a", 0.9))
+    assert steps[1].left == steps[2].given == steps[2].left == (("y", 0.2),)
+
+
+def test_generation_is_given_the_formatted_text(tmp_path: Path) -> None:
+    rag = Three()
+    stage = PostRetrieval(operators=(TopK(k=2), Template(template="- {text}", separator="\n")))
+    run(cases("a"), rag, tmp_path / "run", post_retrieval=stage)
+    assert given_of(rag, "a") == ["- text x\n- text y"]
+    trace = next(open_traces(tmp_path / "run")).trace
+    assert trace.context.value is not None
+    assert trace.context.value.contexts == ["text x", "text y"]
+    assert trace.generation.status is Status.MEASURED
+
+
+def test_the_same_command_again_computes_nothing(tmp_path: Path) -> None:
+    first, again = Three(), Three()
+    for stage in (KEEP_ONE, PostRetrieval(operators=(Template(),))):
+        run(cases("a", "b"), first, tmp_path / "run", post_retrieval=stage)
+        report = run(cases("a", "b"), again, tmp_path / "run", post_retrieval=stage)
+        assert (again.retrieved, again.generated) == ([], [])
+        assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
+
+
+def test_another_stage_retrieves_nothing_again_and_generates_where_the_texts_differ(
+    tmp_path: Path,
+) -> None:
+    rag = Three()
+    run(cases("a"), rag, tmp_path / "run", post_retrieval=KEEP_ONE)
+    run(cases("a"), rag, tmp_path / "run", post_retrieval=PostRetrieval(operators=(TopK(k=2),)))
+    assert rag.retrieved == ["a"]
+    assert rag.generated == ["a", "a"]
+    same = PostRetrieval(operators=(TopK(k=2), TopK(k=2)))
+    run(cases("a"), rag, tmp_path / "run", post_retrieval=same)
+    assert rag.generated == ["a", "a"]
+
+
+def test_what_could_not_be_retrieved_is_not_asked_for_again(tmp_path: Path) -> None:
+    rag = Three()
+    report = run(cases("lost a", "b"), rag, tmp_path / "run", post_retrieval=KEEP_ONE)
+    assert counts(report) == {
+        "retrieve": (1, 0, 0, 1),
+        "post_retrieve": (1, 0, 0, 1),
+        "generate": (1, 0, 0, 1),
+    }
+    assert [(group.stage, group.count) for group in report.failures] == [("retrieve", 1)]
+    assert rag.generated == ["b"]
+
+
+def test_an_operator_that_fails_is_counted_and_tried_again_on_request(tmp_path: Path) -> None:
+    broken = [True]
+    stage = PostRetrieval(operators=(Failing(broken=broken),))
+    rag = Three()
+    report = run(cases("a", "b"), rag, tmp_path / "run", post_retrieval=stage)
+    assert counts(report)["post_retrieve"] == (2, 0, 0, 0)
+    assert [(group.stage, group.message, group.count) for group in report.failures] == [
+        ("custom.failing", "no model", 2)
+    ]
+    assert rows(report)["a"].retrieved_ids == ("x", "y", "d-a")
+    broken.clear()
+    unchanged = run(cases("a", "b"), rag, tmp_path / "run", post_retrieval=stage)
+    assert len(unchanged.failures) == 1
+    mended = run(cases("a", "b"), rag, tmp_path / "run", post_retrieval=stage, retry_failed=True)
+    assert mended.failures == ()
+    assert rows(mended)["a"].retrieved_ids == ("d-a",)
+    assert rag.retrieved == ["a", "b"]
+
+
+def test_on_error_raise_costs_the_case(tmp_path: Path) -> None:
+    stage = PostRetrieval(operators=(Failing(broken=[True]),), on_error="raise")
+    rag = Three()
+    report = run(cases("a"), rag, tmp_path / "run", post_retrieval=stage)
+    assert counts(report)["post_retrieve"] == (0, 0, 0, 1)
+    assert counts(report)["generate"] == (0, 0, 0, 1)
+    assert rag.generated == []
+
+
+def test_a_rag_without_ids_keeps_none() -> None:
+    result = post_retrieved(KEEP_ONE, "?", RetrievalResult(["one", "two"]))
+    assert (result.contexts, result.context_ids, result.scores) == (["one"], None, None)
+    assert result.context_metadata is None
+    assert steps_of(result)[0].dropped == ("1",)
+
+
+def test_embeddings_are_taken_from_the_metadata() -> None:
+    stage = PostRetrieval(operators=(Rerank(reranker=SemanticReranker()),))
+    given = RetrievalResult(
+        ["far", "near"],
+        context_ids=["f", "n"],
+        context_metadata=[{"embedding": [0.0, 1.0]}, {"embedding": [1.0, 0.0]}],
+        metadata={"query_embedding": [1.0, 0.0]},
+    )
+    assert post_retrieved(stage, "?", given).context_ids == ["n", "f"]
+
+
+def test_a_result_of_no_such_stage_has_no_steps() -> None:
+    plain = RetrievalResult(["one"], metadata={"post_retrieve": 3})
+    assert steps_of(plain) == ()
+    assert contexts_for_generation(plain, b"digests") == (["one"], b"digests")
+
+
+def test_async_rags_have_it_too(tmp_path: Path) -> None:
+    report = run(cases("a"), AsyncRAG(), tmp_path / "run", post_retrieval=KEEP_ONE)
+    assert counts(report)["post_retrieve"] == (1, 0, 0, 0)
+
+
+class OnlyGenerates(RAGInterface, families=("generation",)):
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        return GenerationResult("A")
+
+
+def test_a_rag_that_gives_no_room_for_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not retrieve"):
+        run(cases("a"), OnlyGenerates(), tmp_path / "run", post_retrieval=KEEP_ONE)
+
+    def chain(query: str) -> dict[str, Any]:
+        return {"answer": "A", "contexts": ["text"]}
+
+    with pytest.raises(ConfigError, match="in one call"):
+        run(cases("a"), as_rag(chain), tmp_path / "run", post_retrieval=KEEP_ONE)
+    assert not (tmp_path / "run").exists()
+
+
+# --- the RAG as a service
+
+
+class Linked(Three):
+    def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
+        return [Chunk(id=f"beside {chunk_id}", text="T.")][:top_k]
+
+
+def test_a_rag_can_be_searched_again() -> None:
+    service = chunk_service(Three())
+    assert service is not None
+    assert [chunk.id for chunk in service.search("a", 2)] == ["x", "y"]
+    assert not isinstance(service, ChunkNeighbours)
+
+
+def test_a_rag_with_neighbours_can_be_asked_for_them() -> None:
+    service: object = chunk_service(Linked())
+    assert isinstance(service, ChunkNeighbours)
+    assert [chunk.id for chunk in service.neighbours("x", 1)] == ["beside x"]
+
+
+def test_a_rag_that_cannot_be_asked_is_no_service() -> None:
+    assert chunk_service(AsyncRAG()) is None
+    assert chunk_service(OnlyGenerates()) is None

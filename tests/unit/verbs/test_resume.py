@@ -1,0 +1,292 @@
+"""What a run that is started again computes anew, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.case import Case
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.errors import DataError, InterruptedRunError
+from ragbench.io.read import Selection
+from ragbench.rag.interface import RAGInterface
+from ragbench.stages.stage import CallSettings
+from ragbench.verbs.report import report_of
+from ragbench.views.write import write_reports
+from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+
+QUERIES = [f"q{n}" for n in range(10)]
+
+
+def asked(
+    data: list[Case], out: Path, rag: Any = None, **options: Any
+) -> tuple[list[str], list[str]]:
+    """Runs and tells which queries were retrieved and generated."""
+    rag = rag or NotingRAG()
+    run(data, rag, out, **options)
+    return rag.retrieved, rag.generated
+
+
+def written(out: Path) -> dict[str, bytes]:
+    """The files of a run's report that must repeat byte for byte."""
+    write_reports(report_of(out), out)
+    return {name: (out / name).read_bytes() for name in ("report.json", "report.md", "cases.csv")}
+
+
+def test_the_same_run_again_asks_nothing(tmp_path: Path) -> None:
+    assert asked(cases(*QUERIES), tmp_path / "run") == (QUERIES, QUERIES)
+    before = written(tmp_path / "run")
+    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+    report = report_of(tmp_path / "run")
+    assert [(stage.stage, stage.reused) for stage in report.stages] == [
+        ("retrieve", 10),
+        ("generate", 10),
+    ]
+    assert report.reused_from is not None
+    after = written(tmp_path / "run")
+    assert after["cases.csv"] == before["cases.csv"]
+    assert after["report.json"].replace(b'"reused": 10', b'"reused": 0') == before["report.json"]
+
+
+def test_another_metric_asks_the_rag_nothing(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run", metrics="exact_match")
+    assert asked(cases(*QUERIES), tmp_path / "run", metrics="token_f1, MRR, exact_match") == (
+        [],
+        [],
+    )
+    report = report_of(tmp_path / "run")
+    assert [(s.metric.name, s.score) for s in report.summaries] == [
+        ("token_f1", 1.0),
+        ("MRR", 1.0),
+        ("exact_match", 1.0),
+    ]
+
+
+def test_another_generator_retrieves_nothing(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    changed = NotingRAG()
+    changed.generator = {"prompt": 2}
+    assert asked(cases(*QUERIES), tmp_path / "run", changed) == ([], QUERIES)
+
+
+def test_retrieval_that_says_nothing_of_itself_depends_on_everything_that_the_rag_holds(
+    tmp_path: Path,
+) -> None:
+    one, other = NotingRAG(), NotingRAG()
+    one.retriever = other.retriever = None
+    other.generator = {"prompt": 2}
+    asked(cases(*QUERIES), tmp_path / "run", one)
+    # Nobody says that retrieval does not read the attribute that changed.
+    assert asked(cases(*QUERIES), tmp_path / "run", other) == (QUERIES, QUERIES)
+
+
+def test_another_retriever_that_finds_the_same_generates_nothing(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    changed = NotingRAG()
+    changed.retriever = "two"
+    assert asked(cases(*QUERIES), tmp_path / "run", changed) == (QUERIES, [])
+
+
+def test_another_description_asks_everything(tmp_path: Path) -> None:
+    for version in (1, 2):
+        rag = NotingRAG()
+        rag.retriever = rag.generator = None
+        found = asked(cases(*QUERIES), tmp_path / "run", rag, rag_description={"version": version})
+        assert found == (QUERIES, QUERIES)
+
+
+def test_another_top_k_retrieves_anew(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    assert asked(cases(*QUERIES), tmp_path / "run", top_k=3) == (QUERIES, [])
+    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+
+
+def test_a_changed_question_is_asked_alone(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    data = cases(*QUERIES)
+    data[4] = replace(data[4], query="q4, please")
+    assert asked(data, tmp_path / "run") == (["q4, please"], ["q4, please"])
+
+
+def test_a_changed_reference_is_scored_and_not_asked(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    data = cases(*QUERIES)
+    data[4] = replace(data[4], reference="something else")
+    assert asked(data, tmp_path / "run") == ([], [])
+    report = report_of(tmp_path / "run")
+    assert report.summaries[1].score == 0.9
+
+
+def test_reordered_and_removed_cases_ask_nothing(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    assert asked(cases("q7", "q2"), tmp_path / "run") == ([], [])
+    assert list(rows(report_of(tmp_path / "run"))) == ["q7", "q2"]
+    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+
+
+def test_a_growing_limit_asks_only_what_is_new(tmp_path: Path) -> None:
+    data = cases(*QUERIES)
+    first = asked(data, tmp_path / "run", selection=Selection(limit=4))
+    assert first == (QUERIES[:4], QUERIES[:4])
+    second = asked(data, tmp_path / "run", selection=Selection(limit=7))
+    assert second == (QUERIES[4:7], QUERIES[4:7])
+
+
+def test_a_growing_sample_asks_only_what_is_new(tmp_path: Path) -> None:
+    data = cases(*QUERIES)
+    first, _ = asked(data, tmp_path / "run", selection=Selection(sample=3, seed=5))
+    second, _ = asked(data, tmp_path / "run", selection=Selection(sample=6, seed=5))
+    assert len(first) == len(second) == 3
+    assert not set(first) & set(second)
+
+
+def test_failed_queries_are_asked_again_only_when_told(tmp_path: Path) -> None:
+    data = cases("a", "lost b", "mute c")
+    asked(data, tmp_path / "run")
+    assert asked(data, tmp_path / "run") == ([], [])
+    again = NotingRAG()
+    report = run(data, again, tmp_path / "run", retry_failed=True)
+    assert (again.retrieved, again.generated) == (["lost b"], ["mute c"])
+    assert counts(report)["retrieve"] == (2, 0, 0, 1)
+
+
+class Recovered(NotingRAG):
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        self.retrieved.append(query)
+        return RetrievalResult([f"text {query}"], context_ids=[f"d-{query}"], scores=[0.5])
+
+
+def test_what_has_recovered_is_scored(tmp_path: Path) -> None:
+    data = cases("a", "lost b")
+    run(data, NotingRAG(), tmp_path / "run")
+    rag = Recovered()
+    report = run(data, rag, tmp_path / "run", retry_failed=True)
+    assert (rag.retrieved, rag.generated) == (["lost b"], ["lost b"])
+    assert counts(report) == {"retrieve": (2, 0, 0, 0), "generate": (2, 0, 0, 0)}
+    assert [summary.score for summary in report.summaries] == [1.0, 1.0]
+    assert report.failures == ()
+
+
+def test_fresh_asks_everything(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    (tmp_path / "run" / "notes.txt").write_text("the user's", encoding="utf-8")
+    assert asked(cases(*QUERIES), tmp_path / "run", fresh=True) == (QUERIES, QUERIES)
+    assert (tmp_path / "run" / "notes.txt").exists()
+
+
+def broken_cases() -> Iterator[Case]:
+    yield from cases("x")
+    raise DataError([])
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("data", [list[Case], broken_cases])
+def test_cases_that_cannot_be_used_leave_the_earlier_run(
+    tmp_path: Path, data: Callable[[], Iterable[Case]], fresh: bool
+) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    before = written(tmp_path / "run")
+    with pytest.raises(DataError):
+        run(data(), NotingRAG(), tmp_path / "run", fresh=fresh)
+    assert written(tmp_path / "run") == before
+    assert asked(cases(*QUERIES), tmp_path / "run") == ([], [])
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_new_folder_whose_cases_never_came_is_not_left_behind(
+    tmp_path: Path, fresh: bool
+) -> None:
+    with pytest.raises(DataError, match="there are no cases"):
+        run([], NotingRAG(), tmp_path / "run", fresh=fresh)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+@pytest.mark.parametrize("after", range(0, 18, 3))
+def test_a_stopped_run_keeps_what_is_finished_and_ends_like_an_undisturbed_one(
+    tmp_path: Path, after: int, batch: int
+) -> None:
+    data = cases(*QUERIES[:4], "lost x", "mute y", *QUERIES[4:8])
+    run(data, Batching(), tmp_path / "whole", limits=CallSettings(batch_size=batch))
+    first, second = Batching(), Batching()
+    with pytest.raises(InterruptedRunError):
+        run(
+            data,
+            first,
+            tmp_path / "run",
+            limits=CallSettings(batch_size=batch),
+            stopped=lambda: len(first.answered) >= after,
+        )
+    run(data, second, tmp_path / "run", limits=CallSettings(batch_size=batch))
+    assert not set(first.answered) & set(second.answered)
+    assert written(tmp_path / "run") == written(tmp_path / "whole")
+
+
+class Batching(RAGInterface):
+    """Answers whole batches; notes what it has answered, not what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = NotingRAG()
+        self.answered: list[str] = []
+
+    def batch_retrieve_with_metadata(
+        self, queries: list[str], top_k: int | None = None
+    ) -> list[RetrievalResult]:
+        found = [self.plain.retrieve_with_metadata(query) for query in queries]
+        self.answered += [f"retrieve {query}" for query in queries]
+        return found
+
+    def batch_generate_with_metadata(
+        self, queries: list[str], contexts_list: list[list[str]]
+    ) -> list[GenerationResult]:
+        found = [self.plain.generate_with_metadata(query, []) for query in queries]
+        self.answered += [f"generate {query}" for query in queries]
+        return found
+
+
+def test_a_stopped_async_run_continues(tmp_path: Path) -> None:
+    first, second = AsyncRAG(), AsyncRAG()
+    with pytest.raises(InterruptedRunError):
+        run(
+            cases(*QUERIES),
+            first,
+            tmp_path / "run",
+            limits=CallSettings(concurrency=2),
+            stopped=lambda: len(first.plain.retrieved) >= 5,
+        )
+    report = run(cases(*QUERIES), second, tmp_path / "run")
+    assert sorted(first.plain.retrieved + second.plain.retrieved) == QUERIES
+    assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (10, 0, 0, 0)}
+
+
+def test_the_report_of_an_interrupted_run_says_so(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    with pytest.raises(InterruptedRunError):
+        run(cases(*QUERIES), rag, tmp_path / "run", stopped=lambda: len(rag.generated) >= 3)
+    report = report_of(tmp_path / "run")
+    assert counts(report) == {"retrieve": (10, 0, 0, 0), "generate": (3, 0, 7, 0)}
+    assert all(summary.measured == 0 for summary in report.summaries)
+    assert report.summaries[0].reasons == (("not scored yet: the run was interrupted", 10),)
+
+
+def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
+    data = cases(*[f"q{n}" for n in range(600)])  # more than one window
+    rag = NotingRAG()
+    with pytest.raises(InterruptedRunError):
+        run(data, rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) >= 550)
+    report = report_of(tmp_path / "run")
+    assert counts(report) == {"retrieve": (550, 0, 50, 0), "generate": (512, 0, 88, 0)}
+    assert [summary.measured for summary in report.summaries] == [512, 512]
+
+
+def test_a_stop_while_cases_are_read_runs_nothing(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    with pytest.raises(InterruptedRunError, match="nothing was run"):
+        run(cases("a"), rag, tmp_path / "run", stopped=lambda: True)
+    assert rag.retrieved == []
+    assert list(tmp_path.iterdir()) == []

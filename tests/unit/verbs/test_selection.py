@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.case import Case
+from ragbench.errors import ConfigError
+from ragbench.io.read import Selection
+
+
+def cases(*ids: object) -> list[Case]:
+    return [Case(id=str(name), query="q") for name in ids]
+
+
+def ids(selection: Selection, *names: object) -> list[str]:
+    return [case.id for case in selection.apply(cases(*names))]
+
+
+def test_all_cases_or_the_first() -> None:
+    assert ids(Selection(), *range(4)) == ["0", "1", "2", "3"]
+    assert ids(Selection(limit=2), *range(4)) == ["0", "1"]
+    assert ids(Selection(limit=9), *range(2)) == ["0", "1"]
+
+
+def test_a_limit_reads_no_further_than_it_needs() -> None:
+    endless = (Case(id=str(number), query="q") for number in count())
+    assert len(list(Selection(limit=3).apply(endless))) == 3
+
+
+@given(st.integers(1, 30), st.integers(0, 5), st.randoms(use_true_random=False))
+def test_a_draw_is_the_same_in_any_order(size: int, seed: int, random: Random) -> None:
+    names = [f"c{n}" for n in range(30)]
+    shuffled = list(names)
+    random.shuffle(shuffled)
+    selection = Selection(sample=size, seed=seed)
+    drawn, again = ids(selection, *names), ids(selection, *shuffled)
+    assert sorted(drawn) == sorted(again)
+    assert len(drawn) == size
+    assert drawn == [name for name in names if name in drawn]
+
+
+@given(st.integers(1, 29), st.integers(0, 5))
+def test_a_larger_draw_holds_the_smaller(size: int, seed: int) -> None:
+    small = ids(Selection(sample=size, seed=seed), *range(30))
+    large = ids(Selection(sample=size + 1, seed=seed), *range(30))
+    assert set(small) < set(large)
+
+
+def test_seeds_draw_differently() -> None:
+    draws = {tuple(ids(Selection(sample=5, seed=seed), *range(100))) for seed in range(10)}
+    assert len(draws) == 10
+
+
+def test_a_draw_is_fair() -> None:
+    """Each of 10 cases is drawn in about half of 400 draws of 5: within five standard errors."""
+    counts = dict.fromkeys(map(str, range(10)), 0)
+    for seed in range(400):
+        for name in ids(Selection(sample=5, seed=seed), *range(10)):
+            counts[name] += 1
+    assert all(abs(count - 200) < 50 for count in counts.values())
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"sample": 0}, {"limit": -1}])
+def test_numbers_below_one_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="must be at least 1"):
+        Selection(**options)
+
+
+def test_limit_and_sample_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="exclude each other"):
+        Selection(limit=1, sample=1)

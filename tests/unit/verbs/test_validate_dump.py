@@ -1,0 +1,268 @@
+"""validate_dump(): what is judged, kept, continued and reused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import (
+    Conflict,
+    DumpSummary,
+    EvidenceQuote,
+    RetrievalQuality,
+    Verdict,
+)
+from ragbench.errors import ConfigError, InterruptedRunError, LLMBudgetError
+from ragbench.io.dumps.read import open_dump
+from ragbench.verbs.validate import ValidatedQuery, validate_dump
+
+QUERIES = 48
+LONG = "word " * 9000
+
+
+class Plain:
+    """Says of each query what its first chunk says; writes down what it was asked."""
+
+    name = "plain"
+
+    def __init__(self, log: Path | None = None, identity: str = "1") -> None:
+        self.log = log
+        self.identity = identity
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        if self.log is not None:
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(f"{query}\n")
+        if "raise" in query:
+            raise ValueError(f"cannot read {query}")
+        if "budget" in query:
+            raise LLMBudgetError("no money is left")
+        if "config" in query:
+            raise ConfigError("the model is gone")
+        first = chunks[0]
+        piece = EvidenceQuote(chunk_id=first.id, start=0, end=4, text=first.text[:4])
+        return Verdict(
+            query_id="",
+            relevant_chunk_ids=(first.id,),
+            relevance={chunk.id: 0.25 for chunk in chunks},
+            answer_present=len(query) % 2 == 0,
+            answer_probability=1 / 3,
+            evidence=(piece,),
+            retrieval_quality=RetrievalQuality.PARTIAL,
+            message=f"said of {query}",
+            validator=self.name,
+            warnings=("I am not sure", "12 against 14"),
+            conflicts=(Conflict(kind="number", first=piece, second=piece, detail="12 against 14"),),
+            details={"seen": 1.0, "half": 0.5},
+        )
+
+
+def record(number: int, query: str = "") -> dict[str, Any]:
+    chunks = [{"id": f"{number}-{place}", "text": f"text {place} of {number}."} for place in (1, 2)]
+    return {
+        "query_id": f"q{number}",
+        "query": query or f"what is number {number}",
+        "chunks": chunks,
+    }
+
+
+def written(path: Path, records: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in records), encoding="utf-8")
+    return path
+
+
+def judge(path: Path, make: Callable[[], Plain], **options: Any) -> DumpSummary:
+    with open_dump(path) as dump:
+        return validate_dump(dump, make, **options)
+
+
+def asked(log: Path) -> list[str]:
+    return log.read_text("utf-8").splitlines() if log.exists() else []
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return written(tmp_path / "dump.jsonl", [record(number) for number in range(QUERIES)])
+
+
+@contextmanager
+def folder() -> Generator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def killed_after(count: int, path: Path, out: Path) -> None:
+    """Runs in a process that SIGKILL ends when so many verdicts have been emitted."""
+    seen = 0
+
+    def emit(_: ValidatedQuery) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            judge(path, Plain, out=out, emit=emit)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
+@settings(max_examples=12, deadline=None)
+@given(kills=st.lists(st.integers(1, QUERIES), min_size=1, max_size=3))
+def test_kills_after_any_number_of_verdicts_change_no_byte(kills: list[int]) -> None:
+    with folder() as place:
+        records = [record(number, "raise it" * (number == 7)) for number in range(QUERIES)]
+        path = written(place / "dump.jsonl", records)
+        whole = judge(path, Plain, out=place / "whole.jsonl")
+        for count in kills:
+            killed_after(count, path, place / "v.jsonl")
+            assert not (place / "v.jsonl").exists()
+        assert judge(path, Plain, out=place / "v.jsonl") == whole
+        assert (place / "v.jsonl").read_bytes() == (place / "whole.jsonl").read_bytes()
+
+
+@settings(max_examples=12, deadline=None)
+@given(stops=st.lists(st.integers(0, QUERIES - 1), min_size=1, max_size=4))
+def test_stops_after_any_number_of_verdicts_cost_nothing_twice(stops: list[int]) -> None:
+    with folder() as place:
+        path, log, out = (place / name for name in ("dump.jsonl", "log", "v.jsonl"))
+        written(path, [record(number) for number in range(QUERIES)])
+        make = partial(Plain, log)
+        for count in stops:
+            enough = len(asked(log)) + count
+            stopped = partial(lambda enough: len(asked(log)) >= enough, enough)
+            try:
+                judge(path, make, out=out, stopped=stopped)
+            except InterruptedRunError as error:
+                assert "v.jsonl.journal. The same command continues" in str(error)
+        judge(path, make, out=out)
+        assert sorted(asked(log)) == sorted(record(number)["query"] for number in range(QUERIES))
+        judge(path, Plain, out=place / "whole.jsonl")
+        assert out.read_bytes() == (place / "whole.jsonl").read_bytes()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=20),
+    st.lists(st.integers(0, 30), min_size=1, max_size=20),
+)
+def test_of_another_dump_only_what_is_new_is_judged(before: list[int], after: list[int]) -> None:
+    with folder() as place:
+        path, log, out = (place / name for name in ("dump.jsonl", "log", "v.jsonl"))
+        judge(written(path, [*map(record, before)]), Plain, out=out)
+        judge(written(path, [*map(record, after)]), partial(Plain, log), out=out)
+        # A query that stands twice may be judged twice.
+        assert set(asked(log)) == {record(n)["query"] for n in {*after} - {*before}}
+        judge(path, Plain, out=place / "fresh.jsonl")
+        assert out.read_bytes() == (place / "fresh.jsonl").read_bytes()
+
+
+def test_stopped_workers_finish_and_keep_what_they_have_begun(dump: Path, tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "v.jsonl"
+    seen: list[str] = []
+
+    def emit(judged: ValidatedQuery) -> None:
+        seen.append(judged.query_id)
+
+    options: dict[str, Any] = {"out": out, "workers": 2}
+    with pytest.raises(InterruptedRunError):
+        judge(dump, partial(Plain, log), emit=emit, stopped=lambda: len(seen) >= 16, **options)
+    assert seen == [f"q{number}" for number in range(16)]
+    begun = asked(log)
+    assert 16 <= len(begun) <= QUERIES
+    assert judge(dump, partial(Plain, log), **options).queries == QUERIES
+    assert len(asked(log)) == QUERIES
+    judge(dump, Plain, out=tmp_path / "whole.jsonl")
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_what_was_answered_before_the_money_ran_out_is_kept(tmp_path: Path, threads: int) -> None:
+    records = [record(number, "budget" * (number == 20)) for number in range(QUERIES)]
+    dump = written(tmp_path / "dump.jsonl", records)
+    log, out = tmp_path / "log", tmp_path / "v.jsonl"
+    with pytest.raises(LLMBudgetError, match="no money is left"):
+        judge(dump, partial(Plain, log), out=out, threads=threads)
+    answered = {*asked(log)} - {"budget"}
+    assert len(answered) >= 20
+    log.unlink()
+    with pytest.raises(LLMBudgetError):
+        judge(dump, partial(Plain, log), out=out, threads=threads)
+    assert not {*asked(log)} & answered
+
+
+def test_what_every_query_would_fail_of_ends_the_run(tmp_path: Path) -> None:
+    dump = written(tmp_path / "dump.jsonl", [record(1), record(2, "config"), record(3)])
+    with pytest.raises(ConfigError, match="the model is gone"):
+        judge(dump, Plain, out=tmp_path / "v.jsonl")
+    assert not (tmp_path / "v.jsonl").exists()
+
+
+def test_a_failed_query_is_tried_again_and_no_other(tmp_path: Path) -> None:
+    dump = written(tmp_path / "dump.jsonl", [record(1), record(2, "raise"), record(3)])
+    log, out = tmp_path / "log", tmp_path / "v.jsonl"
+    summary = judge(dump, Plain, out=out)
+    assert (summary.queries, summary.failed) == (2, 1)
+    assert summary.failures == ("q2: validate: ValueError: cannot read raise",)
+    summary = judge(dump, partial(Plain, log), out=out)
+    assert asked(log) == ["raise"]
+    assert (summary.queries, summary.failed, summary.reused) == (2, 1, 2)
+
+
+def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path) -> None:
+    """Ours inspect the chunks themselves; what one of another package says is told as its own."""
+    found = record(1)
+    found["chunks"][1]["text"] = ""
+    found["chunks"].append(17)
+    dump = written(tmp_path / "dump.jsonl", [record(0), found])
+    verdicts: list[ValidatedQuery] = []
+    summary = judge(dump, Plain, emit=verdicts.append)
+    assert json.loads(verdicts[1].line)["warnings"] == [
+        "malformed_chunk: 1 chunk left out: expected text or an object, found the number 17 (#3)",
+        "empty_text: 1 chunk without text: nothing to find an answer in (1-2)",
+        "conflict: 12 against 14",
+        "validator: I am not sure",
+    ]
+    counts = {warning.kind: (warning.queries, warning.chunks) for warning in summary.warnings}
+    assert counts == {
+        "conflict": (2, 2),
+        "validator": (2, 2),
+        "malformed_chunk": (1, 1),
+        "empty_text": (1, 1),
+    }
+    assert summary.details == {"half": 1.0, "seen": 2.0}
+    assert (summary.chunks, summary.relevant_chunks) == (4, 2)
+
+
+def test_another_identity_is_another_validator(dump: Path, tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "v.jsonl"
+    judge(dump, Plain, out=out)
+    summary = judge(dump, partial(Plain, log, "2"), out=out)
+    assert (len(asked(log)), summary.reused) == (QUERIES, 0)
+
+
+def test_progress_says_what_was_reused(dump: Path, tmp_path: Path) -> None:
+    events: list[Any] = []
+    out = tmp_path / "v.jsonl"
+    judge(dump, Plain, out=out, limit=30, advance=events.append)
+    assert (sum(e.done for e in events), sum(e.reused for e in events)) == (30, 0)
+    events.clear()
+    judge(dump, Plain, out=out, advance=events.append)
+    assert (sum(e.done for e in events), sum(e.reused for e in events)) == (QUERIES, 30)

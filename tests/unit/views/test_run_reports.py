@@ -1,0 +1,330 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ragbench.core.case import Case
+from ragbench.core.outcome import Failure, Status
+from ragbench.core.report import CaseRow, FailureGroup, Report
+from ragbench.errors import InterruptedRunError
+from ragbench.metrics.matching import Matching
+from ragbench.verbs.report import report_of
+from ragbench.views.report import report_schema
+from ragbench.views.write import write_reports
+from tests.unit.verbs.rags import NotingRAG, cases, run
+from tests.unit.views.stored import (
+    HOSTILE,
+    hostile_cases,
+    hostile_report,
+    json_of,
+    table_of,
+    written,
+)
+
+ALL = {"report.json", "report.md", "cases.csv", "timings.json"}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile") / "run"
+    write_reports(hostile_report(folder), folder)
+    return folder
+
+
+def check(report: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator(report_schema()).validate(report)
+
+
+# --- report.json and its schema
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(report_schema())
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from objects(value)
+
+
+def test_the_schema_allows_no_field_that_it_does_not_name() -> None:
+    """So that a field that is added to the report without it is noticed."""
+    closed = [part for part in objects(report_schema()) if "required" in part]
+    assert len(closed) >= 12
+    assert all(part["additionalProperties"] is False for part in closed)
+
+
+def test_a_report_meets_the_schema(hostile: Path) -> None:
+    check(json_of(hostile))
+
+
+@pytest.mark.parametrize("matching", ["auto", "id", "text", "document_id"])
+def test_small_reports_meet_the_schema(tmp_path: Path, matching: str) -> None:
+    data = [Case(id="a", query="a"), *cases("b", "lost c", "mute d")]
+    run(data, NotingRAG(), tmp_path / "run", metrics=None, matching=Matching(matching))
+    check(json.loads(written(tmp_path / "run")["report.json"]))
+
+
+def test_the_report_of_an_interrupted_run_meets_the_schema(tmp_path: Path) -> None:
+    rag = NotingRAG()
+    with pytest.raises(InterruptedRunError):
+        run(cases("a", "b"), rag, tmp_path / "run", stopped=lambda: len(rag.retrieved) > 0)
+    check(json.loads(written(tmp_path / "run")["report.json"]))
+
+
+def change(report: dict[str, Any], path: list[Any], value: Any) -> None:
+    for key in path[:-1]:
+        report = report[key]
+    report[path[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["schema_version"], 2),
+        (["extra"], 1),
+        (["manifest", "extra"], 1),
+        (["cases", 0, "extra"], 1),
+        (["cases", 0, "scores", "exact_match", "value"], "1"),
+        (["cases", 0, "scores", "exact_match", "status"], "failed"),
+        (["cases", 0, "stages", "retrieve"], "done"),
+        (["summaries", 0, "score"], "high"),
+        (["summaries", 0, "measured"], -1),
+        (["manifest", "dataset", "fingerprint"], "short"),
+        (["stages", 0, "stage"], "rerank"),
+    ],
+)
+def test_the_schema_refuses_what_is_not_a_report(
+    hostile: Path, path: list[Any], value: Any
+) -> None:
+    report = json_of(hostile)
+    change(report, path, value)
+    with pytest.raises(jsonschema.ValidationError):
+        check(report)
+
+
+def test_every_text_comes_back_exactly(hostile: Path) -> None:
+    found = json_of(hostile)["cases"]
+    assert [case["query"] for case in found] == HOSTILE
+    assert [case["reference_ids"] for case in found] == [[text] for text in HOSTILE]
+    answered = [case for case in found if case["stages"]["generate"] != "failed"]
+    assert all(case["response"] == case["query"] for case in answered)
+
+
+def test_the_four_counts_add_up(hostile: Path) -> None:
+    for summary in json_of(hostile)["summaries"]:
+        counts = [summary[status] for status in ("measured", "abstained", "skipped", "failed")]
+        assert sum(counts) == summary["total"] == len(HOSTILE)
+
+
+def test_a_case_stands_on_a_line_of_its_own(hostile: Path) -> None:
+    lines = (hostile / "report.json").read_text(encoding="utf-8").splitlines()
+    starts = [line for line in lines if line.startswith('    {"id":')]
+    assert len(starts) == len(HOSTILE)
+
+
+# --- the same bytes
+
+
+def test_rendering_again_gives_the_same_bytes(hostile: Path) -> None:
+    before = {name: (hostile / name).read_bytes() for name in ALL}
+    assert written(hostile) == before
+
+
+def test_the_same_run_elsewhere_gives_the_same_bytes_but_for_durations(
+    tmp_path: Path, hostile: Path
+) -> None:
+    hostile_report(tmp_path / "other place")
+    found = written(tmp_path / "other place")
+    for name in ALL - {"timings.json"}:
+        assert found[name] == (hostile / name).read_bytes(), name
+
+
+def test_durations_are_in_timings_only(hostile: Path) -> None:
+    timings = json.loads((hostile / "timings.json").read_bytes())
+    assert [latency["stage"] for latency in timings["latencies"]] == ["retrieve", "generate"]
+    for name in ALL - {"timings.json"}:
+        text = (hostile / name).read_text(encoding="utf-8")
+        assert not re.search(r"latenc|seconds|duration|\bp95\b", text), name
+
+
+def test_metrics_of_time_are_in_timings_only(tmp_path: Path) -> None:
+    metrics = "retrieval_latency, exact_match"
+    run(cases("a"), NotingRAG(), tmp_path / "run", metrics=metrics)
+    found = written(tmp_path / "run")
+    for name in ALL - {"timings.json"}:
+        assert b"exact_match" in found[name]
+        # The manifest names every metric of the run, without a value.
+        report = json.loads(found[name]) if name == "report.json" else {}
+        text = json.dumps(report | {"manifest": None}) if report else found[name].decode()
+        assert "retrieval_latency" not in text, name
+    timings = json.loads(found["timings.json"])
+    assert [summary["metric"] for summary in timings["summaries"]] == ["retrieval_latency"]
+
+
+# --- report.md
+
+
+def test_hostile_names_do_not_leave_their_place(hostile: Path) -> None:
+    text = (hostile / "report.md").read_text(encoding="utf-8")
+    assert re.search(r"(?<!\\)<(?!!-- -->)", text) is None, "no tag begins"
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+    lines = text.splitlines()
+    assert [line for line in lines if line.startswith("#")] == [
+        lines[0], "## Metrics", "## Slices", "## Failures", "## Origin",
+    ]  # fmt: skip
+    assert lines[0].startswith(r"# R\|A\|G \<img\> on \<b\>data\|set\`\</b\>")
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_header(hostile: Path) -> None:
+    width, seen = 0, 0
+    for line in (hostile / "report.md").read_text(encoding="utf-8").splitlines():
+        cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        if cells:
+            width = width or cells
+            assert cells == width, line
+            seen += 1
+        else:
+            width = 0
+    assert seen > 30
+
+
+def test_long_tables_are_cut(tmp_path: Path) -> None:
+    data = [Case(id=str(n), query="q", reference="A q", tags=(f"t{n}",)) for n in range(80)]
+    run(data, NotingRAG(), tmp_path / "run")
+    text = written(tmp_path / "run")["report.md"].decode()
+    assert text.count("| tag: ") == 50
+    assert "... and 30 more, in report.json." in text
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "1 case."), (2, "2 cases.")])
+def test_how_many_cases(tmp_path: Path, count: int, told: str) -> None:
+    run(cases(*"ab"[:count]), NotingRAG(), tmp_path / "run")
+    assert told in written(tmp_path / "run")["report.md"].decode().splitlines()
+
+
+# --- cases.csv
+
+
+def test_a_spreadsheet_runs_nothing(hostile: Path) -> None:
+    for row in table_of(hostile):
+        for column, cell in row.items():
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝")), column
+    assert b"\x00" not in (hostile / "cases.csv").read_bytes()
+
+
+def test_a_row_a_case(hostile: Path) -> None:
+    rows = table_of(hostile)
+    assert len(rows) == len(hostile_cases())
+    assert [json.loads(row["reference_ids"]) for row in rows] == [[text] for text in HOSTILE]
+
+
+def test_what_was_not_measured_is_a_word_and_no_number(hostile: Path) -> None:
+    for row in table_of(hostile):
+        failed = row["generate"] == "failed"
+        assert (row["exact_match"] == "failed") == failed
+        assert failed == bool(row["failures"])
+        assert failed or row["exact_match"] == "abstained" or float(row["exact_match"]) in (0, 1)
+
+
+# --- writing
+
+
+def report_with(rows: list[CaseRow]) -> Report:
+    manifest = {
+        "dataset": {
+            "name": "d", "source": "", "cases": len(rows), "limit": None, "sample": None,
+            "seed": None, "fingerprint": "0" * 32,
+        },
+        "rag": {"name": "r"},
+        "fingerprints": {"rag": "0" * 32, "dataset": "0" * 32},
+        "git": None,
+        "packages": {},
+    }  # fmt: skip
+    return Report(
+        manifest=manifest, metrics=(), summaries=(), stages=(), failures=(), latencies=(),
+        notes=(), rows=lambda: iter(rows),
+    )  # fmt: skip
+
+
+def test_a_report_of_nothing(tmp_path: Path) -> None:
+    write_reports(report_with([]), tmp_path)
+    assert json_of(tmp_path)["cases"] == []
+    assert table_of(tmp_path) == []
+    assert {path.name for path in tmp_path.iterdir()} == ALL
+
+
+def row(**fields: Any) -> CaseRow:
+    known: dict[str, Any] = {
+        "id": "a", "fingerprint": "0" * 32, "query": "q", "reference": None,
+        "reference_ids": None, "cluster": None, "tags": (), "language": None,
+        "retrieved_ids": None, "response": None, "failures": (), "cells": (),
+        "stages": {"retrieve": Status.MEASURED, "generate": Status.MEASURED},
+    }  # fmt: skip
+    return CaseRow(**known | fields)
+
+
+def test_what_is_not_known_is_null_or_empty(tmp_path: Path) -> None:
+    write_reports(report_with([row()]), tmp_path)
+    (case,) = json_of(tmp_path)["cases"]
+    assert {name for name, value in case.items() if value is None} == {
+        "language", "cluster", "reference", "reference_ids", "retrieved_ids", "response",
+    }  # fmt: skip
+    (cells,) = table_of(tmp_path)
+    assert cells["reference_ids"] == cells["response"] == ""
+
+
+def test_no_ids_and_unknown_ids_differ(tmp_path: Path) -> None:
+    write_reports(report_with([row(reference_ids=()), row()]), tmp_path)
+    assert [cells["reference_ids"] for cells in table_of(tmp_path)] == ["[]", ""]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    write_reports(report_with([row()]), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def broken() -> Iterator[CaseRow]:
+        yield row(id="new")
+        raise OSError("the journal went away")
+
+    changed = replace(report_with([]), rows=broken)
+    with pytest.raises(OSError, match="went away"):
+        write_reports(changed, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_huge_response_and_a_huge_failure(tmp_path: Path) -> None:
+    failure = Failure(type="E", message="m" * 10**6, stage="score")
+    report = report_with([row(response="r" * 10**7, failures=(failure,))])
+    group = FailureGroup(stage="score", type="E", message="m" * 10**6, count=1, examples=("a",))
+    report = replace(report, failures=(group,))
+    write_reports(report, tmp_path)
+    assert len(json_of(tmp_path)["cases"][0]["response"]) == 10**7
+    assert (tmp_path / "report.md").stat().st_size < 2000
+
+
+def test_cells_that_were_not_measured_say_why(tmp_path: Path) -> None:
+    data = [Case(id="a", query="a"), *cases("mute b")]
+    report = run(data, NotingRAG(), tmp_path / "run", metrics="exact_match")
+    assert [row.cells[0].status for row in report.rows()] == [Status.SKIPPED, Status.FAILED]
+    found = json.loads(written(tmp_path / "run")["report.json"])["cases"]
+    assert found[0]["scores"]["exact_match"] == {
+        "status": "skipped",
+        "value": None,
+        "reason": "no reference answer",
+    }
+    reason = found[1]["scores"]["exact_match"]["reason"]
+    assert reason == "generate: ValueError: no words for mute b"
+    assert report_of(tmp_path / "run").summaries[0].measured == 0

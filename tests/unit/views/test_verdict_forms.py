@@ -1,0 +1,228 @@
+"""A verdict's forms: nothing that a user wrote breaks out of its place."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as Tree
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragbench.views.gate as verdict_json
+from ragbench.core.gate_result import GateOutcome, GateResult
+from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
+from ragbench.views.gate import (
+    comment_marker,
+    github_annotations,
+    junit_report,
+    verdict_markdown,
+    verdict_object,
+)
+from tests.unit.views.verdicts import failed_verdict, refused_verdict
+
+NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
+SCHEMA = json.loads(Path(verdict_json.__file__).with_name("verdict.schema.json").read_text("utf-8"))
+texts = st.text(st.characters(), max_size=40)
+
+
+@pytest.fixture(params=["plain", "nasty", "refused"])
+def verdict(request: pytest.FixtureRequest) -> GateResult:
+    if request.param == "refused":
+        return refused_verdict()
+    return failed_verdict() if request.param == "plain" else failed_verdict(id=NASTY, text=NASTY)
+
+
+# --- JSON
+
+
+def test_the_object_fits_its_schema(verdict: GateResult) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(verdict_object(verdict), SCHEMA)
+    assert json.loads(json.dumps(verdict_object(verdict))) == verdict_object(verdict)
+
+
+def test_the_schema_knows_every_field_and_outcome() -> None:
+    found = verdict_object(failed_verdict())
+    assert set(SCHEMA["properties"]) == set(found)
+    assert set(SCHEMA["$defs"]["check"]["properties"]) == set(found["checks"][0])
+    assert set(SCHEMA["$defs"]["drop"]["properties"]) == set(found["checks"][0]["drop"])
+    assert SCHEMA["$defs"]["outcome"]["enum"] == [outcome.value for outcome in GateOutcome]
+
+
+def test_the_exit_code_is_the_verdicts_own() -> None:
+    assert verdict_object(failed_verdict())["exit_code"] == 1
+    assert verdict_object(refused_verdict())["exit_code"] == 3
+
+
+# --- JUnit
+
+ALLOWED = {
+    "testsuites": ({"name", "tests", "failures", "errors", "time"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "skipped", "time"},
+        {"properties", "testcase"},
+    ),
+    "properties": (set(), {"property"}),
+    "property": ({"name", "value"}, set()),
+    "testcase": (
+        {"classname", "name", "time"},
+        {"failure", "error", "skipped", "system-out"},
+    ),
+    "failure": ({"message", "type"}, set()),
+    "error": ({"message", "type"}, set()),
+    "skipped": ({"message"}, set()),
+    "system-out": (set(), set()),
+}
+"""What the JUnit schema of CI servers allows, as far as it is used here."""
+
+
+def check_junit(element: Tree.Element) -> None:
+    attributes, children = ALLOWED[element.tag]
+    assert set(element.attrib) == attributes
+    assert {child.tag for child in element} <= children
+    for child in element:
+        check_junit(child)
+    if element.tag == "testsuite":
+        cases = element.findall("testcase")
+        assert [child.tag for child in element] == ["properties", *["testcase"] * len(cases)]
+        for attribute, tag in (
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
+            assert int(element.attrib[attribute]) == len(element.findall(f"testcase/{tag}"))
+        assert int(element.attrib["tests"]) == len(cases)
+    if element.tag == "testcase":
+        assert len(element) == 1
+
+
+def test_the_junit_document_is_what_ci_servers_read(verdict: GateResult) -> None:
+    for with_cases in (False, True):
+        check_junit(Tree.fromstring(junit_report(verdict, with_cases=with_cases)))
+
+
+def test_junit_has_a_test_case_a_check_and_on_request_one_a_lost_case() -> None:
+    verdict = failed_verdict()
+    checks = Tree.fromstring(junit_report(verdict)).findall("testsuite/testcase")
+    assert [(case.attrib["name"], case[0].tag) for case in checks] == [
+        ("m (loss up to 0.020)", "failure"),
+        ("n (loss up to 0.020)", "skipped"),
+        ("n (at least 0.500)", "system-out"),
+        ("error rate (at most 20.0%)", "system-out"),
+    ]
+    cases = Tree.fromstring(junit_report(verdict, with_cases=True)).findall("testsuite/testcase")
+    lost = [case for case in cases if case.attrib["classname"] == "ragbench.cases.text"]
+    assert len(lost) == len(verdict.lost) == 10
+    assert lost[0][0].attrib == {"message": "m: 1.000 before, now failed: text", "type": "failed"}
+
+
+def test_a_refusal_is_an_error_for_junit() -> None:
+    (case,) = Tree.fromstring(junit_report(refused_verdict())).findall("testsuite/testcase[error]")
+    assert case.attrib["name"] == "comparable: dataset"
+
+
+@given(texts)
+def test_any_text_is_read_back_from_xml(text: str) -> None:
+    element = Tree.Element("e", {"a": xml_text(text)})
+    element.text = xml_text(text)
+    back = Tree.fromstring(Tree.tostring(element, encoding="utf-8"))
+    assert back.attrib["a"] == xml_text(text)
+    assert (back.text or "") == xml_text(text).replace("\r\n", "\n").replace("\r", "\n")
+
+
+# --- Markdown
+
+
+def test_the_comment_starts_with_its_marker() -> None:
+    verdict = failed_verdict()
+    assert verdict_markdown(verdict).startswith("<!-- ragbench-gate text/rag -->\n")
+    nasty = comment_marker(failed_verdict(text=NASTY))
+    assert re.fullmatch(r"<!-- ragbench-gate [A-Za-z0-9./-]+ -->", nasty)
+    assert nasty.count("--") == 2
+
+
+def test_the_decision_stands_first_and_newly_failed_cases_before_others() -> None:
+    lines = verdict_markdown(failed_verdict()).splitlines()
+    assert lines[2] == "### ragbench gate: failed (rag on text)"
+    assert lines[4].startswith("**m down 1.000 from 1.000 to 0.000")
+    cases = lines.index("| case | metric | before | now | question |")
+    assert lines[cases + 2] == "| case | `m` | 1.000 | failed: text | text |"
+    assert lines[cases + 3] == "| q10 | `m` | 1.000 | 0.000 |  |"
+
+
+def test_a_refusal_says_what_to_do() -> None:
+    page = verdict_markdown(refused_verdict())
+    assert "cannot tell" in page
+    assert "- Not compared (dataset): the runs are of different cases" in page
+    assert "--only-common-cases" in page
+
+
+def test_no_text_breaks_a_table_or_a_line() -> None:
+    plain = verdict_markdown(failed_verdict()).splitlines()
+    nasty = verdict_markdown(failed_verdict(id=NASTY, text=NASTY)).splitlines()
+    assert len(nasty) == len(plain)
+    for one, other in zip(plain, nasty, strict=True):
+        unescaped = re.compile(r"(?<!\\)\|")
+        assert len(unescaped.findall(one)) == len(unescaped.findall(other))
+
+
+def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
+    verdict = failed_verdict(id="x" * 5000, text="y" * 5000)
+    long = GateResult(
+        outcome=verdict.outcome,
+        headline=verdict.headline,
+        run=verdict.run,
+        baseline=None,
+        checks=verdict.checks * 50,
+        lost=verdict.lost * 50,
+    )
+    page = verdict_markdown(long)
+    assert len(page) < 65_536
+    assert "... and 140 more checks." in page
+    assert "... and 480 more cases." in page
+
+
+@given(texts)
+def test_markdown_is_one_line_without_markup_or_mentions(text: str) -> None:
+    line = markdown_text(text)
+    assert len(line.splitlines()) <= 1
+    line.encode()
+    bare = line.replace("<!-- -->", "")
+    assert not re.search(r"(?<!\\)(?:\\\\)*[*_`\[\]<>|~]", re.sub(r"\\.", "", bare))
+    assert not re.search(r"(?<!\w)@\w|#\d", line)
+
+
+# --- annotations
+
+
+def test_annotations_are_a_line_each() -> None:
+    heads = [line.rpartition("::")[0] for line in github_annotations(failed_verdict()).splitlines()]
+    assert heads == [
+        "::error title=ragbench failed",
+        "::error title=ragbench m",
+        "::warning title=ragbench n",
+    ]
+    lines = github_annotations(failed_verdict(id=NASTY, text=NASTY, metric=NASTY)).split("\n")
+    assert len(lines) == len(github_annotations(failed_verdict()).split("\n"))
+    assert all(re.match(r"::(error|warning|notice) title=[^:,]*::", line) for line in lines[:-1])
+
+
+def test_refusals_are_warnings() -> None:
+    assert "::warning title=ragbench dataset::the runs are of different" in github_annotations(
+        refused_verdict()
+    )
+
+
+@given(texts)
+def test_an_annotation_decodes_to_its_text(text: str) -> None:
+    readable = text.encode("utf-8", "backslashreplace").decode()
+    for encoded in (annotation_message(text), annotation_property(text)):
+        assert "\n" not in encoded
+        assert "\r" not in encoded
+        decoded = re.sub("%(25|0D|0A|3A|2C)", lambda found: chr(int(found[1], 16)), encoded)
+        assert decoded == readable
+    assert not set(":,") & set(annotation_property(text))
