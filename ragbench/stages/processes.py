@@ -187,7 +187,12 @@ class WorkerPool(Generic[ItemT, ValueT]):
         call = self._here
         if self._threads and call is not None:
             return executor.submit(lambda: list(map(call, items)))
-        return executor.submit(_call, items)
+        try:
+            return executor.submit(_call, items)
+        except BrokenProcessPool as error:  # told when the batch is taken, after those before it
+            broken: Future[list[ValueT]] = Future()
+            broken.set_exception(error)
+            return broken
 
 
 def map_in_processes(

@@ -74,6 +74,16 @@ def test_a_process_that_dies_is_one_clear_error() -> None:
         list(map_in_processes(partial(dying, 50), range(100), workers=2, batch=8))
 
 
+def test_a_pool_that_broke_between_batches_says_so_when_the_batch_is_taken() -> None:
+    with WorkerPool(partial(dying, 0), workers=2, batch=1) as pool:
+        first = [pool.begin([number]) for number in range(2)]
+        with pytest.raises(RunError):
+            list(pool.take(first[0]))
+        later = pool.begin([2])  # the executor refuses it
+        with pytest.raises(RunError, match="a worker process ended without a result"):
+            list(pool.take(later))
+
+
 def test_a_process_that_dies_while_all_is_stopped_is_no_error() -> None:
     asked = iter([False] * 4)  # batches are begun; then a signal ends this process and its workers
     call = partial(dying, 3)
