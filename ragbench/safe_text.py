@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragbench.masking import MASK, hidden, is_secret, mask_text, mask_url, mask_urls
 
@@ -14,6 +14,7 @@ __all__ = [
     "annotation_property",
     "is_secret",
     "listed",
+    "markdown_table",
     "markdown_text",
     "mask_text",
     "mask_url",
@@ -50,6 +51,19 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
 
 def _number(found: re.Match[str]) -> str:
     return f"\\x{ord(found[0]):02x}"
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a Markdown table.
+
+    Args:
+        columns: their heads.
+        rows: cells as Markdown: what others wrote has passed through `markdown_text`.
+    """
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join(' --- ' for _ in columns)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
 
 
 def xml_text(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +19,7 @@ from ragbench.core.comparison import (
 )
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
-from ragbench.safe_text import markdown_text, shown_line
+from ragbench.safe_text import markdown_table, markdown_text, shown_line
 from ragbench.views.gate import number_text
 
 __all__ = [
@@ -197,7 +197,7 @@ def _title(comparison: Comparison) -> Iterator[str]:
     marks = [run.mark for run in comparison.runs]
     yield f"### {', '.join(marks[:-1])} and {marks[-1]} on {_text(first.dataset)}"
     yield ""
-    yield from _table(
+    yield from markdown_table(
         ("run", "system", "dataset", "read from", "commit", "cases"),
         (
             (
@@ -222,11 +222,11 @@ def _metrics(comparison: Comparison) -> Iterator[str]:
     marks = [run.mark for run in comparison.runs]
     if len(marks) > 2:
         rows = ((_name(m), *_figures(m)) for m in comparison.metrics)
-        yield from _table(("metric", *marks), rows)
+        yield from markdown_table(("metric", *marks), rows)
     else:
         columns = ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "cases")
         rows = ((_name(m), *_figures(m), *_difference(m)) for m in comparison.metrics)
-        yield from _table(columns, rows)
+        yield from markdown_table(columns, rows)
     yield ""
     yield f"<sub>{_text(family_text(comparison))}</sub>"
 
@@ -276,7 +276,7 @@ def _differences(comparison: Comparison) -> Iterator[str]:
     ]
     yield "#### Differences"
     yield ""
-    yield from _table(("metric", "pair", "difference", "interval", "p", "cases"), rows)
+    yield from markdown_table(("metric", "pair", "difference", "interval", "p", "cases"), rows)
 
 
 def _cases(comparison: Comparison, shown: int) -> Iterator[str]:
@@ -322,10 +322,3 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 
 def _text(text: str) -> str:
     return markdown_text(shown_line(text, longest=300))
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'|'.join(' --- ' for _ in columns)}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"

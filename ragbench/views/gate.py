@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,13 @@ from ragbench.core.gate_result import (
     JudgedRun,
     Refusal,
 )
-from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
+from ragbench.safe_text import (
+    annotation_message,
+    annotation_property,
+    markdown_table,
+    markdown_text,
+    xml_text,
+)
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -291,7 +297,7 @@ def _undecided(verdict: GateResult) -> Iterator[str]:
 
 
 def _check_section(verdict: GateResult) -> Iterator[str]:
-    yield from _table(
+    yield from markdown_table(
         ("check", "outcome", "now", "change", "interval", "held against", "cases", "detectable"),
         (_check_row(check) for check in verdict.checks[:_CHECKS]),
     )
@@ -320,7 +326,9 @@ def _cases(verdict: GateResult) -> Iterator[str]:
     yield f"#### Cases that lost ({len(verdict.lost):,})"
     yield ""
     shown = verdict.lost[:_CASES]
-    yield from _table(("case", "metric", "before", "now", "question"), map(_case_row, shown))
+    yield from markdown_table(
+        ("case", "metric", "before", "now", "question"), map(_case_row, shown)
+    )
     yield from _rest(len(verdict.lost), _CASES, "cases")
 
 
@@ -352,13 +360,6 @@ def _run(run: JudgedRun) -> str:
     if run.commit is not None:
         commit = f" at {markdown_text(run.commit[:12])}{' with changes' if run.dirty else ''}"
     return f"{markdown_text(run.source)}{commit}"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'|'.join(' --- ' for _ in columns)}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 def _rest(count: int, shown: int, what: str) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from ragbench.core.report import Report, Summary
 from ragbench.core.validation import Share
-from ragbench.safe_text import markdown_text
+from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.judging import judge_remarks
 
 __all__ = [
@@ -61,7 +61,7 @@ def _metrics(report: Report) -> Iterator[str]:
     # Only a judge that has to quote can leave a cell unproved.
     unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
     counts = ("abstained", "skipped", "failed", *unproved)
-    yield from _table(
+    yield from markdown_table(
         ("metric", "group", "score", "95% interval", "measured", *counts),
         (
             (
@@ -91,7 +91,7 @@ def _validation(report: Report) -> Iterator[str]:
         + "."
     )
     yield ""
-    yield from _table(
+    yield from markdown_table(
         ("answer in the chunks", "the system", "cases", "rate", "95% interval", "that is"),
         (
             (
@@ -128,7 +128,7 @@ def _slices(report: Report) -> Iterator[str]:
     rows = list(zip(*(summary.slices for summary in chosen), strict=True))
     yield "## Slices"
     yield ""
-    yield from _table(
+    yield from markdown_table(
         ("slice", "cases", *(f"`{summary.metric.name}`" for summary in chosen)),
         (
             (
@@ -157,7 +157,7 @@ def _judging(report: Report) -> Iterator[str]:
     price = "not known" if judging.price_origin is None else markdown_text(judging.price_origin)
     yield f"- price: {price}"
     yield ""
-    yield from _table(
+    yield from markdown_table(
         ("metric", "answers", "tokens in", "tokens out", f"cost{_currency(judging.currency)}"),
         (
             (
@@ -179,7 +179,7 @@ def _judging(report: Report) -> Iterator[str]:
         yield ""
         yield f"Each case was judged {judge['repeats']} times."
         yield ""
-        yield from _table(
+        yield from markdown_table(
             (
                 "metric",
                 "cases",
@@ -209,7 +209,7 @@ def _failures(report: Report) -> Iterator[str]:
         return
     yield "## Failures"
     yield ""
-    yield from _table(
+    yield from markdown_table(
         ("stage", "error", "cases", "for example"),
         (
             (
@@ -243,13 +243,6 @@ def _origin(report: Report) -> Iterator[str]:
         yield f"- commit: `{manifest['git']['commit']}`{changed}"
     versions = ", ".join(f"{name} {version}" for name, version in manifest["packages"].items())
     yield f"- packages: {versions}"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'|'.join(' --- ' for _ in columns)}|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 def _number(value: float | None) -> str:
