@@ -6,6 +6,9 @@
     {"source": {"in": ["a.pdf", "b.pdf"]}}              one of the values
     {"year": {"gte": 2020, "lt": 2024}}                 between bounds: gt, gte, lt, lte
     {"date": {"gte": "2023-05-01"}}                     dates as ISO 8601
+    {"dept.name": "legal"}                              a field within an object
+    {"dept": {"exists": true}}                          is there and not null; false: is not
+    {"document_id": "d1"}                               the chunks of a document
     {"year": 2023, "source": "a.pdf"}                   all of them
     {"any": [{"year": 2023}, {"year": 2024}]}           at least one
     {"all": [...]}, {"not": {...}}                      all of them; not this
@@ -17,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from ragbench.core.filters import And, Bound, Equals, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Bound, Equals, Exists, Filter, In, Not, Or, Range, Scalar
 from ragbench.errors import ConfigError
 
 __all__ = [
@@ -26,7 +29,7 @@ __all__ = [
 ]
 
 _BOUNDS = ("gt", "gte", "lt", "lte")
-_CONDITIONS = ("eq", "in", *_BOUNDS)
+_CONDITIONS = ("eq", "in", "exists", *_BOUNDS)
 _WORDS = frozenset({"all", "any", "field", "not"})
 _DEPTH = 50
 
@@ -57,6 +60,8 @@ def filters_to_json(filters: Filter) -> dict[str, Any]:
         condition = filters.value
     elif isinstance(filters, In):
         condition = {"in": list(filters.values)}
+    elif isinstance(filters, Exists):
+        condition = {"exists": True}
     else:
         condition = filters.bounds()
     plain = {filters.field: condition}
@@ -117,10 +122,18 @@ def _parse_field(name: object, value: object, where: str) -> list[Filter]:
         parts.append(Equals(field=name, value=_scalar(conditions["eq"], f"{where}.eq")))
     if "in" in conditions:
         parts.append(In(field=name, values=_scalars(conditions["in"], f"{where}.in")))
+    if "exists" in conditions:
+        parts.append(_exists(name, conditions["exists"], f"{where}.exists"))
     bounds = {key: conditions[key] for key in _BOUNDS if key in conditions}
     if bounds:
         parts.append(_range(name, bounds, where))
     return parts
+
+
+def _exists(name: str, wanted: object, where: str) -> Filter:
+    if not isinstance(wanted, bool):
+        raise ConfigError(f"{where}: expected true or false, found {_kind(wanted)}")
+    return Exists(field=name) if wanted else Not(filter=Exists(field=name))
 
 
 def _range(name: str, bounds: Mapping[str, object], where: str) -> Range:

@@ -3,8 +3,9 @@
 A filter is a value: it says what must hold, and no store. Users write it as a plain mapping
 (`ragbench.core.filter_form`); `matches` is the definition that every store is tested against.
 
-What the parts mean for the value ``v`` that the metadata hold under a field (a field is a key of
-the metadata themselves, spelled exactly; dots have no meaning):
+A field is a key of the metadata, or leads by dots into their objects (``dept.name``); a key that is
+spelled so comes first. ``document_id`` is the chunk's document where the metadata hold no such key.
+What the parts mean for the value ``v`` under a field:
 
 - **Kinds.** Numbers, texts and flags are three kinds, and values of two kinds are never equal:
   ``True`` is not ``1`` and ``1`` is not ``"1"``; ``1`` and ``1.0`` are the same number. Numbers
@@ -14,6 +15,7 @@ the metadata themselves, spelled exactly; dots have no meaning):
   ``"2023-05-01"``, ``"2023-05-01T12:00:00+02:00"``). A number lies in a range of numbers; a text
   that is such a date lies in a range of dates. A date stands for its first moment, is taken as
   UTC where it names no zone, and counts to the millisecond. Anything else is outside, lists too.
+- **Exists.** The field is there and not ``None``.
 - **A missing field,** ``None``, NaN, objects and lists inside of lists match no value and no range.
 - **And, Or, Not** are those of logic: an `And` of nothing holds, an `Or` of nothing does not, and
   `Not` holds where what it denies does not, so also where the field is missing.
@@ -35,6 +37,7 @@ __all__ = [
     "And",
     "Bound",
     "Equals",
+    "Exists",
     "Filter",
     "In",
     "Not",
@@ -43,6 +46,7 @@ __all__ = [
     "Scalar",
     "equality_key",
     "equality_keys",
+    "field_values",
     "fields_of",
     "folded",
     "instant",
@@ -88,6 +92,17 @@ class In:
         """Refuses what no field can be compared with."""
         for value in self.values:
             _check_value(self.field, value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exists:
+    """The field is there, and not null."""
+
+    field: str
+
+    def __post_init__(self) -> None:
+        """Refuses what names no field."""
+        _check_field(self.field)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,24 +163,51 @@ class Not:
     filter: Filter
 
 
-Filter: TypeAlias = Equals | In | Range | And | Or | Not
+Filter: TypeAlias = Equals | In | Exists | Range | And | Or | Not
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
     """Whether metadata pass a filter: the reference that stores agree with."""
-    if isinstance(filters, Equals):
-        return equality_key(filters.value) in equality_keys(metadata.get(filters.field))
-    if isinstance(filters, In):
-        wanted = {equality_key(value) for value in filters.values}
-        return not wanted.isdisjoint(equality_keys(metadata.get(filters.field)))
-    if isinstance(filters, Range):
-        value = metadata.get(filters.field)
-        return _within(instant(value) if filters.of_dates else number(value), filters.limits())
     if isinstance(filters, And):
         return all(matches(part, metadata) for part in filters.filters)
     if isinstance(filters, Or):
         return any(matches(part, metadata) for part in filters.filters)
-    return not matches(filters.filter, metadata)
+    if isinstance(filters, Not):
+        return not matches(filters.filter, metadata)
+    value = _value(metadata, filters.field)
+    if isinstance(filters, Exists):
+        return value is not None
+    if isinstance(filters, Range):
+        return _within(instant(value) if filters.of_dates else number(value), filters.limits())
+    values = filters.values if isinstance(filters, In) else (filters.value,)
+    return not equality_keys(value).isdisjoint(map(equality_key, values))
+
+
+def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
+    """Every field of metadata with its value, those within objects by their dotted names.
+
+    Example:
+        >>> field_values({"dept": {"name": "legal"}})
+        {'dept': {'name': 'legal'}, 'dept.name': 'legal'}
+    """
+    found: dict[str, object] = dict(metadata)
+    level: list[tuple[str, object]] = list(metadata.items())
+    while level:  # what stands nearer to the top comes first
+        level = [
+            (f"{name}.{key}", inner)
+            for name, value in level
+            if isinstance(value, Mapping)
+            for key, inner in cast("Mapping[str, object]", value).items()
+        ]
+        for name, value in level:
+            found.setdefault(name, value)
+    return found
+
+
+def _value(metadata: Mapping[str, Any], field: str) -> object:
+    if field in metadata or "." not in field:
+        return metadata.get(field)
+    return field_values(metadata).get(field)
 
 
 def folded(filters: Filter) -> Filter | bool:

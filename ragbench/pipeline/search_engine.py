@@ -17,7 +17,7 @@ from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.embedder import Embedder, open_embedder
 from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.pipeline.sparse_index import SparseIndex, kept_index
+from ragbench.pipeline.sparse_index import INDEX_FORM, SparseIndex, kept_index
 from ragbench.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
@@ -143,7 +143,7 @@ class Collection:
         if self.sparse_folder is None or not worth:
             return SparseIndex.build(self.store)
         # Named by what it is made of alone: the same chunks in another store are the same words.
-        key = fingerprint([digest, count, TOKENISER_VERSION])
+        key = fingerprint([digest, count, TOKENISER_VERSION, INDEX_FORM])
         folder = self.sparse_folder / f"{fitted_name(info.name)}-{key}"
         return kept_index(folder, lambda: SparseIndex.build(self.store))
 

@@ -15,6 +15,7 @@ from ragbench.core.filters import Filter, matches
 from ragbench.errors import StoreError
 from ragbench.pipeline.bm25 import Bm25Scores, chunk_tokens
 from ragbench.stores.base import VectorStore
+from ragbench.stores.record import searched_fields
 from ragbench.text.language import FUNCTION_WORDS, guess_language
 from ragbench.text.tokens import tokenise
 
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "INDEX_FORM",
     "SparseIndex",
     "kept_index",
     "sparse_cache_folder",
 ]
 
+INDEX_FORM = 2
+"""Changes with what a kept index holds."""
 _VARIABLE = "RAGBENCH_BM25_CACHE"
 _MOST_KEPT = 2**30
 """Bytes that kept indexes may take together; those used longest ago are removed first."""
@@ -130,7 +134,7 @@ class SparseIndex:
             chunks = store.get(part)
             for id_ in part:
                 chunk = chunks[id_]
-                metadata.append(dict(chunk.metadata))
+                metadata.append(dict(searched_fields(chunk)))
                 tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
         return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
 

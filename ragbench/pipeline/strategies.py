@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import Filter, fields_of
+from ragbench.core.filters import Filter, field_values, fields_of
 from ragbench.core.fusion import reciprocal_rank_fusion
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.embedder import Embedder, readable_text
@@ -17,6 +17,7 @@ from ragbench.errors import ConfigError
 from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import Vectors, VectorStore
+from ragbench.stores.record import searched_fields
 
 __all__ = [
     "LEGS",
@@ -213,7 +214,7 @@ def filter_problem(store: Searchable, dimension: int, filters: Filter | None) ->
     if store.search(anything, k=1, filters=filters)[0]:
         return None
     looked_at = store.search(anything, k=_LOOKED_AT)[0]
-    known = sorted({name for chunk in looked_at for name in chunk.metadata})
+    known = sorted({name for chunk in looked_at for name in field_values(searched_fields(chunk))})
     absent = [name for name in fields_of(filters) if name not in known]
     if not absent:
         return "the filter lets no chunk pass: its fields are there, its values are not"

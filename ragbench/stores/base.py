@@ -38,7 +38,7 @@ __all__ = [
     "Vectors",
 ]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import ConfigError, ForeignCollectionError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import CollectionInfo
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit
-from ragbench.stores.record import StoredChunk, label, number_name
+from ragbench.stores.record import StoredChunk, number_name, wanted_labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,10 +246,8 @@ def condition(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
             return _joined([{name: {f"${word}": limit}} for word, limit in limits], both=True)
         outside = [{name: {f"${_OPPOSITE[word]}": limit}} for word, limit in limits]
         return _joined([{"labels": {"$not_contains": name}}, *outside], both=False)
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    keys = [key for value in values if (key := equality_key(value)) is not None]
     word = "$not_contains" if denied else "$contains"
-    return _joined([{"labels": {word: label(filters.field, key)}} for key in keys], both=denied)
+    return _joined([{"labels": {word: name}} for name in wanted_labels(filters)], both=denied)
 
 
 def _joined(parts: list[dict[str, Any]], *, both: bool) -> dict[str, Any]:

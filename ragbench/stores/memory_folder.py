@@ -17,11 +17,11 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.stores.base import CollectionInfo
-from ragbench.stores.record import StoredChunk, label, number_name
+from ragbench.stores.record import StoredChunk, number_name, wanted_labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,11 +68,8 @@ class FilterIndex:
         if isinstance(filters, Range):
             self._add_range(found, filters)
             return found
-        values = filters.values if isinstance(filters, In) else (filters.value,)
-        for value in values:
-            key = equality_key(value)
-            if key is not None:
-                found[self._rows.get(label(filters.field, key), [])] = True
+        for name in wanted_labels(filters):
+            found[self._rows.get(name, [])] = True
         return found
 
     def _add_range(self, found: NDArray[np.bool_], filters: Range) -> None:

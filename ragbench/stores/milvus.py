@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import CollectionInfo
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit
-from ragbench.stores.record import StoredChunk, label, number_name
+from ragbench.stores.record import StoredChunk, number_name, wanted_labels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -334,9 +334,7 @@ def condition(filters: Filter, *, lite: bool) -> str:
         # To compare with what is missing is neither true nor false: first it must be there.
         tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in filters.limits().items()]
         return f"({' and '.join([_contains([name], lite=lite), *tests])})"
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    keys = [key for value in values if (key := equality_key(value)) is not None]
-    return _contains([label(filters.field, key) for key in keys], lite=lite)
+    return _contains(wanted_labels(filters), lite=lite)
 
 
 def _contains(labels: list[str], *, lite: bool) -> str:

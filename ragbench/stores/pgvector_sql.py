@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
-from ragbench.stores.record import label, number_name
+from ragbench.core.filters import And, Filter, Not, Or, Range
+from ragbench.stores.record import number_name, wanted_labels
 
 __all__ = [
     "Condition",
@@ -53,10 +53,7 @@ def condition(filters: Filter, *, denied: bool = False) -> Condition:
         # What is missing is null, and so is a comparison with it. The bare form uses an index.
         sql = f"coalesce({tests}, false)" if denied else f"({tests})"
         return Condition(sql=sql, values=tuple(limits.values()))
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    keys = [key for value in values if (key := equality_key(value)) is not None]
-    labels = [label(filters.field, key) for key in keys]
-    return Condition(sql="(labels && %s::text[])", values=(labels,))
+    return Condition(sql="(labels && %s::text[])", values=(wanted_labels(filters),))
 
 
 def number_expression(name: str) -> str:

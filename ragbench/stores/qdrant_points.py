@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, equality_key
+from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import StoreError
-from ragbench.stores.record import StoredChunk, label, number_name
+from ragbench.stores.record import StoredChunk, number_name, wanted_labels
 
 __all__ = [
     "DENSE",
@@ -93,8 +93,6 @@ def _condition(filters: Filter, models: ModuleType) -> Any:
         kind = getattr(models, "RangeFloat", None) or models.Range
         name = number_name(filters.field, dates=filters.of_dates)
         return models.FieldCondition(key=f"numbers.{name}", range=kind(**filters.limits()))
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    keys = [key for value in values if (key := equality_key(value)) is not None]
-    labels = [label(filters.field, key) for key in keys]
+    labels = wanted_labels(filters)
     match = models.MatchValue(value=labels[0]) if len(labels) == 1 else models.MatchAny(any=labels)
     return models.FieldCondition(key="labels", match=match)

@@ -19,7 +19,8 @@ characters, Qdrant turns long integers into floats, ids have types and lengths. 
 the whole chunk as one text, which comes back unchanged, and beside it only two things for filters:
 
 - labels, one a value: a digest of the field's name and the value, equal exactly when
-  `ragbench.core.filters` calls the values equal. Equality is then membership, everywhere.
+  `ragbench.core.filters` calls the values equal. Equality is then membership, everywhere; that a
+  field is there is a label, too, and a field within an object has its dotted name.
   Which numbers there are is said by labels, too, for engines where denying a comparison with what
   is missing is not true;
 - numbers, one a field: its number, or its date in milliseconds, under a name made of the field's.
@@ -38,7 +39,16 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 import orjson
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import equality_keys, instant, number
+from ragbench.core.filters import (
+    Equals,
+    Exists,
+    In,
+    equality_key,
+    equality_keys,
+    field_values,
+    instant,
+    number,
+)
 from ragbench.errors import StoreError
 
 __all__ = [
@@ -51,8 +61,10 @@ __all__ = [
     "encode",
     "label",
     "number_name",
+    "searched_fields",
     "similarity",
     "top_k",
+    "wanted_labels",
 ]
 
 MAX_ID = 2048
@@ -127,6 +139,8 @@ def _order(chunk: Ranked) -> tuple[float, str]:
 
 
 _MAX_DEPTH = 100
+_EXISTS = "e:"
+"""In the place of an equality key: the field is there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,9 +171,11 @@ def encode(chunk: Chunk) -> StoredChunk:
     body = _body(chunk)
     labels: set[str] = set()
     numbers: dict[str, float] = {}
-    for name, value in chunk.metadata.items():
-        labels.update([label(name, key) for key in equality_keys(value)])
-        _add_numbers(numbers, name, value)
+    for name, value in field_values(searched_fields(chunk)).items():
+        if value is not None:
+            labels.add(label(name, _EXISTS))
+            labels.update([label(name, key) for key in equality_keys(value)])
+            _add_numbers(numbers, name, value)
     return StoredChunk(
         id=chunk.id,
         body=body,
@@ -167,6 +183,22 @@ def encode(chunk: Chunk) -> StoredChunk:
         labels=tuple(sorted(labels | numbers.keys())),
         numbers=numbers,
     )
+
+
+def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
+    """What filters ask of a chunk: its metadata, and the document that it was cut from."""
+    if chunk.document_id is None or "document_id" in chunk.metadata:
+        return chunk.metadata
+    return {**chunk.metadata, "document_id": chunk.document_id}
+
+
+def wanted_labels(filters: Equals | In | Exists) -> list[str]:
+    """The labels of which a chunk that passes has one."""
+    if isinstance(filters, Exists):
+        return [label(filters.field, _EXISTS)]
+    values = filters.values if isinstance(filters, In) else (filters.value,)
+    keys = [key for value in values if (key := equality_key(value)) is not None]
+    return [label(filters.field, key) for key in keys]
 
 
 def decode(body: str, score: float | None = None) -> Chunk:

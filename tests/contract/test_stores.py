@@ -17,7 +17,7 @@ from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Filter, Not, matches
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.base import Database, VectorStore
-from ragbench.stores.record import chunk_digest
+from ragbench.stores.record import chunk_digest, searched_fields
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 from tests.unit.core import filter_cases
 
@@ -86,7 +86,12 @@ def _metadata() -> list[dict[str, Any]]:
 
 
 CHUNKS = [
-    Chunk(id=f"c{number:02}", text=f"text {number}", metadata=metadata)
+    Chunk(
+        id=f"c{number:02}",
+        text=f"text {number}",
+        document_id=f"d{number // 10}" if number % 10 else None,
+        metadata=metadata,
+    )
     for number, metadata in enumerate(_metadata())
 ]
 
@@ -106,7 +111,7 @@ def reference(query: Any, *, k: int, filters: Filter | None = None) -> list[tupl
     kept = [
         (chunk.id, float(score))
         for chunk, score in zip(CHUNKS, scores, strict=False)
-        if filters is None or matches(filters, chunk.metadata)
+        if filters is None or matches(filters, searched_fields(chunk))
     ]
     return sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:k]
 
@@ -267,9 +272,18 @@ def test_vectors_come_back_at_unit_length(filled: VectorStore) -> None:
 @settings(max_examples=40)
 @given(filters=filter_cases.filters)
 def test_filters_agree_with_the_reference(filled: VectorStore, filters: Filter) -> None:
-    expected = sorted(chunk.id for chunk in CHUNKS if matches(filters, chunk.metadata))
+    expected = sorted(chunk.id for chunk in CHUNKS if matches(filters, searched_fields(chunk)))
     found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=filters)[0]
     assert sorted(ids(found)) == expected
+
+
+def test_the_chunks_of_a_document_are_found_by_its_id(filled: VectorStore) -> None:
+    filters = parse_filters({"document_id": "d3"})
+    found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=filters)[0]
+    assert sorted(ids(found)) == [f"c{number}" for number in range(31, 40)]
+    without = parse_filters({"document_id": {"exists": False}})
+    found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=without)[0]
+    assert sorted(ids(found)) == ["c00", "c10", "c20", "c30", "c40", "c50"]
 
 
 def test_a_filtered_search_ranks_what_passes(filled: VectorStore) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
@@ -187,6 +187,8 @@ def _expression(filters: Filter, fields: frozenset[str]) -> str:
     if isinstance(filters, Not):
         return f"(not {_expression(filters.filter, fields)})"
     name = _field(filters.field, fields)
+    if isinstance(filters, Exists):
+        return f"({name} is not null)" if name in fields else f"(exists {name})"
     if isinstance(filters, Range):
         if filters.of_dates:
             raise ConfigError(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
 from ragbench.errors import ConfigError
 from ragbench.stores.pgvector_sql import Condition, SqlColumn
 
@@ -52,6 +52,8 @@ def sql_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition:
     column, path = _column(filters.field, columns)
     if isinstance(filters, Range):
         return _range(filters, column, path)
+    if isinstance(filters, Exists):
+        return _exists(column, path)
     wanted = filters.values if isinstance(filters, In) else (filters.value,)
     equal = [_equal(column, path, value) for value in wanted]
     return Condition(
@@ -89,6 +91,14 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> tuple[SqlColumn, list[s
     raise ConfigError(
         f"filter: the table has no column '{field}'; there are: {', '.join(sorted(known))}"
     )
+
+
+def _exists(column: SqlColumn, path: list[str]) -> Condition:
+    name = quoted(column.name)
+    if column.kind not in _JSON:
+        return Condition(sql=f"({name} IS NOT NULL)", values=())
+    # Null in JSON reads as a null, too.
+    return Condition(sql=f"({name}::jsonb #>> %s IS NOT NULL)", values=(list(path),))
 
 
 def _equal(column: SqlColumn, path: list[str], value: Scalar) -> Condition:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ragbench.core.filters import And, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_text, shown_line
@@ -224,6 +224,9 @@ def _condition(filters: Filter, models: ModuleType) -> Any:
             dates = models.DatetimeRange(**moments)
             return models.FieldCondition(key=filters.field, range=dates)
         return models.FieldCondition(key=filters.field, range=models.Range(**filters.limits()))
+    if isinstance(filters, Exists):
+        absent = models.IsEmptyCondition(is_empty=models.PayloadField(key=filters.field))
+        return models.Filter(must_not=[absent])
     values = filters.values if isinstance(filters, In) else (filters.value,)
     equal = [_equal(filters.field, value, models) for value in values]
     return equal[0] if len(equal) == 1 else models.Filter(should=equal)

@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ragbench.core.filters import And, Equals, Filter, In, Not, Or, Range
+from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Range
 
 # Few fields and values, so that filters and metadata meet.
-FIELDS = ["year", "source", "any", "a.b", 'o\'brien "x"', "über", ""]
+FIELDS = ["year", "source", "any", "a.b", "year.k", "a", "a.b.k", 'o\'brien "x"', "über", ""]
 _PLAIN: list[Any] = [0, 1, 1.0, -1.5, 2023, True, False, "1", "true", "", "a'b\"c\\", "x\x00y"]
 _ODD: list[Any] = [
     "2023",
@@ -29,7 +29,8 @@ values = st.one_of(
     scalars,
     st.none(),
     st.lists(st.one_of(scalars, st.none(), st.lists(scalars, max_size=2)), max_size=3),
-    st.dictionaries(st.sampled_from(["k", "2023"]), scalars, max_size=1),
+    st.dictionaries(st.sampled_from(["k", "b", "2023"]), st.one_of(scalars, st.none()), max_size=2),
+    st.fixed_dictionaries({"b": st.dictionaries(st.just("k"), scalars)}),
 )
 metadata = st.dictionaries(fields, values, max_size=4)
 
@@ -46,6 +47,7 @@ leaves: st.SearchStrategy[Filter] = st.one_of(
     st.builds(Equals, field=fields, value=scalars),
     st.builds(In, field=fields, values=st.lists(scalars, max_size=3).map(tuple)),
     ranges(),
+    st.builds(Exists, field=fields),
 )
 filters: st.SearchStrategy[Filter] = st.recursive(
     leaves,
