@@ -120,7 +120,8 @@ def calibrate(
     chunks = [_chunk_rows([pair]) for pair in pairs]
     fit_answer = _fitter(lambda rows: _smallest(rows, precision))
     fit_chunk = _fitter(_best_f1)
-    has_chunks = sum(map(len, chunks)) > 0
+    of_chunks = [row.positive for row in _flat(chunks)]
+    has_chunks = min(sum(of_chunks), len(of_chunks) - sum(of_chunks)) >= _FEWEST
     answer_scale, present = fit_answer(_flat(answers))
     scale, relevant = fit_chunk(_flat(chunks)) if has_chunks else (PlattScale(), 0.5)
     calibration = Calibration(
@@ -137,7 +138,10 @@ def calibrate(
         answer_after=after,
         chunk_before=_quality(_flat(chunks)) if has_chunks else None,
         chunk_after=_quality(_crossed(chunks, folds, fit_chunk)) if has_chunks else None,
-        notes=_notes(len(labels) - len(pairs), after, precision),
+        notes=(
+            *_notes(len(labels) - len(pairs), after, precision),
+            *([] if has_chunks else _about_chunks(of_chunks)),
+        ),
     )
 
 
@@ -333,3 +337,13 @@ def _notes(unknown: int, after: Quality, precision: float) -> tuple[str, ...]:
             "More labels narrow it"
         )
     return tuple(notes)
+
+
+def _about_chunks(labels: Sequence[bool]) -> list[str]:
+    """Why the threshold of chunks stays as it is; nothing where no chunk was labelled."""
+    if not labels:
+        return []
+    return [
+        f"labels of chunks: {sum(labels)} relevant, {len(labels) - sum(labels)} not. At least "
+        f"{_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
+    ]

@@ -58,10 +58,14 @@ from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
 
 __all__ = [
+    "MOST_MALFORMED",
     "Demands",
     "ValidatedQuery",
     "validate_dump",
 ]
+
+MOST_MALFORMED = 0.1
+"""Share of records without a verdict up to which the others are taken to speak for the dump."""
 
 _EXAMPLES = 5
 
@@ -87,6 +91,9 @@ class Demands:
     """Least share of queries that are rated so or better."""
     relevant: float | None = None
     """Least share of chunks that are relevant."""
+    malformed: float = MOST_MALFORMED
+    """Largest share of records that cannot be read or judged: the other shares say nothing of
+    them."""
 
 
 def validate_dump(
@@ -337,11 +344,19 @@ def _summary(
         problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
         failures=tuple(tally.failures),
         details=dict(sorted(tally.details.items())),
-        demands=tuple(_shares(tally, demands)),
+        demands=tuple(_shares(tally, demands, dump.malformed)),
     )
 
 
-def _shares(tally: ValidationTally, demands: Demands) -> Iterator[RequiredShare]:
+def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterator[RequiredShare]:
+    if without := malformed + tally.failed:
+        found = without / (without + tally.verdicts)
+        yield RequiredShare(
+            name="max-malformed",
+            wanted=demands.malformed,
+            found=found,
+            is_met=found <= demands.malformed,
+        )
     if demands.answer_present is not None:
         yield _share("min-answer-present", demands.answer_present, tally.present, tally.verdicts)
     levels = (RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD)

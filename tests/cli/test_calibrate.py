@@ -120,3 +120,30 @@ def test_a_calibration_of_something_else_is_refused(ragbench: Ragbench) -> None:
     assert done.code == 2
     assert "c.json" in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("name", ["relevance", "grade", "label"])
+def test_a_score_is_no_label(ragbench: Ragbench, name: str) -> None:
+    records = labelled(40)
+    for record in records:
+        for place, chunk in enumerate(record["chunks"]):
+            del chunk["relevant"]
+            chunk[name] = 52.1 - 9.4 * place
+    done = ragbench("calibrate", written(records), "--json", "-q", "--workers", "1")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["report"]["chunk_before"] is None
+    done = ragbench("calibrate", written(records), "-q", "--map", f"relevant={name}")
+    assert done.code == 2
+    assert f"field '{name}': expected a label" in done.err
+
+
+def test_chunks_that_are_all_relevant_teach_no_threshold(ragbench: Ragbench) -> None:
+    records = labelled(40)
+    for record in records:
+        for chunk in record["chunks"]:
+            chunk["relevant"] = True
+    done = ragbench("calibrate", written(records), "-o", "c.json", "--json", "-q", "--workers", "1")
+    report = json.loads(done.out)["report"]
+    assert report["chunk_before"] is None
+    assert any("labels of chunks" in note for note in report["notes"])
+    assert json.loads(Path("c.json").read_text())["thresholds"]["relevant"] > 0.1

@@ -281,7 +281,7 @@ def test_malformed_lines_are_told_counted_and_left_out(ragbench: Ragbench) -> No
     dump = written(
         asked(1), '{"query_id": "q2", "query": ', asked(3), '{"query": "no chunks"}', "[]"
     )
-    done = ragbench("validate", dump, "-o", "v.jsonl", "-q")
+    done = ragbench("validate", dump, "-o", "v.jsonl", "-q", "--max-malformed", "0.6")
     assert done.code == 0
     lines = Path("v.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["query_id"] for line in lines] == ["q1", "q3"]
@@ -290,6 +290,37 @@ def test_malformed_lines_are_told_counted_and_left_out(ragbench: Ragbench) -> No
     assert "dump.jsonl:4: field 'chunks': expected a list of chunks, found none" in done.err
     summary = json.loads(Path("v.summary.json").read_text("utf-8"))
     assert (summary["malformed"], summary["queries"]) == (3, 2)
+
+
+def test_a_gate_does_not_pass_on_a_dump_that_was_not_read(ragbench: Ragbench) -> None:
+    dump = written(asked(1), *['{"query": "no chunks"}'] * 99)
+    done = ragbench("validate", dump, "-q", "--min-answer-present", "0.9")
+    assert done.code == 1
+    assert "--max-malformed 0.1: NOT met, found 0.990" in done.err
+    assert ragbench("validate", dump, "-q", "--max-malformed", "0.99").code == 0
+    assert ragbench("validate", dump, "-q", "--max-malformed", "1.1").code == 2
+
+
+def test_chunks_that_are_not_where_the_user_says_are_refused(ragbench: Ragbench) -> None:
+    row = {"question": QUERY, "text": LEAVE, "output": {"docs": []}}
+    done = ragbench("validate", written(row, row), "--map", "chunks=output.passages")
+    assert done.code == 2
+    assert "no chunks are recognised under 'output.passages'" in done.err
+
+
+def test_chunks_written_as_json_in_a_text_are_opened(ragbench: Ragbench) -> None:
+    logged = {"input": QUERY, "output": json.dumps([{"id": "leave", "page_content": LEAVE}])}
+    for options in ((), ("--map", "chunks=output")):
+        done = ragbench("validate", written(logged), "--json", "-q", *options)
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["relevant_chunk_ids"] == ["leave"]
+
+
+def test_a_row_of_a_table_is_not_a_list_of_texts(ragbench: Ragbench) -> None:
+    Path("rows.json").write_text(json.dumps([[QUERY, 7, LEAVE, 0.9], [QUERY, 8, DESK, 0.4]]))
+    done = ragbench("validate", "rows.json", "--query", QUERY, "-q")
+    assert done.code == 2
+    assert "no chunks are recognised" in done.err
 
 
 def test_strict_refuses_them_and_writes_nothing(ragbench: Ragbench) -> None:
@@ -678,7 +709,8 @@ def test_a_query_that_fails_is_no_verdict(
     monkeypatch.setattr(LexicalValidator, "validate", failing)
     dump = written(asked(1), asked(2, "fail here"), asked(3))
     done = ragbench("validate", dump, "-o", "v.jsonl", "--min-answer-present", "1")
-    assert done.code == 0
+    assert done.code == 1
+    assert "--max-malformed 0.1: NOT met, found 0.333" in done.err
     verdict = json.loads(Path("v.jsonl").read_text("utf-8").splitlines()[1])
     jsonschema.Draft202012Validator(validation_schema()).validate(verdict)
     assert verdict["answer_present"] is None

@@ -108,6 +108,16 @@ def command(
             metavar="SHARE",
         ),
     ] = None,
+    max_malformed: Annotated[
+        float,
+        option(
+            "--max-malformed",
+            help="Largest share of records that may be unreadable, or that the validator failed "
+            "on, 0 to 1.",
+            metavar="SHARE",
+            show_default=True,
+        ),
+    ] = 0.1,
     strict: Annotated[
         bool,
         option("--strict", help="Refuse a dump with a record that cannot be read."),
@@ -177,7 +187,7 @@ def command(
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    wanted = _demands(min_answer_present, min_quality, min_relevant)
+    wanted = _demands(min_answer_present, min_quality, min_relevant, max_malformed)
     with (
         console.stop_on_signal() as stopped,
         validator_maker(judge) as (make, may_be_many),
@@ -268,7 +278,10 @@ def _report(found: DumpSummary, path: Path | None, *, quiet: bool, out: Path | N
 
 
 def _demands(
-    answer_present: float | None, quality: list[str] | None, relevant: float | None
+    answer_present: float | None,
+    quality: list[str] | None,
+    relevant: float | None,
+    malformed: float,
 ) -> Demands:
     """What the options demand.
 
@@ -277,13 +290,19 @@ def _demands(
     """
     from ragbench.verbs.validate import Demands
 
-    for name, share in (("--min-answer-present", answer_present), ("--min-relevant", relevant)):
+    given = (
+        ("--min-answer-present", answer_present),
+        ("--min-relevant", relevant),
+        ("--max-malformed", malformed),
+    )
+    for name, share in given:
         if share is not None:
             _check_share(share, name)
     return Demands(
         answer_present=answer_present,
         quality=dict(_quality(text) for text in quality or ()),
         relevant=relevant,
+        malformed=malformed,
     )
 
 

@@ -7,11 +7,20 @@ from dataclasses import dataclass, field
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
-from ragbench.io.dumps.form import DumpForm, DumpRecord, Getter, Hits, getter, is_list, is_object
-from ragbench.io.dumps.mapping import DumpMapping, ScoreKind, as_score
+from ragbench.io.dumps.form import (
+    DumpForm,
+    DumpRecord,
+    Getter,
+    Hits,
+    chunks_getter,
+    getter,
+    is_list,
+    is_object,
+)
+from ragbench.io.dumps.mapping import DumpMapping, ScoreKind, as_label, as_score
 from ragbench.io.ids import IdRegister
 from ragbench.io.source import Problems
-from ragbench.io.values import ValueProblem, as_answers, as_flag, as_id, describe
+from ragbench.io.values import ValueProblem, as_answers, as_id, describe
 
 __all__ = [
     "Decoder",
@@ -92,7 +101,7 @@ class Decoder:
     def __post_init__(self) -> None:
         """Looks up how each field is found."""
         known = self.mapping
-        self._chunks = getter(known.chunks or "")
+        self._chunks = chunks_getter(known.chunks or "")
         self._query = None if known.query is None else getter(known.query)
         self._query_id = None if known.query_id is None else getter(known.query_id)
         self._answer = None if known.answer_present is None else getter(known.answer_present)
@@ -136,7 +145,7 @@ class Decoder:
             if chunk is None:
                 continue
             chunks.append(chunk)
-            label = None if self._relevant is None else _flag(self._relevant(hit))
+            label = None if self._relevant is None else self._label(self._relevant(hit), "relevant")
             labelled = labelled or label is not None
             if label:
                 relevant.add(chunk.id)
@@ -146,7 +155,9 @@ class Decoder:
             query=query,
             chunks=tuple(chunks),
             warnings=noted.warnings() if noted.ids else (),
-            answer_present=None if self._answer is None else _flag(self._answer(value)),
+            answer_present=None
+            if self._answer is None
+            else self._label(self._answer(value), "answer_present"),
             relevant_ids=frozenset(relevant) if labelled else _relevant_ids(value),
             answers=_answers(value) if is_object(value) else (),
         )
@@ -174,6 +185,21 @@ class Decoder:
             score=self._chunk_score(hit, place, noted),
             metadata=self._chunk_metadata(hit),
         )
+
+    def _label(self, value: object, name: str) -> bool | None:
+        """A label; None where there is none.
+
+        Raises:
+            ValueProblem: something stands there that is no label.
+        """
+        label = as_label(value)
+        if label is None and value is not None and value != "":
+            where = getattr(self.mapping, name)
+            raise ValueProblem(
+                f"field '{where}': expected a label (true or false, or a grade from 0 to 4), found "
+                f"{describe(value)}"
+            )
+        return label
 
     def _chunk_id(self, hit: object, place: int, used: set[str], noted: _Noted) -> str:
         given = None if self._id is None else self._id(hit)
@@ -258,17 +284,6 @@ def _joined(value: object) -> str | None:
     if is_list(value) and all(isinstance(item, str) for item in value):
         return "\n".join(item for item in value if isinstance(item, str))
     return None
-
-
-def _flag(value: object) -> bool | None:
-    if value is None:
-        return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value > 0
-    try:
-        return as_flag(value)
-    except ValueProblem:
-        return None
 
 
 def _relevant_ids(value: object) -> frozenset[str] | None:

@@ -17,11 +17,13 @@ __all__ = [
     "DumpRecord",
     "Getter",
     "Hits",
+    "chunks_getter",
     "getter",
     "is_list",
     "is_object",
     "list_of_hits",
     "lists_of_hits",
+    "opened_json",
     "text_paths",
     "without_path",
 ]
@@ -135,12 +137,24 @@ def getter(path: str) -> Getter:
     return find
 
 
-def _step(value: object, part: str) -> object:
-    if isinstance(value, str) and value.startswith("{"):
+def chunks_getter(path: str) -> Getter:
+    """As `getter`, and what stands there as JSON in a text is opened: some tools log it so."""
+    find = getter(path)
+    return lambda value: opened_json(find(value))
+
+
+def opened_json(value: object) -> object:
+    """The list or object that a text spells as JSON; any other value as it is."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
         try:
-            value = orjson.loads(value)
+            return orjson.loads(value)
         except orjson.JSONDecodeError:
-            return None
+            return value
+    return value
+
+
+def _step(value: object, part: str) -> object:
+    value = opened_json(value)
     if is_object(value):
         return value.get(part)
     if is_list(value) and part.isdecimal() and int(part) < len(value):
@@ -192,9 +206,14 @@ def _is_hit(value: object) -> bool:
 
 
 def _unwrap(value: object) -> Sequence[Hits] | None:
-    if is_list(value) and (not value or _is_hit(value[0]) or isinstance(value[0], str)):
+    if is_list(value) and (not value or _is_hit(value[0]) or _are_texts(value)):
         return [value]
     return None
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    """Whether a list may be one of texts; with numbers among them it is a row of a table."""
+    return isinstance(values[0], str) and not any(type(one) in (int, float) for one in values)
 
 
 FORM = DumpForm(

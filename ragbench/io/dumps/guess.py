@@ -17,13 +17,15 @@ from ragbench.io.dumps.form import (
     DumpForm,
     DumpRecord,
     Hits,
+    chunks_getter,
     getter,
     is_list,
     is_object,
+    opened_json,
     text_paths,
 )
 from ragbench.io.dumps.forms import FORMS, ROWS
-from ragbench.io.dumps.mapping import DumpMapping, Layout, guess_kind
+from ragbench.io.dumps.mapping import DumpMapping, Layout, as_label, guess_kind
 from ragbench.io.values import describe
 
 __all__ = [
@@ -104,7 +106,7 @@ def guess_mapping(
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
     place = _OWN_PLACE if is_own else _place(values, form, given.get("chunks"))
     if place is None:
-        if _has_rows(values, given):
+        if "chunks" not in given and _has_rows(values, given):
             return _rows(records, form, given)
         raise _not_found(records[0], form, given)
     hits = list(chain.from_iterable(_lists(values, place)))
@@ -147,7 +149,7 @@ def _candidates(
     forms = _DETECTED if form is None else (form,)
     paths = list(_container_paths(value)) if path is None else [path]
     for where in paths:
-        held = getter(where)(value)
+        held = chunks_getter(where)(value)
         for known in forms:
             lists = known.unwrap(held)
             if lists is not None:
@@ -165,17 +167,17 @@ def _container_paths(value: object) -> Iterator[str]:
     others = [name for name in value if name not in usual and name not in _NOT_RETRIEVED]
     yield from usual
     for name in (*usual, *others):
-        inner = value[name]
+        inner = opened_json(value[name])
         if is_object(inner):
             yield from (f"{name}.{deeper}" for deeper in _CONTAINERS if deeper in inner)
     for name in others:
-        held = value[name]
+        held = opened_json(value[name])
         if is_object(held) or (is_list(held) and held and not isinstance(held[0], str)):
             yield name
 
 
 def _lists(values: Sequence[object], place: _Place) -> list[Hits]:
-    find = getter(place.path)
+    find = chunks_getter(place.path)
     found: list[Hits] = []
     for held in map(find, values):
         lists = place.form.unwrap(held)
@@ -221,8 +223,20 @@ def _hit_fields(
             (path for path in form.metadata if any(is_object(getter(path)(o)) for o in objects)),
             None,
         ),
-        "relevant": given.get("relevant") or _first(objects, _RELEVANT, texts=False),
+        "relevant": given.get("relevant") or _label_path(objects),
     }
+
+
+def _label_path(objects: Sequence[object]) -> str | None:
+    """The first field of labels: what holds a score has the name of a label and is none."""
+    return next((path for path in _RELEVANT if _holds_labels(objects, path)), None)
+
+
+def _holds_labels(objects: Sequence[object], path: str) -> bool:
+    """Whether a field holds yes and no, or whole grades."""
+    find = getter(path)
+    found = [value for one in objects if (value := find(one)) is not None]
+    return bool(found) and all(as_label(value) is not None for value in found)
 
 
 def _score_path(objects: Sequence[object], form: DumpForm) -> str | None:

@@ -296,4 +296,7 @@ def _retrievals(
             continue
         if query_id is None:
             query_id = derived.add_derived(derived_id("q", query), number)
-        yield decoder.retrieval(raw, query_id, query)
+        try:
+            yield decoder.retrieval(raw, query_id, query)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=record.path, line=record.line)

@@ -23,8 +23,61 @@ _LAYER = {
 }
 
 
+def read_weights(path: Path, seed: int) -> Tensors:
+    """The weights of a quantised model as float tensors.
+
+    Args:
+        path: the cross-encoder that the reader is made of, or a reader that `to_onnx` wrote.
+        seed: of a new span head, where the model has none.
+    """
+    graph = import_module("onnx").load(str(path)).graph
+    made_here = any(one.name == "start" for one in graph.output)
+    return _from_reader(graph) if made_here else from_onnx(path, seed)
+
+
+def _from_reader(graph: Any) -> Tensors:
+    """What `to_onnx` wrote: its names are those of the weights, with "w" before them."""
+    torch, onnx = import_module("torch"), import_module("onnx")
+    raw = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    made_by = {name: node for node in graph.node for name in node.output}
+    found: dict[str, Any] = {}
+    for node in graph.node:
+        if node.op_type == "Add":
+            for bias, product in zip(node.input, reversed(node.input), strict=True):
+                if bias in raw and bias.startswith("w") and bias.endswith("_bias"):
+                    name = _reader_name(bias.removesuffix("_bias"))
+                    found[f"{name}.bias"] = raw[bias]
+                    found[f"{name}.weight"] = _multiplied(made_by, raw, product).T
+        elif node.op_type == "LayerNormalization":
+            name = _reader_name(node.input[1].removesuffix("_weight"))
+            found[f"{name}.weight"], found[f"{name}.bias"] = raw[node.input[1]], raw[node.input[2]]
+    for name in ("word", "position", "token_type"):
+        found[name] = raw[f"w{name}"] if f"w{name}" in raw else _floats(raw, f"w{name}")
+    return {
+        name: torch.tensor(np.ascontiguousarray(value), dtype=torch.float32)
+        for name, value in found.items()
+    }
+
+
+def _reader_name(stored: str) -> str:
+    return stored[1:].replace("_", ".") if stored[1].isdigit() else stored[1:]
+
+
+def _multiplied(made_by: dict[str, Any], raw: dict[str, Any], product: str) -> Any:
+    """The weights that a value was multiplied with, quantised or not."""
+    node = made_by[product]
+    while node.op_type not in ("MatMulInteger", "MatMul"):
+        before = [made_by[name] for name in node.input if name in made_by]
+        node = next(
+            one for one in before if one.op_type in ("Cast", "MatMulInteger", "Mul", "MatMul")
+        )
+    if node.op_type == "MatMul":
+        return raw[node.input[1]]
+    return _floats(raw, node.input[1].removesuffix("_quantized"))
+
+
 def from_onnx(path: Path, seed: int) -> Tensors:
-    """The weights of a quantised model, as float tensors, and a new span head."""
+    """The weights of a quantised cross-encoder, as float tensors, and a new span head."""
     torch, onnx = import_module("torch"), import_module("onnx")
     graph = onnx.load(str(path)).graph
     raw = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}

@@ -23,21 +23,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.train_validator.reader_model import Tensors, forward, from_onnx, to_onnx
+from tests.benchmarks.train_validator.reader_model import Tensors, forward, read_weights, to_onnx
 from tests.benchmarks.train_validator.reader_sources import Example, Source, all_sources
 
 LONGEST = 288
 """Tokens of a pair; what is longer is cut, and loses its span if that is behind the cut."""
+WARM = 60
+"""Steps until the full rate."""
+KEEP = 0.15
+"""What a logit that moves away from its aim costs, beside the loss of the label."""
 
 
 def main() -> None:
     given = _arguments()
     draw = random.Random(given.seed)
     sources, unanswerable = all_sources(given.data, given.extra)
-    trainer = _Trainer(given)
+    trainer = Trainer(given)
     mined: dict[int, str] = {}
     while True:
-        for batch in _batches(_epoch(sources, unanswerable, mined, draw), given.batch, draw):
+        for batch in batches(_epoch(sources, unanswerable, mined, draw), given.batch, draw):
             trainer.step(batch)
             if trainer.finished:
                 break
@@ -69,7 +73,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class _Trainer:
+class Trainer:
     """Takes steps until the time or the number of steps is over."""
 
     def __init__(self, given: argparse.Namespace) -> None:
@@ -80,10 +84,11 @@ class _Trainer:
         self._tokenizer = tokenizers.Tokenizer.from_file(str(given.model / "tokenizer.json"))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self.weights = from_onnx(given.model / "model.onnx", given.seed)
+        self.weights = read_weights(given.model / "model.onnx", given.seed)
         self._before = {name: value.clone() for name, value in self.weights.items()}
         self._given = given
         self._start = time.monotonic()
+        self._earlier = 0.0
         self.steps = 0
         fixed = {"word", "position", "token_type", "norm.weight", "norm.bias"}
         self._trained = [
@@ -99,7 +104,12 @@ class _Trainer:
         """The share of the training that is over."""
         if self._given.steps:
             return float(self.steps / self._given.steps)
-        return float((time.monotonic() - self._start) / (60 * self._given.minutes))
+        return float(self._seconds / (60 * self._given.minutes))
+
+    @property
+    def _seconds(self) -> float:
+        """Of training, those before an interruption included."""
+        return self._earlier + time.monotonic() - self._start
 
     @property
     def finished(self) -> bool:
@@ -119,12 +129,41 @@ class _Trainer:
             for name, value in self.weights.items()
         }
 
-    def step(self, batch: Sequence[Example]) -> None:
-        """One step of AdamW on the loss of a batch: answerable or not, and where."""
+    def save(self, path: Path) -> None:
+        """A state that `load` goes on from; the file is whole or as it was."""
+        state = {
+            "weights": self.weights,
+            "before": self._before,
+            "optimiser": self._optimiser.state_dict(),
+            "steps": self.steps,
+            "seconds": self._seconds,
+        }
+        part = path.with_suffix(".part")
+        self._torch.save(state, part)
+        part.replace(path)
+
+    def load(self, path: Path) -> None:
+        """Goes on where `save` was called."""
+        state = self._torch.load(path)
+        with self._torch.no_grad():
+            for name, value in state["weights"].items():
+                self.weights[name].copy_(value)
+        self._before = state["before"]
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.steps, self._earlier = state["steps"], state["seconds"]
+
+    def step(self, batch: Sequence[Example], aims: Sequence[float | None] | None = None) -> None:
+        """One step of AdamW on the loss of a batch: answerable or not, and where.
+
+        Args:
+            batch: examples.
+            aims: for each the logit that is to be kept beside its label (distillation: Hinton et
+                al. 2015), or None.
+        """
         torch, functional = self._torch, import_module("torch.nn.functional")
         ids, mask, kinds, starts, ends = self._encoded(batch)
         labels = torch.tensor([one.label for one in batch])
-        warm = min(1.0, (self.steps + 1) / 60)
+        warm = min(1.0, (self.steps + 1) / WARM)
         for group in self._optimiser.param_groups:
             group["lr"] = self._given.rate * warm * max(0.02, 1 - self.progress)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -142,15 +181,20 @@ class _Trainer:
                     loss = loss + share * functional.cross_entropy(
                         spans[chosen][..., column], target
                     )
+        kept = [at for at, aim in enumerate(aims or ()) if aim is not None]
+        if kept:
+            aimed = torch.tensor([aim for aim in aims or () if aim is not None])
+            gap = functional.smooth_l1_loss(logits.float()[kept, 0], aimed, reduction="sum")
+            loss = loss + KEEP * gap / len(batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
         self._optimiser.step()
         self._optimiser.zero_grad()
         self.steps += 1
-        if self.steps % 25 == 0:
+        if self.steps % 10 == 0:
             print(f"step {self.steps} {self.progress:.0%} loss {loss.item():.3f}", flush=True)
-        if self.steps % 500 == 0:
-            self._torch.save(self.weights, self._given.output.with_suffix(".pt"))
+        if self.steps % 50 == 0:
+            self.save(self._given.output.with_suffix(".pt"))
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Logits of pairs."""
@@ -207,16 +251,16 @@ def _epoch(
             text = mined.get(at) or source.near[place]
             examples.append(Example(source.question.text, text, 0.0))
     draw.shuffle(examples)
-    return [_as_typed(one, draw) for one in examples]
+    return [as_typed(one, draw) for one in examples]
 
 
-def _as_typed(example: Example, draw: random.Random) -> Example:
+def as_typed(example: Example, draw: random.Random) -> Example:
     """Some questions without their mark, as people type them into a search field."""
     typed = draw.random() < 0.3
     return replace(example, query=example.query.rstrip(" ?")) if typed else example
 
 
-def _mine(sources: Sequence[Source], trainer: _Trainer, draw: random.Random) -> dict[int, str]:
+def _mine(sources: Sequence[Source], trainer: Trainer, draw: random.Random) -> dict[int, str]:
     """For half of the questions the negative that the model ranks highest."""
     chosen = draw.sample(range(len(sources)), len(sources) // 2)
     pairs = [(at, text) for at in chosen for text in sources[at].near]
@@ -228,7 +272,7 @@ def _mine(sources: Sequence[Source], trainer: _Trainer, draw: random.Random) -> 
     return {at: text for at, (_, text) in best.items()}
 
 
-def _batches(
+def batches(
     examples: Sequence[Example], size: int, draw: random.Random
 ) -> Iterator[Sequence[Example]]:
     """Batches of texts of like length, within stretches of 24 batches."""

@@ -1,0 +1,148 @@
+"""What a reader learns near misses from: rule-made pairs that do not answer, and counterweights.
+
+Each shortcut that a rule would teach has a counterweight that does answer: the question with its
+answer behind it, "unknown" of another question beside the answer, a claim beside the answer. The
+*kind* is drawn first, from reservoirs: otherwise the rules that always apply (echoes) would be all
+that is learned.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragbench.validators.near_misses import AnsweredQuestion, NearMissRules
+from tests.benchmarks.train_validator.near_miss_changes import CHANGES, WORDING, answering, window
+from tests.benchmarks.train_validator.reader_sources import Example, Source
+
+NEGATIVE: Mapping[str, float] = {
+    "entity": 12, "year": 5, "number": 4, "quantifier": 8, "attribute": 7, "negation": 3,
+    "echo": 3, "index-page": 2, "says-unknown": 8, "injection": 5,
+    "passage entity": 7, "passage number": 4, "passage opposite": 4, "passage negated": 2,
+    "answer unknown": 8, "answer deleted": 10, "echo in text": 6, "removed": 2,
+    "other sentence": 6,
+}  # fmt: skip
+"""Kinds of pairs without an answer, by weight; those whose labels are less sure count less."""
+POSITIVE: Mapping[str, float] = {
+    "sentence": 1.2, "sentences": 2.5, "passage": 1.0, "question and answer": 1.0,
+    "claim and answer": 0.6, "other unknown": 1.0, "other echo": 0.7,
+}  # fmt: skip
+"""Kinds of pairs with an answer, by weight."""
+MIX: Mapping[str, float] = {"ordinary": 0.30, "negative": 0.25, "positive": 0.27, "stranger": 0.18}
+"""Without passages on other topics a reader forgets what a question is about."""
+
+_POINTED = frozenset({"answer unknown", "answer deleted", "attribute"})
+"""Kinds that need the answer's own place, not that of its sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """An example, and whether what the reader said before is to be kept."""
+
+    kind: str
+    example: Example
+    keep: bool
+
+
+def mixed(
+    sources: Sequence[Source],
+    unanswerable: Sequence[Example],
+    draw: random.Random,
+    *,
+    per_kind: int,
+) -> Iterator[Mixed]:
+    """Examples without end, in the shares of `MIX`."""
+    reservoirs = made_by_kind(sources, draw, per_kind=per_kind)
+    places = dict.fromkeys(reservoirs, 0)
+    texts = [one.text for pairs in reservoirs.values() for one in pairs]
+    while True:
+        (share,) = draw.choices(list(MIX), list(MIX.values()))
+        if share == "ordinary":
+            yield _ordinary(draw.choice(sources), unanswerable, draw)
+        elif share == "stranger":
+            if (one := _stranger(draw.choice(sources), sources, texts, draw)) is not None:
+                yield one
+        else:
+            weights = NEGATIVE if share == "negative" else POSITIVE
+            (kind,) = draw.choices(list(weights), list(weights.values()))
+            made = reservoirs[kind]
+            yield Mixed(kind, made[places[kind] % len(made)], keep=False)
+            places[kind] += 1
+
+
+def _ordinary(source: Source, unanswerable: Sequence[Example], draw: random.Random) -> Mixed:
+    """As they were learned from before: what the reader said of the first two stays its aim."""
+    part = draw.random()
+    if part < 0.42:
+        first = draw.random() < 0.7
+        return Mixed(
+            "gold", source.positives[0] if first else draw.choice(source.positives), keep=True
+        )
+    if part < 0.78 and source.near:
+        place = min(draw.randrange(len(source.near)), draw.randrange(len(source.near)))
+        return Mixed("near", Example(source.question.text, source.near[place], 0.0), keep=True)
+    if part < 0.88 and source.without_answer:
+        return Mixed("without", source.without_answer[0], keep=False)
+    return Mixed("unanswerable", draw.choice(unanswerable), keep=False)
+
+
+def _stranger(
+    source: Source, sources: Sequence[Source], texts: Sequence[str], draw: random.Random
+) -> Mixed | None:
+    part = draw.random()
+    if part < 0.35 and source.near:
+        text = source.near[-1]
+    else:
+        text = draw.choice(sources).positives[0].text if part < 0.75 else draw.choice(texts)
+    if any(answer.lower() in text.lower() for answer in source.question.answers):
+        return None
+    return Mixed("stranger", Example(source.question.text, text, 0.0), keep=True)
+
+
+def made_by_kind(
+    sources: Sequence[Source], draw: random.Random, *, per_kind: int
+) -> dict[str, list[Example]]:
+    """At most so many examples of each kind of `NEGATIVE` and `POSITIVE`."""
+    pairs = {_pair(source): source for source in sources}
+    rules = NearMissRules(list(pairs), WORDING)
+    order = list(pairs)
+    draw.shuffle(order)
+    found: dict[str, list[Example]] = {kind: [] for kind in (*NEGATIVE, *POSITIVE)}
+    for pair in order:
+        pointed = pairs[pair].positives[0].start >= 0
+        open_kinds = [kind for kind, made in found.items() if len(made) < per_kind]
+        if not open_kinds:
+            break
+        for kind in open_kinds:
+            if not pointed and kind in _POINTED:
+                continue
+            if (one := _made(kind, pair, pairs[pair], rules, draw)) is not None:
+                found[kind].append(one if pointed else Example(one.query, one.text, one.label))
+    for made in found.values():
+        draw.shuffle(made)
+    return found
+
+
+def _pair(source: Source) -> AnsweredQuestion:
+    _, start, end = source.question.spans[0]
+    return AnsweredQuestion(
+        question=source.question.text.strip(),
+        text=source.positives[0].text,
+        start=start,
+        end=end,
+        document=source.question.own,
+    )
+
+
+def _made(
+    kind: str, pair: AnsweredQuestion, source: Source, rules: NearMissRules, draw: random.Random
+) -> Example | None:
+    if kind in POSITIVE:
+        return answering(kind, pair, rules, draw)
+    if kind in CHANGES:
+        made = CHANGES[kind](pair, source, rules, draw)
+    else:
+        cropped = pair if draw.random() < 0.3 else window(pair, draw, 1, 3)
+        made = rules.make(kind, cropped or pair, draw)
+    return None if made is None else Example(made.question, made.text, 0.0)
