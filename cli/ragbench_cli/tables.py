@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from ragbench.views.judging import judge_remarks
+from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
@@ -15,12 +17,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from ragbench.core.biography import OperatorTable
     from ragbench.core.report import FailureGroup, Report, Summary
     from ragbench.core.validation import ValidationTable
 
 __all__ = [
     "bare_table",
     "entry",
+    "operator_blocks",
     "paragraph",
     "print_block",
     "print_report",
@@ -122,6 +126,9 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     if measured:
         yield ""
         yield _metrics(measured, console)
+    if report.operators is not None:
+        yield ""
+        yield from operator_blocks(report.operators, console)
     if report.validation is not None:
         yield from _validation(report.validation)
     yield from paragraph("not measured", _unmeasured(shown))
@@ -214,6 +221,33 @@ def _row(summary: Summary, columns: Sequence[str], counts: Sequence[str]) -> Ite
     for name in counts:
         count: int = getattr(summary, name)
         yield styled((f"{count:,}", "red" if name in _BAD else "")) if count else styled("-")
+
+
+_MISSED_OF_OPERATORS = ("moved", "added", "rewrote", "up", "down", "chunks")
+"""Columns that a narrow terminal goes without, in this order."""
+
+
+def operator_blocks(table: OperatorTable, console: Console) -> Iterator[RenderableType]:
+    """What the operators of post-retrieval did, and what they said."""
+    from rich.measure import Measurement
+
+    left_out: list[str] = []
+    found = _operator_table(table, left_out)
+    for missed in _MISSED_OF_OPERATORS:
+        if Measurement.get(console, _unbound(console), found).maximum <= console.width:
+            break
+        left_out.append(missed)
+        found = _operator_table(table, left_out)
+    yield found
+    yield from paragraph("operators", ((remark, "") for remark in operator_remarks(table)))
+
+
+def _operator_table(table: OperatorTable, left_out: Sequence[str]) -> Table:
+    shown = [name not in left_out for name in OPERATOR_COLUMNS]
+    found = bare_table(*compress(OPERATOR_COLUMNS, shown))
+    for name, *cells in operator_rows(table):
+        found.add_row(*map(styled, compress((f"  {name}", *cells), shown)))
+    return found
 
 
 def _validation(table: ValidationTable) -> Iterator[RenderableType]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.validation import ValidationTable, Verdict
@@ -226,6 +227,8 @@ class CaseRow:
     the run asks one."""
     validation: Verdict | None = None
     """The verdict on what generation was given; None without one."""
+    biography: Biography | None = None
+    """What post-retrieval did to each chunk; None where none ran."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,6 +293,8 @@ class Report:
     """What a reader must know to read the numbers right."""
     validation: ValidationTable | None = None
     """What the verdicts on retrievals come to; None for a run without them."""
+    operators: OperatorTable | None = None
+    """What each operator of post-retrieval did; None for a run without."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order; read from the run anew at each call, so that memory stays flat."""
     judging: JudgeReport | None = None

@@ -18,10 +18,13 @@ from ragbench.text.tokens import multilingual_tokens
 
 __all__ = [
     "UNJUDGED",
+    "Gold",
     "Matching",
     "Ranking",
     "comparable_ids",
     "decide_matching",
+    "document_of",
+    "gold_of",
     "gold_texts",
     "holds",
     "normalised",
@@ -293,10 +296,7 @@ def _documents(result: RetrievalResult[Any]) -> list[str | None]:
     """The document that each chunk's metadata names."""
     if result.context_metadata is None:
         return [None] * len(result)
-    return [
-        next((str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key)), None)
-        for metadata in result.context_metadata
-    ]
+    return [document_of(metadata) for metadata in result.context_metadata]
 
 
 def _by_document(result: RetrievalResult[Any], grades: Mapping[str, int]) -> Ranking:
@@ -315,3 +315,63 @@ def _by_text(result: RetrievalResult[Any], texts: tuple[str, ...]) -> Ranking:
         chunk = normalised(context)
         slots.append(tuple([n for n, text in enumerate(texts) if holds(chunk, text)]))
     return _of_slots(tuple(slots), (1,) * len(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The gold contexts of a case, in the form in which chunks are compared with them."""
+
+    labels: Mapping[str, int]
+    """Their ids, or their normalised texts, each with its position."""
+    matching: Matching
+    """What is compared: ids, documents or texts."""
+
+    def held_by(self, id: str, document: str | None, text: str) -> tuple[int, ...]:
+        """Positions of the gold contexts that a chunk holds.
+
+        Args:
+            id: the chunk's.
+            document: the document that its metadata names; None when it names none.
+            text: its text; only read where texts are compared.
+        """
+        if self.matching is Matching.TEXT:
+            chunk = normalised(text)
+            return tuple(at for gold, at in self.labels.items() if holds(chunk, gold))
+        names = (id, document) if self.matching is Matching.DOCUMENT_ID else (id,)
+        found = (self.labels.get(name) for name in names if name is not None)
+        return tuple(at for at in found if at is not None)[:1]
+
+
+def gold_of(trace: Trace, matching: Matching) -> Gold | Skip:
+    """The gold contexts that a case's chunks are compared with, chosen as `ranking_of` does.
+
+    Args:
+        trace: a case with a retrieval result.
+        matching: how to compare.
+
+    Returns:
+        The gold contexts, those judged irrelevant left out; or why there is nothing to compare.
+    """
+    result, case = trace.context.value, trace.case
+    if result is None:
+        return Skip("retrieval gave no result")
+    known = None if matching is Matching.TEXT else case.judgements
+    if known is not None and (matching is Matching.DOCUMENT_ID or result.context_ids is not None):
+        relevant = tuple(id for id, grade in known.items() if grade > 0)
+        mode = matching if matching is Matching.DOCUMENT_ID else Matching.ID
+        return Gold(_numbered(relevant), mode) if relevant else _NO_GOLD
+    if known is not None and not known:
+        return _NO_GOLD
+    texts = gold_texts(case)
+    if texts:
+        return Gold(_numbered(texts), Matching.TEXT)
+    return _NO_IDS if texts is None and known is not None else _NO_GOLD
+
+
+def _numbered(labels: Iterable[str]) -> dict[str, int]:
+    return {label: at for at, label in enumerate(labels)}
+
+
+def document_of(metadata: Mapping[str, Any]) -> str | None:
+    """The document that a chunk's metadata names; None when it names none."""
+    return next((str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key)), None)

@@ -11,7 +11,7 @@ from ragbench.core.outcome import Failure
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import InputError, InterfaceError, LLMStoppedError, RagbenchError
 from ragbench.ledger.identity import described
-from ragbench.post.chunks import chunks_of, query_of, written_back
+from ragbench.post.chunks import DERIVED, chunks_of, query_of, written_back
 from ragbench.post.operator import (
     Operator,
     OperatorInput,
@@ -36,7 +36,7 @@ __all__ = [
     "written_text",
 ]
 
-POST_RETRIEVAL_VERSION = 2
+POST_RETRIEVAL_VERSION = 3
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
 
@@ -53,6 +53,24 @@ class Step:
     """Id and score of each chunk that it left, in order."""
     notes: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
+    rewrote: tuple[tuple[str, str | None], ...] = ()
+    """Id and new text of each chunk whose text it changed. In a stored step the text is None where
+    it can be told without it: it is the chunk's final one, or holds the one before whole."""
+    made: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Id of each chunk that it added, and the ids of the chunks that it was made of; none for one
+    that was found elsewhere."""
+    wrote_text: bool = False
+    """Whether it wrote the text for generation."""
+
+    @property
+    def acted(self) -> bool:
+        """Whether it changed anything for generation: chunks, their order or texts.
+
+        New scores alone, with the same order, change nothing.
+        """
+        if self.rewrote or self.made or self.wrote_text:
+            return True
+        return [id for id, _ in self.given] != [id for id, _ in self.left]
 
     @property
     def dropped(self) -> tuple[str, ...]:
@@ -136,15 +154,7 @@ class PostRetrieval:
         steps: list[Step] = []
         for operator in self.operators:
             output = self._applied(operator, state)
-            steps.append(
-                Step(
-                    operator=operator.name,
-                    given=_snapshot(state.chunks),
-                    left=_snapshot(output.chunks),
-                    notes=output.notes,
-                    failures=output.failures,
-                )
-            )
+            steps.append(_step(operator.name, state.chunks, output))
             written = state.history_text if output.history_text is None else output.history_text
             state = replace(state, chunks=output.chunks, history_text=written)
         text = state.history_text
@@ -219,6 +229,40 @@ def _snapshot(chunks: Sequence[RankedChunk]) -> tuple[tuple[str, float | None], 
     return tuple([(entry.chunk.id, entry.score) for entry in chunks])
 
 
+def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
+    """What an operator made of what stood before it."""
+    texts: dict[str, set[str]] = {}
+    for entry in before:
+        texts.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
+    rewrote: list[tuple[str, str | None]] = []
+    made: list[tuple[str, tuple[str, ...]]] = []
+    for entry in output.chunks:
+        known = texts.get(entry.chunk.id)
+        if known is None:
+            made.append((entry.chunk.id, _origins(entry.chunk)))
+        elif entry.chunk.text not in known:
+            rewrote.append((entry.chunk.id, entry.chunk.text))
+    return Step(
+        operator=operator,
+        given=_snapshot(before),
+        left=_snapshot(output.chunks),
+        notes=output.notes,
+        failures=output.failures,
+        rewrote=tuple(rewrote),
+        made=tuple(made),
+        wrote_text=output.history_text is not None,
+    )
+
+
+def _origins(chunk: Chunk) -> tuple[str, ...]:
+    """The ids of the chunks that a chunk was made of, as `ragbench.post.chunks` notes them."""
+    changes: Any = chunk.metadata.get(DERIVED)
+    if not isinstance(changes, list) or not changes:
+        return ()
+    last: Any = cast("list[Any]", changes)[-1]
+    return tuple(map(str, last.get("from", ()))) if isinstance(last, Mapping) else ()  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
+
+
 def _plain(chunks: Sequence[RankedChunk]) -> str:
     return "\n\n".join(entry.chunk.text for entry in chunks)
 
@@ -251,7 +295,7 @@ def post_retrieved(
         context_ids=None if result.context_ids is None else [chunk.id for chunk in chunks],
         scores=scores if len(scores) == len(chunks) else None,
         context_metadata=known if any(known) else None,
-        metadata={POST_RETRIEVE: _step_object(done)},
+        metadata={POST_RETRIEVE: _step_object(done, result)},
     )
 
 
@@ -279,6 +323,9 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
                 left=left,
                 notes=tuple(stored.get("notes", ())),
                 failures=tuple(Failure(**failure) for failure in stored.get("failures", ())),
+                rewrote=tuple(stored.get("rewrote", {}).items()),
+                made=tuple((id, tuple(ids)) for id, ids in stored.get("made", {}).items()),
+                wrote_text=stored.get("wrote_text", False),
             )
         )
         before = left
@@ -292,14 +339,26 @@ def _query(text: str, metadata: object) -> Query:
     return Query(text=text, embedding=embedding)
 
 
-def _step_object(done: PostRetrieved) -> dict[str, Any]:
+def _step_object(done: PostRetrieved, given_result: RetrievalResult[Any]) -> dict[str, Any]:
     """What the operators did. An operator that left all as it was has no ids of its own."""
     steps: list[dict[str, Any]] = []
+    texts = {chunk.id: chunk.text for chunk in given_result.to_chunks()}
+    final = {entry.chunk.id: entry.chunk.text for entry in done.chunks}
     for step in done.steps:
         stored: dict[str, Any] = {"operator": step.operator}
         if step.left != step.given:
             stored["ids"] = [id for id, _ in step.left]
             stored["scores"] = [score for _, score in step.left]
+        if step.rewrote:
+            stored["rewrote"] = {
+                id: None if text == final.get(id) or texts.get(id, "\0") in (text or "") else text
+                for id, text in step.rewrote
+            }
+            texts.update((id, text) for id, text in step.rewrote if text is not None)
+        if step.made:
+            stored["made"] = dict(step.made)
+        if step.wrote_text:
+            stored["wrote_text"] = True
         if step.notes:
             stored["notes"] = step.notes
         if step.failures:

@@ -183,7 +183,7 @@ def evaluate(
         if judge is not None:
             stages.append(judge.stage(table))
         is_async = rag is not None and rag.is_async
-        builder = ReportBuilder(out, manifest, chosen)
+        builder = ReportBuilder(out, manifest, chosen, matching=lambda: table.matching)
         run_stages(
             (_rows(window) for window in journal.cases()),
             stages,

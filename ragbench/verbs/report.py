@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -34,10 +34,12 @@ from ragbench.ledger.canaries import read_canaries
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, read_manifest, write_manifest
+from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
 from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
 from ragbench.post.stage import POST_RETRIEVE, steps_of
+from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.judge_identity import price_of
 from ragbench.stages.panel import PanelTally, by_judge
 from ragbench.stages.stored import StoredTraces, TracedCase
@@ -255,8 +257,9 @@ def report_of(path: Path) -> Report:
     Raises:
         RunMismatchError: there is no run in the folder.
     """
-    builder = ReportBuilder(path, read_manifest(RunFolder(path=path).manifest))
-    for case in open_traces(path, with_texts=False):
+    manifest = read_manifest(RunFolder(path=path).manifest)
+    builder = ReportBuilder(path, manifest)
+    for case in open_traces(path, with_texts=_reads_texts(manifest)):
         builder.add(case)
     with Journal(RunFolder(path=path).journal) as journal:
         return builder.report(journal.started())
@@ -266,7 +269,12 @@ class ReportBuilder:
     """Counts the cases of a run as they come, and makes its report: nothing is read back."""
 
     def __init__(
-        self, path: Path, manifest: Manifest, metrics: Sequence[Metric] | None = None
+        self,
+        path: Path,
+        manifest: Manifest,
+        metrics: Sequence[Metric] | None = None,
+        *,
+        matching: Callable[[], Matching] | None = None,
     ) -> None:
         """Begins without a case.
 
@@ -275,20 +283,25 @@ class ReportBuilder:
             manifest: what it is a run of.
             metrics: its metrics with their functions, where they are at hand: those make the
                 figures that are not means.
+            matching: how chunks are compared with gold contexts, where that is decided later than
+                the manifest was made; the manifest's when not given.
         """
         self.manifest = manifest
+        self._matching = matching or (lambda: _matching_of(manifest))
         self._path = path
         self._metrics = metrics_of(manifest) if metrics is None else tuple(metrics)
         kept = {info.name: info.figure for info in manifest.metrics if info.figure is not None}
         self._summaries = SummaryBuilder(self._metrics, kept)
         self._tally = _Tally()
         self._judged = JudgeTally(self._metrics, manifest.judge)
+        self._biographies = BiographyTally()
 
     def add(self, case: TracedCase) -> None:
         """Counts a case that is through all stages."""
         cells = cast("tuple[Cell, ...]", case.cells) if all(case.cells) else _complete(case)
         self._summaries.add(case.trace.case, cells)
         self._tally.add(case.trace, cells)
+        self._biographies.add(case.trace.case.id, biography_of(case.trace, self._matching()))
         if any(case.judgements):
             self._judged.add(case.judgements)
 
@@ -314,7 +327,8 @@ class ReportBuilder:
             notes=(*_notes(self.manifest, tally), *_metric_notes(summaries)),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
-            rows=lambda: (_row(case) for case in open_traces(path, with_texts=False)),
+            operators=self._biographies.table(),
+            rows=lambda: _rows(path, self.manifest),
         )
 
 
@@ -341,7 +355,22 @@ def _recovered(trace: Trace) -> list[Failure]:
     return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]
 
 
-def _row(case: TracedCase) -> CaseRow:
+def _reads_texts(manifest: Manifest) -> bool:
+    """Whether a report needs the texts of chunks: to follow gold texts through the operators."""
+    return POST_RETRIEVE in manifest.settings
+
+
+def _matching_of(manifest: Manifest) -> Matching:
+    return Matching(manifest.settings["matching"])
+
+
+def _rows(path: Path, manifest: Manifest) -> Iterator[CaseRow]:
+    matching = _matching_of(manifest)
+    for case in open_traces(path, with_texts=_reads_texts(manifest)):
+        yield _row(case, matching)
+
+
+def _row(case: TracedCase, matching: Matching) -> CaseRow:
     trace, cells = case.trace, _complete(case)
     result, answer = trace.context.value, trace.generation.value
     ids = None if result is None or result.context_ids is None else tuple(result.context_ids)
@@ -360,6 +389,7 @@ def _row(case: TracedCase) -> CaseRow:
         failures=tuple(_failures(trace, cells)),
         cells=cells,
         judgements=case.judgements,
+        biography=biography_of(trace, matching),
         validation=None
         if trace.validation is None or trace.validation.value is None
         else replace(trace.validation.value, query_id=trace.case.id),

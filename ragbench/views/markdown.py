@@ -8,6 +8,7 @@ from ragbench.core.report import Report, Summary
 from ragbench.core.validation import Share
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.judging import judge_remarks
+from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 
 __all__ = [
     "markdown_report",
@@ -21,7 +22,16 @@ _LONGEST_TABLE = 50
 
 def markdown_report(report: Report) -> Iterator[bytes]:
     """The report in pieces."""
-    for section in (_title, _metrics, _validation, _slices, _judging, _failures, _origin):
+    for section in (
+        _title,
+        _metrics,
+        _operators,
+        _validation,
+        _slices,
+        _judging,
+        _failures,
+        _origin,
+    ):
         lines = list(section(report))
         if lines:
             yield ("\n".join(lines) + "\n\n").encode()
@@ -76,6 +86,18 @@ def _metrics(report: Report) -> Iterator[str]:
             if summary.metric.definition.deterministic
         ),
     )
+
+
+def _operators(report: Report) -> Iterator[str]:
+    table = report.operators
+    if table is None:
+        return
+    yield "## Post-retrieval"
+    yield ""
+    rows = ((f"`{name}`", *cells) for name, *cells in operator_rows(table))
+    yield from markdown_table(OPERATOR_COLUMNS, rows)
+    yield ""
+    yield from (f"- {markdown_text(remark)}" for remark in operator_remarks(table))
 
 
 def _validation(report: Report) -> Iterator[str]:

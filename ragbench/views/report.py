@@ -15,6 +15,7 @@ from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, JudgeReport, Report, Summary
 from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
+from ragbench.views.operators import biography_object, operator_object
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -62,6 +63,8 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
     }
     if row.validation is not None:
         found["validation"] = validation_object(row.validation)
+    if row.biography is not None:
+        found["post_retrieval"] = biography_object(row.biography)
     return found
 
 
@@ -211,6 +214,8 @@ def _head(report: Report) -> dict[str, Any]:
     }
     if report.validation is not None:
         found["validation"] = _validation(report.validation)
+    if report.operators is not None:
+        found["post_retrieval"] = operator_object(report.operators)
     return found
 
 

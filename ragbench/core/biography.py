@@ -1,0 +1,152 @@
+"""What post-retrieval did to each chunk of a case, and where gold contexts were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "Biography",
+    "ChunkLife",
+    "GoldFate",
+    "OperatorEffect",
+    "OperatorTable",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkLife:
+    """One chunk on its way through the operators."""
+
+    id: str
+    """Its id; its position, from ``"0"``, where retrieval gave no ids."""
+    ranks: tuple[int | None, ...]
+    """Its rank from 1 as retrieved, then after each operator; None where it is not there."""
+    rewritten: tuple[int, ...] = ()
+    """Positions, from 0, of the operators that changed its text."""
+    made_from: tuple[str, ...] = ()
+    """Ids of the chunks that an operator made it of; empty for one that was found."""
+    gold: tuple[int, ...] = ()
+    """Positions in `Biography.gold` of the gold contexts that it held when it entered."""
+
+    @property
+    def dropped_by(self) -> int | None:
+        """Position of the operator after which it is gone for good; None when it was kept."""
+        if self.ranks[-1] is not None:
+            return None
+        return max(at for at, rank in enumerate(self.ranks) if rank is not None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldFate:
+    """One gold context of a case: whether generation was given it, and if not, who lost it."""
+
+    gold: str
+    """Its id, or its text where texts are compared."""
+    ranks: tuple[int | None, ...]
+    """The rank from 1 of the first chunk that holds it, as retrieved, then after each operator;
+    None where no chunk holds it."""
+    chunk: str | None
+    """Id of the last chunk known to hold it; None when none ever did."""
+    lost_by: int | None
+    """Position of the operator after which no chunk holds it any more; None when it was never
+    found, or reached generation."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it was among the chunks and did not reach generation."""
+        return self.lost_by is not None
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it ever was among the chunks."""
+        return self.chunk is not None
+
+    @property
+    def lost_at(self) -> int | None:
+        """Its last rank before it was lost; None when it was not."""
+        return None if self.lost_by is None else self.ranks[self.lost_by]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Biography:
+    """What each operator did to each chunk of one case."""
+
+    operators: tuple[str, ...]
+    """Their names, in order. Positions elsewhere count them from 0."""
+    lives: tuple[ChunkLife, ...]
+    """Retrieved chunks in retrieval's order, then those that operators added."""
+    gold: tuple[GoldFate, ...] = ()
+    """The gold contexts, in the case's order; empty when none is known."""
+    no_gold: str | None = None
+    """Why nothing is said about gold contexts; None when it is."""
+    acted: tuple[bool, ...] = ()
+    """By operator: whether it dropped, moved, added or rewrote a chunk, or wrote the text."""
+    notes: tuple[tuple[str, ...], ...] = ()
+    """By operator: what it said about this case."""
+
+    def lost_by(self, gold: GoldFate) -> str | None:
+        """Name of the operator that lost a gold context; None when none did."""
+        return None if gold.lost_by is None else self.operators[gold.lost_by]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorEffect:
+    """One operator over all cases of a run, or of a variant."""
+
+    operator: str
+    """Its name."""
+    cases: int
+    """Cases that went through it."""
+    acted: int
+    """Of those, in which it changed something."""
+    given: int
+    """Chunks that it was given."""
+    dropped: int
+    moved: int
+    """Chunks that it kept, at another rank among those that it kept."""
+    added: int
+    rewritten: int
+    gold_given: int
+    """Gold contexts that some chunk held before it."""
+    gold_lost: int
+    """Of those, that no chunk held after it."""
+    gold_added: int
+    """Gold contexts that no chunk held before it, and some chunk after it."""
+    gold_up: int
+    """Gold contexts that it kept, at a better rank than before."""
+    gold_down: int
+    """Gold contexts that it kept, at a worse rank than before."""
+    notes: tuple[tuple[str, int], ...] = ()
+    """What it said, with the number of cases, the most frequent first. Notes that differ in
+    numbers alone are counted together, by the first one."""
+    examples: tuple[str, ...] = ()
+    """Ids of the first cases in which it lost a gold context for good."""
+    lost_for_good: int = 0
+    """Gold contexts that it lost and that generation was not given: these are in `GoldFate`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorTable:
+    """What the operators did, over all cases with a biography."""
+
+    operators: tuple[OperatorEffect, ...]
+    """In the order in which they run."""
+    cases: int
+    """Cases that went through them."""
+    judged: int
+    """Of those, with gold contexts that are known: what is said of gold covers only these."""
+    gold: int
+    """Their gold contexts."""
+    found: int
+    """Of those, that some chunk held before the first operator, or after one."""
+    kept: int
+    """Of those, that generation was given."""
+    no_gold: tuple[tuple[str, int], ...] = ()
+    """Why nothing is known of the other cases' gold, with counts, the most frequent first."""
+
+    @property
+    def losers(self) -> Sequence[OperatorEffect]:
+        """The operators that lost gold contexts for good, the worst first."""
+        found = [one for one in self.operators if one.lost_for_good]
+        return sorted(found, key=lambda one: -one.lost_for_good)

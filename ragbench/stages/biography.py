@@ -1,0 +1,266 @@
+"""Who lost a gold context: what the operators did to each chunk, by case and over a run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.core.biography import (
+    Biography,
+    ChunkLife,
+    GoldFate,
+    OperatorEffect,
+    OperatorTable,
+)
+from ragbench.core.metric import Skip
+from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.metrics.matching import Gold, Matching, document_of, gold_of
+from ragbench.post.stage import Step, steps_of
+
+__all__ = [
+    "BiographyTally",
+    "biography_of",
+]
+
+_Held = dict[str, tuple[int, ...]]
+"""By chunk id: positions of the gold contexts that it holds."""
+
+
+def biography_of(trace: Trace, matching: Matching) -> Biography | None:
+    """What post-retrieval did to the chunks of a case.
+
+    Args:
+        trace: the case. Its texts are read only where gold contexts are compared by text.
+        matching: how chunks are compared with gold contexts, as the run decided it.
+
+    Returns:
+        None where no post-retrieval ran, or where it failed.
+    """
+    before = trace.retrieval.value
+    after = None if trace.post_retrieval is None else trace.post_retrieval.value
+    if before is None or after is None:
+        return None
+    steps = steps_of(after)
+    if not steps:
+        return None
+    states = _states(before, steps)
+    gold = gold_of(trace, matching)
+    held = None if isinstance(gold, Skip) else _held(gold, before, after, steps)
+    return Biography(
+        operators=tuple(step.operator for step in steps),
+        lives=_lives(states, steps, held),
+        gold=() if isinstance(gold, Skip) or held is None else _fates(gold, states, held),
+        no_gold=gold.reason if isinstance(gold, Skip) else None,
+        acted=tuple(step.acted for step in steps),
+        notes=tuple(step.notes for step in steps),
+    )
+
+
+def _states(before: RetrievalResult[Any], steps: Sequence[Step]) -> list[dict[str, int]]:
+    """Ranks from 1 by chunk id, as retrieved, then after each operator."""
+    # Not the first step's: of an id that retrieval repeats, the first place counts.
+    orders = [[id for id, _ in steps[0].given], *([id for id, _ in step.left] for step in steps)]
+    states: list[dict[str, int]] = []
+    for order in orders:
+        ranks: dict[str, int] = {}
+        for rank, id in enumerate(order, start=1):
+            ranks.setdefault(id, rank)
+        states.append(ranks)
+    return states
+
+
+def _held(
+    gold: Gold, before: RetrievalResult[Any], after: RetrievalResult[Any], steps: Sequence[Step]
+) -> list[_Held]:
+    """What each chunk holds, as retrieved, then after each operator."""
+    known: _Held = {}
+    for chunk in before.to_chunks():
+        known.setdefault(chunk.id, gold.held_by(chunk.id, document_of(chunk.metadata), chunk.text))
+    final = {chunk.id: chunk for chunk in after.to_chunks()}
+    last = {id: at for at, step in enumerate(steps) for id, _ in (*step.rewrote, *step.made)}
+    states = [known]
+    for at, step in enumerate(steps):
+        known = dict(known)
+        for id, text in (*step.rewrote, *((id, None) for id, _ in step.made)):
+            is_final = last[id] == at and id in final
+            if is_final:
+                chunk = final[id]
+                known[id] = gold.held_by(id, document_of(chunk.metadata), chunk.text)
+            elif text is not None and gold.matching is Matching.TEXT:
+                known[id] = gold.held_by(id, None, text)
+            elif id not in known:  # added and dropped again: its text is not stored
+                known[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, None, "")
+        states.append(known)
+    return states
+
+
+def _fates(
+    gold: Gold, states: Sequence[Mapping[str, int]], held: Sequence[_Held]
+) -> tuple[GoldFate, ...]:
+    return tuple(_fate(label, at, states, held) for label, at in gold.labels.items())
+
+
+def _fate(
+    label: str, gold: int, states: Sequence[Mapping[str, int]], held: Sequence[_Held]
+) -> GoldFate:
+    ranks: list[int | None] = []
+    chunk: str | None = None
+    for state, holds in zip(states, held, strict=True):
+        first = next((id for id in state if gold in holds.get(id, ())), None)
+        chunk = chunk if first is None else first
+        ranks.append(None if first is None else state[first])
+    lost_by = None
+    if chunk is not None and ranks[-1] is None:
+        lost_by = max(at for at, rank in enumerate(ranks) if rank is not None)
+    return GoldFate(gold=label, ranks=tuple(ranks), chunk=chunk, lost_by=lost_by)
+
+
+def _lives(
+    states: Sequence[Mapping[str, int]], steps: Sequence[Step], held: Sequence[_Held] | None
+) -> tuple[ChunkLife, ...]:
+    rewritten: dict[str, list[int]] = {}
+    origins: dict[str, tuple[str, ...]] = {}
+    for at, step in enumerate(steps):
+        for id, _ in step.rewrote:
+            rewritten.setdefault(id, []).append(at)
+        origins.update((id, ids) for id, ids in step.made)
+    lives: list[ChunkLife] = []
+    for id in dict.fromkeys(id for state in states for id in state):
+        entered = next(at for at, state in enumerate(states) if id in state)
+        lives.append(
+            ChunkLife(
+                id=id,
+                ranks=tuple(state.get(id) for state in states),
+                rewritten=tuple(rewritten.get(id, ())),
+                made_from=origins.get(id, ()),
+                gold=() if held is None else held[entered].get(id, ()),
+            )
+        )
+    return tuple(lives)
+
+
+_EXAMPLES = 5
+
+
+@dataclass(slots=True)
+class _Effect:
+    """One operator, so far."""
+
+    operator: str
+    counts: Counter[str] = field(default_factory=Counter[str])
+    notes: Counter[str] = field(default_factory=Counter[str])
+    wordings: dict[str, str] = field(default_factory=dict[str, str])
+    examples: list[str] = field(default_factory=list[str])
+
+    def record(self) -> OperatorEffect:
+        """What it came to."""
+        count = self.counts
+        notes = sorted(self.notes.items(), key=lambda item: (-item[1], item[0]))
+        return OperatorEffect(
+            operator=self.operator,
+            cases=count["cases"],
+            acted=count["acted"],
+            given=count["given"],
+            dropped=count["dropped"],
+            moved=count["moved"],
+            added=count["added"],
+            rewritten=count["rewritten"],
+            gold_given=count["gold_given"],
+            gold_lost=count["gold_lost"],
+            gold_added=count["gold_added"],
+            gold_up=count["gold_up"],
+            gold_down=count["gold_down"],
+            lost_for_good=count["lost_for_good"],
+            notes=tuple((self.wordings[key], number) for key, number in notes),
+            examples=tuple(self.examples),
+        )
+
+
+@dataclass(slots=True)
+class BiographyTally:
+    """Counts what the operators did, over cases."""
+
+    _effects: dict[tuple[int, str], _Effect] = field(default_factory=dict[tuple[int, str], _Effect])
+    _counts: Counter[str] = field(default_factory=Counter[str])
+    _no_gold: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, case: str, biography: Biography | None) -> None:
+        """Counts a case.
+
+        Args:
+            case: its id.
+            biography: None counts nothing.
+        """
+        if biography is None:
+            return
+        self._counts["cases"] += 1
+        if biography.no_gold is not None:
+            self._no_gold[biography.no_gold] += 1
+        else:
+            self._counts["judged"] += 1
+            self._counts["gold"] += len(biography.gold)
+            self._counts["found"] += sum(fate.is_found for fate in biography.gold)
+            self._counts["kept"] += sum(fate.ranks[-1] is not None for fate in biography.gold)
+        for at, name in enumerate(biography.operators):
+            effect = self._effects.setdefault((at, name), _Effect(operator=name))
+            _count_chunks(effect, biography, at)
+            _count_gold(effect, biography, at, case)
+
+    def table(self) -> OperatorTable | None:
+        """The counts; None when no case went through an operator."""
+        if not self._effects:
+            return None
+        count = self._counts
+        return OperatorTable(
+            operators=tuple(effect.record() for _, effect in sorted(self._effects.items())),
+            cases=count["cases"],
+            judged=count["judged"],
+            gold=count["gold"],
+            found=count["found"],
+            kept=count["kept"],
+            no_gold=tuple(sorted(self._no_gold.items(), key=lambda item: (-item[1], item[0]))),
+        )
+
+
+def _count_chunks(effect: _Effect, biography: Biography, at: int) -> None:
+    count = effect.counts
+    count["cases"] += 1
+    count["acted"] += biography.acted[at]
+    kept: list[tuple[int, int]] = []
+    for life in biography.lives:
+        before, after = life.ranks[at], life.ranks[at + 1]
+        count["given"] += before is not None
+        count["dropped"] += before is not None and after is None
+        count["added"] += before is None and after is not None
+        count["rewritten"] += at in life.rewritten
+        if before is not None and after is not None:
+            kept.append((before, after))
+    # Closing ranks behind a dropped chunk moves nothing.
+    order = [after for _, after in sorted(kept)]
+    count["moved"] += sum(
+        is_at != would_be for is_at, would_be in zip(order, sorted(order), strict=True)
+    )
+    for note in biography.notes[at]:
+        key = re.sub(r"\d+", "#", note)
+        effect.wordings.setdefault(key, note)
+        effect.notes[key] += 1
+
+
+def _count_gold(effect: _Effect, biography: Biography, at: int, case: str) -> None:
+    count = effect.counts
+    for fate in biography.gold:
+        before, after = fate.ranks[at], fate.ranks[at + 1]
+        count["gold_given"] += before is not None
+        count["gold_lost"] += before is not None and after is None
+        count["gold_added"] += before is None and after is not None
+        if before is not None and after is not None:
+            count["gold_up"] += after < before
+            count["gold_down"] += after > before
+        if fate.lost_by == at:
+            count["lost_for_good"] += 1
+            if case not in effect.examples and len(effect.examples) < _EXAMPLES:
+                effect.examples.append(case)

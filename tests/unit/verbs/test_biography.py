@@ -1,0 +1,258 @@
+"""Which operator lost which gold context: by case, over a run, after reading it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ragbench.core.biography import Biography
+from ragbench.core.case import Case
+from ragbench.core.metric import Skip
+from ragbench.core.outcome import Outcome, Status
+from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.metrics.matching import Matching, gold_of, ranking_of
+from ragbench.post.chunks import made_from, rewritten
+from ragbench.post.compress import Extractive
+from ragbench.post.dedup import DedupNear
+from ragbench.post.filter import TopK
+from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
+from ragbench.post.stage import PostRetrieval, post_retrieved
+from ragbench.stages.biography import biography_of
+from ragbench.verbs.report import report_of
+from tests.unit.verbs.rags import NotingRAG, rows, run
+
+
+class Four(NotingRAG):
+    """Retrieves four chunks; the second and the third have nearly the same text."""
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        return RetrievalResult(
+            [
+                "Badges are blue and worn on the left side.",
+                "You get 27 days of leave a year, and more after ten years of work.",
+                "You get 27 days of leave a year, and more after ten years of work!",
+                "The help desk is open from 8 to 17.",
+            ],
+            context_ids=["badge", "leave", "leave-copy", "desk"],
+            scores=[0.9, 0.8, 0.7, 0.6],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backwards:
+    """The last chunk first."""
+
+    name: str = "test.backwards"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        return OperatorOutput(chunks=context.chunks[::-1], notes=(f"{len(context.chunks)} turned",))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstWords:
+    """Cuts every text behind its first words."""
+
+    words: int
+    name: str = "test.first_words"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        return OperatorOutput(
+            chunks=tuple(
+                rewritten(entry, " ".join(entry.chunk.text.split()[: self.words]), by=self.name)
+                for entry in context.chunks
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneOfAll:
+    """One chunk in the place of all."""
+
+    name: str = "test.one_of_all"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        text = " ".join(entry.chunk.text for entry in context.chunks)
+        return OperatorOutput(chunks=(made_from(context.chunks, text, id="all", by=self.name),))
+
+
+def case(*gold: str) -> Case:
+    return Case(id="c", query="How many days of leave?", reference_context_ids=gold)
+
+
+def texts(*gold: str) -> Case:
+    return Case(id="c", query="How many days of leave?", reference_contexts=gold)
+
+
+def biography(
+    known: Case, *operators: Operator, matching: Matching = Matching.ID, ids: bool = True
+) -> Biography:
+    """Of a case that went through operators, as it is read back from bytes."""
+    result = Four().retrieve_with_metadata(known.query)
+    if not ids:
+        result = RetrievalResult(result.contexts)
+    after = post_retrieved(PostRetrieval(operators=operators), known.query, result)
+    done = biography_of(trace(known, result, after), matching)
+    assert done is not None
+    return done
+
+
+def trace(known: Case, before: RetrievalResult, after: RetrievalResult) -> Trace:
+    nothing: Outcome[object] = Outcome(status=Status.SKIPPED, reason="not asked")
+    return Trace(
+        case=known,
+        retrieval=Outcome(status=Status.MEASURED, value=before),
+        generation=nothing,  # type: ignore[arg-type]
+        post_retrieval=Outcome(status=Status.MEASURED, value=after),
+    )
+
+
+def test_the_operator_that_dropped_a_gold_chunk_is_named_with_its_last_rank() -> None:
+    found = biography(case("leave-copy", "badge"), Backwards(), DedupNear(), TopK(k=2))
+    copy, badge = found.gold
+    # Backwards: desk, leave-copy, leave, badge. DedupNear drops leave: desk, leave-copy, badge.
+    assert (copy.gold, copy.ranks, copy.lost_by) == ("leave-copy", (3, 2, 2, 2), None)
+    assert (badge.gold, badge.ranks, badge.chunk) == ("badge", (1, 4, 3, None), "badge")
+    assert found.lost_by(badge) == "filter.top_k"
+    assert badge.lost_at == 3
+    lives = {life.id: life for life in found.lives}
+    assert lives["leave"].ranks == (2, 3, None, None)
+    assert lives["leave"].dropped_by == 1
+    assert lives["badge"].gold == (1,)
+    assert found.notes[0] == ("4 turned",)
+
+
+def test_a_gold_chunk_that_was_never_retrieved_is_not_lost() -> None:
+    (fate,) = biography(case("elsewhere"), TopK(k=1)).gold
+    assert (fate.is_found, fate.is_lost, fate.ranks) == (False, False, (None, None))
+
+
+def test_a_gold_text_is_lost_by_the_operator_that_cut_it_out() -> None:
+    known = texts("27 days of leave a year")
+    cut = biography(known, FirstWords(words=4), TopK(k=4), matching=Matching.TEXT)
+    assert cut.lost_by(cut.gold[0]) == "test.first_words"
+    assert cut.gold[0].ranks == (2, None, None)
+    kept = biography(known, FirstWords(words=8), TopK(k=2), matching=Matching.TEXT)
+    assert kept.gold[0].ranks == (2, 2, 2)
+    dropped = biography(known, FirstWords(words=8), TopK(k=1), matching=Matching.TEXT)
+    assert dropped.lost_by(dropped.gold[0]) == "filter.top_k"
+
+
+def test_of_two_cuts_the_one_that_took_the_gold_text_is_named() -> None:
+    known = texts("27 days of leave a year")
+    steps = (FirstWords(words=8), FirstWords(words=3), Backwards())
+    found = biography(known, *steps, matching=Matching.TEXT)
+    assert found.gold[0].lost_by == 1
+    assert {life.rewritten for life in found.lives} >= {(0, 1)}
+
+
+def test_a_second_chunk_with_the_same_gold_text_keeps_it() -> None:
+    known = texts("27 days of leave a year")
+    (fate,) = biography(known, DedupNear(), matching=Matching.TEXT).gold
+    assert fate.ranks == (2, 2)
+    assert biography(case("leave-copy"), DedupNear()).gold[0].lost_by == 0
+
+
+def test_a_chunk_made_of_others_says_of_which_and_holds_their_text() -> None:
+    known = texts("27 days of leave a year")
+    found = biography(known, OneOfAll(), matching=Matching.TEXT)
+    assert found.gold[0].ranks == (2, 1)
+    made = found.lives[-1]
+    assert (made.id, made.ranks) == ("all", (None, 1))
+    assert made.made_from == ("badge", "leave", "leave-copy", "desk")
+    assert biography(case("leave"), OneOfAll()).gold[0].lost_by == 0
+
+
+def test_chunks_without_ids_are_named_by_position_and_compared_by_text() -> None:
+    found = biography(texts("27 days of leave a year"), TopK(k=1), ids=False)
+    assert found.gold[0].ranks == (2, None)
+    assert found.gold[0].chunk == "1"
+
+
+def test_without_known_gold_the_reason_is_said() -> None:
+    found = biography(Case(id="c", query="?"), TopK(k=1))
+    assert (found.gold, found.no_gold) == ((), "no relevant context is known")
+    assert len(found.lives) == 4
+
+
+@pytest.mark.parametrize("matching", [Matching.ID, Matching.DOCUMENT_ID, Matching.TEXT])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_what_is_kept_is_what_the_rank_metrics_count(matching: Matching, k: int) -> None:
+    known = Case(
+        id="c",
+        query="?",
+        reference_context_ids=("leave", "desk", "gone"),
+        reference_contexts=("You get 27 days of leave a year", "open from 8 to 17", "gone text"),
+    )
+    before = Four().retrieve_with_metadata("?")
+    after = post_retrieved(PostRetrieval(operators=(TopK(k=k),)), "?", before)
+    one = trace(known, before, after)
+    ranking, found = ranking_of(one, matching), biography_of(one, matching)
+    assert not isinstance(ranking, Skip)
+    assert found is not None
+    assert sum(fate.ranks[-1] is not None for fate in found.gold) == ranking.found()
+    assert len(found.gold) == ranking.relevant()
+
+
+def test_grades_of_zero_are_no_gold() -> None:
+    known = Case(id="c", query="?", grades={"leave": 2, "badge": 0})
+    before = Four().retrieve_with_metadata("?")
+    found = gold_of(trace(known, before, before), Matching.ID)
+    assert not isinstance(found, Skip)
+    assert list(found.labels) == ["leave"]
+
+
+def test_the_report_counts_what_each_operator_did_and_reads_the_same_back(tmp_path: Path) -> None:
+    known = [
+        Case(id="kept", query="k", reference_context_ids=("badge",)),
+        Case(id="dropped", query="d", reference_context_ids=("leave-copy", "desk")),
+        Case(id="missed", query="m", reference_context_ids=("elsewhere",)),
+        Case(id="unknown", query="u"),
+    ]
+    stage = PostRetrieval(operators=(DedupNear(), TopK(k=2)))
+    report = run(known, Four(), tmp_path / "run", metrics="recall@2", post_retrieval=stage)
+    table = report.operators
+    assert table is not None
+    assert (table.cases, table.judged, table.gold, table.found, table.kept) == (4, 3, 4, 3, 1)
+    assert table.no_gold == (("no relevant context is known", 1),)
+    dedup, top = table.operators
+    assert (dedup.operator, dedup.given, dedup.dropped, dedup.acted) == (
+        "filter.dedup_near",
+        16,
+        4,
+        4,
+    )
+    assert (dedup.gold_given, dedup.gold_lost, dedup.lost_for_good) == (3, 1, 1)
+    assert (top.given, top.dropped, top.gold_lost, top.examples) == (12, 4, 1, ("dropped",))
+    assert [one.operator for one in table.losers] == ["filter.dedup_near", "filter.top_k"]
+    assert report_of(tmp_path / "run").operators == table
+    found = rows(report)["dropped"].biography
+    assert found is not None
+    assert [found.lost_by(fate) for fate in found.gold] == ["filter.dedup_near", "filter.top_k"]
+
+
+def test_moves_are_counted_without_those_that_only_close_ranks(tmp_path: Path) -> None:
+    stage = PostRetrieval(operators=(DedupNear(), Backwards()))
+    known = [Case(id="a", query="a", reference_context_ids=("desk",))]
+    table = run(known, Four(), tmp_path / "run", metrics="recall@2", post_retrieval=stage).operators
+    assert table is not None
+    dedup, turned = table.operators
+    assert (dedup.moved, dedup.gold_up) == (0, 1)
+    assert (turned.moved, turned.gold_up, turned.gold_down) == (2, 1, 0)
+
+
+def test_notes_that_differ_in_numbers_alone_are_one(tmp_path: Path) -> None:
+    stage = PostRetrieval(operators=(TopK(k=2), Backwards(), Extractive(budget=100)))
+    known = [Case(id=name, query=name, reference_context_ids=("desk",)) for name in ("a", "b")]
+    table = run(known, Four(), tmp_path / "run", metrics="recall@2", post_retrieval=stage).operators
+    assert table is not None
+    assert table.operators[1].notes == (("2 turned", 2),)
+    assert table.operators[2].notes[0] == ("tokens are an estimate", 2)
+
+
+def test_a_run_without_operators_has_no_such_table(tmp_path: Path) -> None:
+    report = run([case("leave")], Four(), tmp_path / "run", metrics="recall@2")
+    assert report.operators is None
+    assert rows(report)["c"].biography is None
