@@ -49,7 +49,7 @@ the first line of its help."""
 
 
 class _Program(TyperGroup):
-    """The program itself, whose options are all flags."""
+    """The program itself."""
 
     def get_params(self, ctx: Any) -> Any:
         parameters = super().get_params(ctx)
@@ -96,6 +96,25 @@ for _name, (_, _line) in COMMANDS.items():
     app.command(_name, help=_line, cls=_LazyCommand)(lambda: None)
 
 
+def _limit(context: typer.Context, variable: str, size: str) -> None:
+    """Sets a limit of what is read, for this command and the processes that it starts."""
+    if not size:
+        return
+    from ragbench.io.limits import size_of
+
+    size_of(size)
+    before = os.environ.get(variable)
+    os.environ[variable] = size
+
+    def restore() -> None:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+    context.call_on_close(restore)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import PackageNotFoundError, version
@@ -119,6 +138,29 @@ def _options(
             help="Show where in the code an error came from.",
         ),
     ] = False,
+    max_record: Annotated[
+        str,
+        typer.Option(
+            "--max-record",
+            envvar="RAGBENCH_MAX_RECORD",
+            show_envvar=False,
+            show_default=False,
+            metavar="SIZE",
+            help="Longest line, cell or other record that is read. [default: 64MB]",
+        ),
+    ] = "",
+    max_file: Annotated[
+        str,
+        typer.Option(
+            "--max-file",
+            envvar="RAGBENCH_MAX_FILE",
+            show_envvar=False,
+            show_default=False,
+            metavar="SIZE",
+            help="Largest file that is held whole, such as JSON, and that a packed one may unpack "
+            "to. [default: 1GB]",
+        ),
+    ] = "",
     version: Annotated[
         bool,
         typer.Option(
@@ -150,6 +192,8 @@ def _options(
     """
     if isinstance(context.obj, Invocation):
         context.obj.traceback = traceback
+    _limit(context, "RAGBENCH_MAX_RECORD", max_record)
+    _limit(context, "RAGBENCH_MAX_FILE", max_file)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -195,7 +239,7 @@ def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     if callable(show):  # bad usage: Typer's releases have no public base class for it in common
         show(file=sys.stderr)
         return ExitCode.CANNOT_RUN
-    if isinstance(error, (RagbenchError, OSError)):
+    if isinstance(error, (RagbenchError, OSError, MemoryError)):
         if invocation.traceback:
             _print_traceback(error)
         console.say(f"Error: {_error_text(error)}")
@@ -211,6 +255,8 @@ def _error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this"
     return str(error) or type(error).__name__
 
 

@@ -13,13 +13,14 @@ from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.atomic import folder_written_whole, written_whole
 from ragbench.io.export import ExportColumn, Exported, Scores, Tally, columns, table_row
 from ragbench.io.export import Kind as Kind_arrow
+from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 
@@ -122,7 +123,7 @@ def _choose_split(loaded: Any, source: Source, problems: Problems) -> Any:
 def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a record; the row's line is its number in the file.
 
-    Memory holds pages of one row group and a thousand rows. Standard input is held whole, because
+    Memory holds pages of one row group and a hundred rows. Standard input is held whole, because
     the format is read from its end.
     """
     parquet = require("pyarrow.parquet", extra="hf")
@@ -130,20 +131,62 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
     with source.opened(problems) as stream:
         if stream is None:
             return
-        seekable = stream if stream.seekable() else io.BytesIO(stream.read())
         try:
+            seekable = stream if stream.seekable() else _held(stream, source.limits)
             with parquet.ParquetFile(seekable) as file:
-                for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                for batch in file.iter_batches(batch_size=_batch_rows(file, source.limits)):
                     for values in json_rows(batch):
                         number += 1
+                        source.limits.check_cells(_cells(values))
                         yield Row(source.name, number, values)
-        except (ValueError, OSError) as error:
-            # Arrow's own errors are subclasses of these two, and so is bad UTF-8 in a column.
+        except TooLargeError as error:
+            problems.add(str(error), path=source.name, line=number or None)
+        except _ARROW_ERRORS as error:
             message = f"not a readable Parquet file after record {number}: {error}"
             problems.add(message, path=source.name)
 
 
-"""Rows held in memory at a time; fixed, because it decides the bytes of the file."""
+_ARROW_ERRORS = (ValueError, OSError)
+"""What Arrow's own errors are subclasses of, memory apart; bad UTF-8 is a ValueError, too."""
+_MOST_ROWS = 100
+"""In memory at a time while a file is read; a thousand take no less time."""
+
+
+def _held(stream: BinaryIO, limits: ReadLimits) -> BinaryIO:
+    data = stream.read(limits.file + 1)
+    limits.check_held(len(data))
+    return io.BytesIO(data)
+
+
+def _batch_rows(file: Any, limits: ReadLimits) -> int:
+    """Rows that fit in memory, whatever is in them.
+
+    A text that many rows share is stored once. No cell is longer than what its column is stored in.
+
+    Raises:
+        TooLargeError: one column of one row group is above the limit.
+    """
+    metadata = file.metadata
+    largest = 1
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        sizes = [group.column(place).total_uncompressed_size for place in range(group.num_columns)]
+        limits.check_held(max(sizes, default=0))
+        largest = max(largest, sum(sizes))
+    return max(1, min(_MOST_ROWS, limits.file // largest))
+
+
+def _cells(value: object) -> Iterator[object]:
+    """The plain values of a row, however deep."""
+    if isinstance(value, dict):
+        for inner in cast("dict[str, object]", value).values():
+            yield from _cells(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _cells(inner)
+    else:
+        yield value
+
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 

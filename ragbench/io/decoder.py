@@ -181,7 +181,6 @@ class EntryDecoder:
     _ids: IdRegister = field(default_factory=IdRegister)
     _count: int = 0
     _known: int = field(init=False)
-    _reported: set[FieldPlan] = field(default_factory=set[FieldPlan])
 
     def __post_init__(self) -> None:
         """Raises ConfigError for a field mapping that cannot be."""
@@ -215,7 +214,7 @@ class EntryDecoder:
                 return None
         if "query" not in found:
             if not (self.is_join and "id" in found):
-                _add_absent("query", row, plan, self._reported, self.problems)
+                _add_absent("query", row, plan, self.problems)
                 return None
             found["query"] = ""
         line = self._count if row.line is None else row.line
@@ -254,7 +253,6 @@ class DocumentDecoder:
     _ids: IdRegister = field(default_factory=IdRegister)
     _count: int = 0
     _known: int = field(init=False)
-    _reported: set[FieldPlan] = field(default_factory=set[FieldPlan])
 
     def __post_init__(self) -> None:
         """Raises ConfigError for a field mapping that cannot be."""
@@ -269,7 +267,7 @@ class DocumentDecoder:
         if found is None:
             return None
         if "text" not in found:
-            _add_absent("text", row, plan, self._reported, self.problems)
+            _add_absent("text", row, plan, self.problems)
             return None
         line = self._count if row.line is None else row.line
         if "id" not in found:
@@ -321,17 +319,12 @@ def _contradicts(found: dict[str, Any], row: Row, problems: Problems) -> bool:
     return False
 
 
-def _add_absent(
-    target: str, row: Row, plan: FieldPlan, reported: set[FieldPlan], problems: Problems
-) -> None:
+def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> None:
     for bound, source in plan.bindings:
         if bound == target:
             message = f"expected the {target} as text, found nothing"
             problems.add(message, path=row.path, line=row.line, field=source)
             return
-    if plan in reported:
-        return
-    reported.add(plan)
     names = ", ".join(sorted(map(str, row.values))) or "none"
     documents = [name for name in DOCUMENT_FIELDS["text"] if name in row.values]
     if target == "query" and documents:
@@ -339,10 +332,10 @@ def _add_absent(
     else:
         hint = ""
     message = (
-        f"no field for the {target}, here and in every further record with the same fields "
-        f"({names}). Name the right one with the field mapping {target}=NAME.{hint}".rstrip(".")
+        f"no field for the {target}{{more}} (the fields are: {names}). Name the right one with the "
+        f"field mapping {target}=NAME.{hint}".rstrip(".")
     )
-    problems.add(message, path=row.path, line=row.line)
+    problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
 
 
 def _is_repeated(identifier: str, line: int, row: Row, ids: IdRegister, problems: Problems) -> bool:

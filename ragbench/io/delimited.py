@@ -8,6 +8,7 @@ nothing at all is not known. Lists and mappings are JSON texts. A number that is
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _LONGEST_CELL = (1 << 31) - 1
+"""That the module takes."""
 _OTHER_DELIMITERS = (";", "\t", "|")
 
 
@@ -48,9 +50,17 @@ class _Text:
     source: Source
     problems: Problems
     broken: set[int] = field(default_factory=set[int])
+    size: int = 0
+    """Bytes of the record so far; whoever reads it sets it back."""
 
     def __iter__(self) -> Iterator[str]:
+        limits = self.source.limits
         for line in read_lines(self.source, self.problems):
+            self.size += len(line.raw)
+            if self.size > limits.record:
+                message = limits.long_record("the record, with the lines in its cells,")
+                self.problems.add(message, path=self.source.name, line=line.number)
+                return
             text = decode_line(line, self.source.name, self.problems)
             if text is None:
                 # The reader still needs the line: it may stand inside a quoted cell.
@@ -72,7 +82,7 @@ def _read(source: Source, delimiter: str | None, problems: Problems) -> Iterator
     header: list[str] | None = None
     end = 0
     while True:
-        begin = end + 1
+        begin, text.size = end + 1, 0
         try:
             cells = next(reader, None)
         except csv.Error as error:
@@ -108,7 +118,7 @@ def _row(
 
 
 def _check_header(header: list[str], path: str, line: int, problems: Problems) -> bool:
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     for name in repeated:
         problems.add("the column appears twice in the header", path=path, line=line, field=name)
     return not repeated

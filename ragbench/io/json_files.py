@@ -245,7 +245,7 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
     """
     with source.opened(problems) as stream:
         if stream is not None:
-            yield from _Scan(stream, source.name, key, problems).elements()
+            yield from _Scan(stream, source, key, problems).elements()
 
 
 def _tokens(buffer: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
@@ -281,7 +281,7 @@ class _Scan:
     """Reads blocks of a file and cuts elements out of them."""
 
     stream: BinaryIO
-    path: str
+    source: Source
     key: str | None
     problems: Problems
     buffer: bytes = b""
@@ -299,17 +299,25 @@ class _Scan:
     ended: bool = False
 
     def elements(self) -> Iterator[Element]:
+        longest = self.source.limits.record
         while not self.ended:
             block = self.stream.read(max(_BLOCK_BYTES, len(self.buffer)))
             if not block:
                 message = "the JSON is cut off: the array of records never ends"
-                self.problems.add(message, path=self.path, line=self._line_of(len(self.buffer)))
+                self._add(message, len(self.buffer))
                 return
             if not self.buffer and self.line == 1 and self.start == 0:
                 block = block.removeprefix(codecs.BOM_UTF8)
             self.buffer += block
-            yield from self._scan()
+            for element in self._scan():
+                if len(element.raw) > longest:
+                    self._add(self.source.limits.long_record("the element"), self.start)
+                    return
+                yield element
             self._drop()
+            if len(self.buffer) > longest:
+                self._add(self.source.limits.long_record("the element"), 0)
+                return
 
     def _scan(self) -> Iterator[Element]:
         for sign, start, end in _tokens(self.buffer, self.at):
@@ -354,6 +362,9 @@ class _Scan:
         rest = self.buffer[self.start : end].strip(_BETWEEN)
         if rest:
             yield Element(self._line_of(self.start), rest)
+
+    def _add(self, message: str, at: int) -> None:
+        self.problems.add(message, path=self.source.name, line=self._line_of(at))
 
     def _line_of(self, position: int) -> int:
         return self.line + self.buffer.count(b"\n", 0, position)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, Source
 
 __all__ = [
     "SUFFIXES",
@@ -43,10 +44,17 @@ class Line(NamedTuple):
 
 
 def read_lines(source: Source, problems: Problems) -> Iterator[Line]:
-    """Yields the lines of a source. Memory holds one line (or 1 MB of a UTF-16 file)."""
-    with source.opened(problems) as stream:
-        if stream is not None:
-            yield from _lines(stream, source.name, problems, source.encoding)
+    """Yields the lines of a source, up to one that is longer than its limits allow.
+
+    Memory holds one line (or 1 MB of a UTF-16 file).
+    """
+    longest = source.limits.record
+    for line in _pieces(source, longest, problems):
+        if len(line.raw) > longest:
+            message = source.limits.long_record("the line")
+            problems.add(message, path=source.name, line=line.number)
+            return
+        yield line
 
 
 def read_bytes(source: Source, problems: Problems) -> bytes | None:
@@ -54,10 +62,20 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
 
     The bytes of a UTF-8 file are not checked: the parser that gets them does it anyway.
     """
-    lines = read_lines(source, problems)
     known = len(problems)
-    whole = b"".join(line.raw for line in lines)
-    return whole if len(problems) == known else None
+    whole = bytearray()
+    with NotingReadErrors(source.name, problems):
+        for piece in _pieces(source, _CHUNK_BYTES, problems):
+            whole += piece.raw
+            source.limits.check_held(len(whole))
+    return bytes(whole) if len(problems) == known else None
+
+
+def _pieces(source: Source, longest: int, problems: Problems) -> Iterator[Line]:
+    """The lines of a source; one that is longer comes in pieces."""
+    with source.opened(problems) as stream:
+        if stream is not None:
+            yield from _lines(stream, source.name, longest, problems, source.encoding)
 
 
 def decode_line(line: Line, path: str, problems: Problems) -> str | None:
@@ -86,17 +104,20 @@ def _add_not_utf8(error: UnicodeDecodeError, path: str, line: Line, problems: Pr
     problems.add(message, path=path, line=line.number)
 
 
-def _lines(stream: BinaryIO, path: str, problems: Problems, encoding: str | None) -> Iterator[Line]:
+def _lines(
+    stream: BinaryIO, path: str, longest: int, problems: Problems, encoding: str | None
+) -> Iterator[Line]:
     if encoding not in (None, "utf-8"):
-        yield from _decoded_lines(b"", stream, encoding, path, problems)
+        yield from _decoded_lines(_decoded_chunks(b"", stream, encoding, path, problems), longest)
         return
-    first = stream.readline()
+    next_line = partial(stream.readline, longest + 1)
+    first = next_line()
     if first.startswith(_UTF32_MARKS):
         problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
         return
     codec = _UTF16_CODECS.get(first[:2])
     if codec is not None:
-        yield from _decoded_lines(first, stream, codec, path, problems)
+        yield from _decoded_lines(_decoded_chunks(first, stream, codec, path, problems), longest)
         return
     offset = 0
     if first.startswith(codecs.BOM_UTF8):
@@ -104,21 +125,22 @@ def _lines(stream: BinaryIO, path: str, problems: Problems, encoding: str | None
         first = first[offset:]
     if not first:
         return
-    for number, raw in enumerate(chain((first,), stream), start=1):
+    for number, raw in enumerate(chain((first,), iter(next_line, b"")), start=1):
         yield Line(number, offset, raw)
         offset += len(raw)
 
 
-def _decoded_lines(
-    first: bytes, stream: BinaryIO, codec: str, path: str, problems: Problems
-) -> Iterator[Line]:
+def _decoded_lines(chunks: Iterable[str], longest: int) -> Iterator[Line]:
     rest = ""
     number = 1
-    for text in _decoded_chunks(first, stream, codec, path, problems):
+    for text in chunks:
         *whole, rest = (rest + text).split("\n")
         for line in whole:
             yield Line(number, 0, f"{line}\n".encode())
             number += 1
+        if len(rest) > longest:
+            yield Line(number, 0, rest.encode())
+            rest = ""
     if rest:
         yield Line(number, 0, rest.encode())
 
@@ -186,6 +208,9 @@ def _files(source: Source) -> Iterator[tuple[str, Source]]:
 
 def _text(file: Source, problems: Problems) -> str | None:
     raw = read_bytes(file, problems)
+    if raw is not None and len(raw) > file.limits.record:
+        problems.add(file.limits.long_record("the text"), path=file.name)
+        return None
     return None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
 
 

@@ -8,14 +8,15 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
 
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.limits import ReadLimits, TooLargeError, Unpacked
 
 __all__ = [
     "HEAD_BYTES",
@@ -46,6 +47,9 @@ class Problems:
     """The first of them: a million bad lines must not fill the memory."""
     more: int = 0
     """How many were found besides."""
+    _kinds: dict[Hashable, tuple[int, int]] = field(
+        default_factory=dict[Hashable, tuple[int, int]], repr=False
+    )
 
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
@@ -65,6 +69,26 @@ class Problems:
         if self.items:
             rest = [Problem(message=f"... and {self.more:,} more")] if self.more else []
             raise DataError([*self.items, *rest])
+
+    def add_kind(
+        self, kind: Hashable, message: str, *, path: str = "", line: int | None = None
+    ) -> None:
+        """Notes the first problem of a kind; its message counts the further ones.
+
+        Args:
+            kind: what such problems have in common.
+            message: what is said of the first; ``{more}`` is where it counts the others.
+            path: the file in which the first is.
+            line: its line.
+        """
+        at, count = self._kinds.get(kind, (len(self), 0))
+        self._kinds[kind] = (at, count + 1)
+        told = f", here and in {count:,} further record{'s' if count > 1 else ''}" if count else ""
+        message = message.replace("{more}", told)
+        if not count:
+            self.add(message, path=path, line=line)
+        elif at < len(self.items):
+            self.items[at] = replace(self.items[at], message=message)
 
     def __len__(self) -> int:
         """How many problems there are."""
@@ -105,6 +129,8 @@ class Source:
     """Which part to read, for sources that have parts."""
     encoding: str | None = None
     """How text files are encoded, when the user says; else UTF-8, or UTF-16 with its mark."""
+    limits: ReadLimits = field(default_factory=ReadLimits.of_environment)
+    """What of it is refused as too large."""
     _stream: BinaryIO | None = field(default=None, repr=False)
 
     @classmethod
@@ -151,7 +177,10 @@ class Source:
                 # Joined by hand: Path drops a leading "./" that the user may have typed.
                 shown = f"{self.name.rstrip('/' + os.sep)}/{candidate.relative_to(self.path)}"
                 return Source(
-                    name=shown.replace(os.sep, "/"), path=candidate, encoding=self.encoding
+                    name=shown.replace(os.sep, "/"),
+                    path=candidate,
+                    encoding=self.encoding,
+                    limits=self.limits,
                 )
         return None
 
@@ -194,8 +223,7 @@ class Source:
         raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
         if not _peek(raw).startswith(_GZIP_MAGIC):
             return raw
-        unpacked = gzip.GzipFile(fileobj=raw, mode="rb")
-        return cast("BinaryIO", _Buffered(unpacked, raw))
+        return cast("BinaryIO", _Buffered(Unpacked(raw, self.limits), raw))
 
 
 def _codec_name(encoding: str) -> str:
@@ -213,7 +241,7 @@ def _codec_name(encoding: str) -> str:
 class _Buffered(io.BufferedReader):
     """A buffer over a decompressor that also closes the file below it."""
 
-    def __init__(self, unpacked: gzip.GzipFile, below: BinaryIO) -> None:
+    def __init__(self, unpacked: Unpacked, below: BinaryIO) -> None:
         super().__init__(unpacked, HEAD_BYTES)
         self._below = below
 
@@ -253,6 +281,10 @@ class NotingReadErrors:
             message = "expected a file, found a folder"
         elif isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile)):
             message = f"the gzip data is damaged or cut off ({error})"
+        elif isinstance(error, TooLargeError):
+            message = str(error)
+        elif isinstance(error, MemoryError):
+            message = "cannot be read: there is not enough memory for it"
         elif isinstance(error, OSError):
             message = f"cannot be read: {error.strerror or error}"
         else:

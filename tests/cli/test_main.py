@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,31 @@ def test_an_exit_code_of_1_is_left_for_failed_judgements(
 def test_the_app_is_a_typer_app_that_others_may_mount() -> None:
     assert isinstance(app, typer.Typer)
     assert main(["--version"]) == 0
+
+
+def test_what_is_too_large_names_the_option_that_allows_it(
+    ragbench: Ragbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAGBENCH_MAX_RECORD", "RAGBENCH_MAX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f'{{"query": "{"a" * 2000}", "response": "b", "reference": "b"}}\n')
+    arguments = ("eval", str(path), "--out", str(tmp_path / "run"), "--metrics", "exact_match")
+    refused = ragbench("--max-record", "1KB", *arguments)
+    assert refused.code == 2
+    assert "cases.jsonl:1: the line is longer than 1 KB" in refused.err
+    assert "--max-record SIZE" in refused.err
+    assert ragbench("--max-record", "1MB", *arguments).code == 0
+    monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
+    assert ragbench(*arguments, "--fresh").code == 2
+    wrong = ragbench("--max-file", "much", *arguments)
+    assert (wrong.code, "'much' is not a size" in wrong.err) == (2, True)
+
+
+def test_a_lack_of_memory_is_one_line(ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ragbench_cli.commands.report.command", exhausted)
+    done = ragbench("report")
+    assert (done.code, done.err) == (2, "Error: there is not enough memory for this\n")

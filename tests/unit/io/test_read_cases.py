@@ -111,7 +111,7 @@ def test_a_missing_query_field_is_said_once_with_the_fields_that_there_are(tmp_p
     path = write(tmp_path, '{"Frage": "a", "n": 1}\n{"Frage": "b", "n": 2}\n')
     (problem,) = problems_of(path)
     assert "no field for the query" in problem
-    assert "(Frage, n)" in problem
+    assert "here and in 1 further record (the fields are: Frage, n)" in problem
     assert "query=NAME" in problem
 
 

@@ -1,0 +1,196 @@
+"""How much of an input is taken into memory: a small file may unpack to more than there is."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from ragbench.errors import ConfigError
+
+if TYPE_CHECKING:
+    import zipfile
+
+__all__ = [
+    "FILE_VARIABLE",
+    "RECORD_VARIABLE",
+    "ReadLimits",
+    "TooLargeError",
+    "Unpacked",
+    "size_of",
+]
+
+RECORD_VARIABLE = "RAGBENCH_MAX_RECORD"
+FILE_VARIABLE = "RAGBENCH_MAX_FILE"
+_UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])?i?B)?", re.IGNORECASE)
+_MOST_TIMES = 200
+"""Texts are packed to a tenth, tables of repeated words to a hundredth; deflate ends at 1:1032."""
+
+
+class TooLargeError(OSError):
+    """More would be read than a limit allows."""
+
+
+def size_of(text: str) -> int:
+    """Bytes of a size in words; a kB is 1024 of them.
+
+    Example:
+        >>> size_of("64MB"), size_of("1.5 GB"), size_of("100")
+        (67108864, 1610612736, 100)
+
+    Raises:
+        ConfigError: it is not a size.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    size = 0 if found is None else float(found[1]) * _UNITS.get(f"{found[2]}B".upper(), 1)
+    if size < 1:
+        raise ConfigError(f"'{text}' is not a size: expected such as 500MB or 2GB")
+    return int(size)
+
+
+def _shown(size: int) -> str:
+    for unit, factor in _UNITS.items():
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size} bytes"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadLimits:
+    """What is refused as too large; each error names the option that allows more."""
+
+    record: int = 64 << 20
+    """Bytes of one record: a line, a cell, an element of a JSON array, a text file."""
+    file: int = 1 << 30
+    """Bytes of a file that has to be held whole. One that is read record by record may be larger,
+    unless it unpacks to more than 200 times its size."""
+
+    @classmethod
+    def of_environment(cls) -> ReadLimits:
+        """The limits in ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, where they are set.
+
+        Raises:
+            ConfigError: one of them is not a size.
+        """
+        variables = (("record", RECORD_VARIABLE), ("file", FILE_VARIABLE))
+        given = {name: os.environ.get(variable) for name, variable in variables}
+        return cls(**{name: size_of(text) for name, text in given.items() if text})
+
+    def long_record(self, what: str) -> str:
+        """The message for a record that is too long.
+
+        Args:
+            what: the record, such as ``"the line"``.
+        """
+        return (
+            f"{what} is longer than {_shown(self.record)}, the limit for one record. Where that is "
+            f"meant, allow more: ragbench --max-record SIZE ... or {RECORD_VARIABLE}=SIZE"
+        )
+
+    def large_file(self, what: str) -> str:
+        """The message for a file that is too large.
+
+        Args:
+            what: how it is, such as ``"is larger than"``.
+        """
+        return (
+            f"{what} {_shown(self.file)}, the limit for a file that is held whole or unpacked. "
+            f"Where that is meant, allow more: ragbench --max-file SIZE ... or {FILE_VARIABLE}=SIZE"
+        )
+
+    def check_held(self, size: int) -> None:
+        """Stops what has to be held whole.
+
+        Args:
+            size: its bytes.
+
+        Raises:
+            TooLargeError: it is above the limit.
+        """
+        if size > self.file:
+            raise TooLargeError(self.large_file("it is larger than"))
+
+    def check_unpacked(self, unpacked: int, packed: int) -> None:
+        """Stops what unpacks to far more than data do.
+
+        Args:
+            unpacked: bytes so far.
+            packed: bytes that they were made of.
+
+        Raises:
+            TooLargeError: it is above the limit, and more than text ever unpacks to.
+        """
+        if unpacked > self.file and unpacked > _MOST_TIMES * packed:
+            what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
+            raise TooLargeError(self.large_file(what))
+
+    def check_archive(self, archive: zipfile.ZipFile) -> None:
+        """Stops a ZIP file, such as a workbook, before anything of it is unpacked.
+
+        `zipfile` gives no more of a part than its directory says, whatever the data hold.
+
+        Raises:
+            TooLargeError: its parts are too large together.
+        """
+        if sum(part.file_size for part in archive.infolist()) > self.file:
+            raise TooLargeError(self.large_file("it unpacks to more than"))
+
+    def check_cells(self, cells: Iterable[object]) -> None:
+        """Stops at a text that is too long, among what may be no texts.
+
+        Raises:
+            TooLargeError: there is one.
+        """
+        for cell in cells:
+            if isinstance(cell, (str, bytes)) and len(cell) > self.record:
+                raise TooLargeError(self.long_record("a cell"))
+
+
+class Unpacked(io.RawIOBase):
+    """What a gzip file holds, counted while it is read."""
+
+    def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
+        """Reads nothing yet.
+
+        Args:
+            packed: the file; it is left open.
+            limits: what stops it.
+        """
+        import gzip
+
+        self._packed = _Counted(packed)
+        self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")
+        self._limits = limits
+        self._size = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fills a buffer.
+
+        Raises:
+            TooLargeError: it has unpacked to too much.
+        """
+        count: int = self._stream.readinto(buffer)
+        self._size += count
+        self._limits.check_unpacked(self._size, self._packed.size)
+        return count
+
+
+class _Counted:
+    """A stream as far as unpacking needs one."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._stream.read(size)
+        self.size += len(found)
+        return found

@@ -1,0 +1,262 @@
+"""Small files that unpack to much, endless lines and cells: one error that names the option."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.trace import Entry
+from ragbench.errors import ConfigError, DataError, InputError
+from ragbench.io.dumps.read import open_dump
+from ragbench.io.limits import ReadLimits, TooLargeError, size_of
+from ragbench.io.read import read_cases, read_documents
+from ragbench.io.source import Problems
+from ragbench.io.sources import open_source
+
+RECORD, FILE = "--max-record SIZE", "--max-file SIZE"
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_MAX_RECORD", "2KB")
+    monkeypatch.setenv("RAGBENCH_MAX_FILE", "20KB")
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    with open_source(path) as source:
+        yield from source
+
+
+def retrievals(path: Path) -> Iterator[Any]:
+    with open_dump(path) as dump:
+        yield from dump
+        dump.problems.raise_if_any()
+
+
+def problem_of(read: Callable[[Path], Iterator[Any]], path: Path) -> tuple[int | None, str]:
+    """The first problem: its line and its words."""
+    with pytest.raises(DataError) as caught:
+        list(read(path))
+    first = caught.value.problems[0]
+    assert first.path == str(path)
+    return first.line, first.message
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("7", 7), ("7B", 7), ("2 kb", 2048), ("1.5KiB", 1536), ("3MB", 3 << 20), ("1tb", 1 << 40)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert size_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "0", "1e3", "5XB", "0.1", "KB"])
+def test_what_is_no_size(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not a size"):
+        size_of(text)
+    if text:
+        monkeypatch.setenv("RAGBENCH_MAX_FILE", text)
+        with pytest.raises(ConfigError, match="is not a size"):
+            read_cases(tmp_path / "x.jsonl")
+
+
+LONG = "x" * 2048
+"""A text that makes its record longer than the limit."""
+ROW = json.dumps({"query": "a", "response": "b", "contexts": ["c"]})
+LONG_ROW = json.dumps({"query": LONG, "response": "b", "contexts": ["c"]})
+
+
+@pytest.mark.parametrize("read", [read_cases, entries, retrievals])
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("x.jsonl", f"{ROW}\n{LONG_ROW}\n{ROW}\n", 2),
+        ("x.jsonl", ROW + "\n" + " " * 5000, 2),
+        ("x.csv", f"query,response,contexts\na,b,['c']\n{LONG},b,['c']\n", 3),
+        ("x.csv", "query,response,contexts\na,b,['c']\na,b,\"" + "c\n" * 2000, 1024),
+        ("x.tsv", f"query\tresponse\tcontexts\na\tb\t['c']\na\tb\t{LONG}\n", 3),
+    ],
+)
+def test_a_record_that_is_too_long(
+    tmp_path: Path, read: Any, name: str, content: str, line: int
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    found, message = problem_of(read, path)
+    assert found == line
+    assert "longer than 2 KB" in message
+    assert RECORD in message
+
+
+def test_the_records_before_it_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{ROW}\n{LONG_ROW}\n{ROW}\n")
+    problems = Problems()
+    assert [case.query for case in read_cases(path, problems=problems)] == ["a"]
+    assert len(problems) == 1
+
+
+def test_more_is_allowed_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{ROW}\n{LONG_ROW}\n")
+    monkeypatch.setenv("RAGBENCH_MAX_RECORD", "3KB")
+    assert [len(case.query) for case in read_cases(path)] == [1, 2048]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_a_long_line_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(ROW + "\n" + '{"query": "' + "é" * 4000, encoding=encoding)
+    with pytest.raises(DataError, match="the line is longer than 2 KB"):
+        list(open_source(path, encoding=None if encoding == "utf-16" else encoding))
+
+
+def test_an_element_of_a_streamed_array(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    hit = {"id": 1, "text": LONG, "score": 0.5}
+    rows = [{"query": "a", "chunks": [{**hit, "text": "t"}]}, {"query": "b", "chunks": [hit]}]
+    path.write_text(json.dumps(rows, indent=1))
+    line, message = problem_of(retrievals, path)
+    assert "the element is longer than 2 KB" in message
+    assert line == 12
+
+
+def test_a_json_file_that_is_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([{"query": f"q{n}", "reference": "r" * 100} for n in range(300)]))
+    assert "it is larger than 20 KB" in problem_of(read_cases, path)[1]
+    assert FILE in problem_of(read_cases, path)[1]
+
+
+def test_a_text_file_is_one_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("word\n" * 500)
+    assert "the text is longer than 2 KB" in problem_of(read_documents, path)[1]
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.csv.gz", "x.json.gz", "x.txt.gz"])
+@pytest.mark.parametrize("read", [read_cases, read_documents, entries, retrievals])
+def test_a_gzip_bomb(tmp_path: Path, read: Any, name: str) -> None:
+    path = tmp_path / name
+    for filler in (b"\n", b" ", b"0", b'"', b"["):
+        path.write_bytes(gzip.compress(b'{"query": "a"}\n' + filler * 60_000))
+        with pytest.raises(DataError) as caught:
+            list(read(path))
+        assert caught.value.problems
+
+
+def test_what_unpacks_to_blank_lines_alone_is_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(ROW.encode() + b"\n" * 60_000))
+    message = problem_of(read_cases, path)[1]
+    assert "unpacks to more than 200 times its size, and to more than 20 KB" in message
+    assert FILE in message
+
+
+def test_a_packed_file_of_data_may_be_larger_than_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    rows = [json.dumps({"query": f"question {n}", "reference": str(n**5)}) for n in range(2000)]
+    path.write_bytes(gzip.compress("\n".join(rows).encode()))
+    assert len("\n".join(rows)) > 5 * (20 << 10)
+    assert sum(1 for _ in read_cases(path)) == 2000
+
+
+def test_an_archive_is_looked_at_before_it_is_unpacked() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("sheet1.xml", b"<c/>" * 3000)
+        archive.writestr("sheet2.xml", b"<c/>" * 3000)
+    with zipfile.ZipFile(packed) as archive:
+        ReadLimits(file=24_000).check_archive(archive)
+        with pytest.raises(TooLargeError, match="unpacks to more than 20 KB"):
+            ReadLimits.of_environment().check_archive(archive)
+
+
+# --- Parquet
+
+
+@pytest.fixture
+def parquet() -> Any:
+    pytest.importorskip("pyarrow")
+    return import_module("pyarrow.parquet")
+
+
+def table(**columns: Any) -> Any:
+    return import_module("pyarrow").table(columns)
+
+
+@pytest.mark.extra("hf")
+@pytest.mark.parametrize("read", [read_cases, entries, retrievals])
+def test_a_long_cell_of_parquet(tmp_path: Path, parquet: Any, read: Any) -> None:
+    path = tmp_path / "x.parquet"
+    texts = [["c"], ["c", LONG + "!"]]
+    parquet.write_table(table(query=["a", "b"], response=["x", "y"], contexts=texts), path)
+    line, message = problem_of(read, path)
+    assert line == 2
+    assert "a cell is longer than 2 KB" in message
+
+
+@pytest.mark.extra("hf")
+def test_a_text_that_every_row_of_parquet_shares_is_one_row_at_a_time(
+    tmp_path: Path, parquet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa: Any = import_module("pyarrow")
+    path = tmp_path / "x.parquet"
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), ["x" * 9000])
+    parquet.write_table(table(query=shared), path, compression="zstd")
+    assert path.stat().st_size < 2000
+    monkeypatch.setenv("RAGBENCH_MAX_RECORD", "10KB")
+    asked: list[int] = []
+    kept = parquet.ParquetFile.iter_batches
+
+    def noted(self: Any, batch_size: int) -> Any:
+        asked.append(batch_size)
+        return kept(self, batch_size=batch_size)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noted)
+    assert len(list(read_cases(path))) == 5000
+    assert asked[-1] == 2  # two rows of 9,000 bytes in 20 kB
+
+
+@pytest.mark.extra("hf")
+def test_a_column_of_parquet_that_unpacks_to_too_much(tmp_path: Path, parquet: Any) -> None:
+    path = tmp_path / "x.parquet"
+    parquet.write_table(table(query=["x" * 30_000]), path, compression="zstd")
+    assert path.stat().st_size < 2000
+    assert FILE in problem_of(read_cases, path)[1]
+
+
+@pytest.mark.extra("hf")
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_damaged_parquet_never_crashes(
+    tmp_path_factory: pytest.TempPathFactory, parquet: Any, data: st.DataObject
+) -> None:
+    whole = io.BytesIO()
+    columns = {"query": ["a", "b"], "contexts": [["c"], []], "score": [1.5, None]}
+    codec = data.draw(st.sampled_from(["none", "snappy", "zstd"]))
+    parquet.write_table(table(**columns), whole, compression=codec)
+    raw = bytearray(whole.getvalue())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at] = data.draw(st.integers(0, 255))
+    del raw[data.draw(st.integers(len(raw) // 2, len(raw))) :]
+    path = tmp_path_factory.getbasetemp() / "fuzzed.parquet"
+    path.write_bytes(raw)
+    for read in (read_cases, read_documents, entries, retrievals):
+        try:
+            list(read(path))
+        except InputError as error:
+            assert str(error)
