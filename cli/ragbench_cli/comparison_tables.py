@@ -14,6 +14,7 @@ from ragbench.core.comparison import (
     MetricComparison,
 )
 from ragbench.safe_text import shown_line
+from ragbench.views.causes import flow_text
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
 from ragbench.views.gate import number_text
 from ragbench_cli.console import data_console
@@ -30,6 +31,8 @@ __all__ = [
     "print_comparison",
 ]
 
+_WAYS = 12
+"""How many ways from cause to cause are listed."""
 _KINDS = 3
 """How many kinds of failure are spelled out for each variant."""
 
@@ -147,6 +150,9 @@ def _comparison_blocks(
                 if case.second == pair.second and case.kind is kind
             ]
             yield from _cases(kind, found, cases, console)
+    moved = [flow for flow in comparison.flows if flow.before is not flow.after]
+    flows = ((flow_text(flow), "") for flow in moved[:_WAYS])
+    yield from paragraph("causes that changed", flows)
     yield from paragraph("notes", ((note, "") for note in _notes(comparison)))
 
 

@@ -30,6 +30,8 @@ COMMANDS = {
     "validate": ("validate", "Judge what a retriever returned."),
     "calibrate": ("calibrate", "Fit a validator to your own labels."),
     "report": ("report", "Print the report of a stored run."),
+    "explain": ("explain", "Say which stage lost the answer."),
+    "cases": ("cases", "List cases of a run, by cause, tag or metric."),
     "gate": ("gate", "Decide whether a run may pass."),
     "compare": ("compare", "Compare runs of the same cases."),
     "flaky": ("flaky", "List the cases whose verdict is unstable."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,6 +98,8 @@ class System(NamedTuple):
     """Calls in flight when the user does not say."""
     chats: tuple[LateChat, ...] = ()
     """Language models of its own."""
+    documents: Callable[[], Iterable[Document]] | None = None
+    """Gives what it searches; None where only the system knows."""
 
     @property
     def asked_for(self) -> tuple[str, ...]:
@@ -210,7 +212,8 @@ def chosen_system(
         with open_pipeline(pipeline, documents) as system:
             yield system
     elif rag is not None:
-        yield user_rag(rag, arguments)
+        named = documents.read if documents.corpus is not None else None
+        yield user_rag(rag, arguments)._replace(documents=named)
     elif recorded is not None:
         if arguments:
             raise ConfigError("--rag-args has no use: answers are recorded, and nobody is asked")
@@ -230,8 +233,9 @@ def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
         ConfigError: a setting is wrong, or there are no documents to look for.
         DataError: the documents have problems.
     """
-    rag = _baseline_over(documents, arguments)
-    return System(rag, "baseline", dict(describe_rag(rag, "baseline", arguments)))
+    rag, read = _baseline_over(documents, arguments)
+    described = dict(describe_rag(rag, "baseline", arguments))
+    return System(rag, "baseline", described, documents=lambda: read)
 
 
 @contextmanager
@@ -269,12 +273,15 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             stage,
             pipeline.orchestration.concurrency,
             pipeline.chats,
+            None if opened.documents is None else lambda: opened.documents or (),
         )
         for line in opened.notes[len(told) :]:
             console.say(line)
 
 
-def _baseline_over(documents: DocumentsBeside, arguments: dict[str, Any]) -> BaselineRAG:
+def _baseline_over(
+    documents: DocumentsBeside, arguments: dict[str, Any]
+) -> tuple[BaselineRAG, list[Document]]:
     from ragbench.pipeline.baseline import BaselineRAG, BaselineSettings
 
     known = sorted(BaselineSettings.__annotations__)
@@ -286,7 +293,7 @@ def _baseline_over(documents: DocumentsBeside, arguments: dict[str, Any]) -> Bas
         )
     read = list(documents.read())
     try:
-        return BaselineRAG(read, **arguments)
+        return BaselineRAG(read, **arguments), read
     except TypeError as error:
         raise ConfigError(f"--rag-args: a setting has the wrong type: {error}") from error
 

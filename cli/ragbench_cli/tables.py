@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from ragbench.views.causes import waterfall
 from ragbench.views.judging import judge_remarks
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 from ragbench_cli.console import data_console
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from ragbench.core.attribution import CauseCount
     from ragbench.core.biography import OperatorTable
     from ragbench.core.report import FailureGroup, Report, Summary
     from ragbench.core.validation import ValidationTable
 
 __all__ = [
     "bare_table",
+    "causes_table",
     "entry",
     "operator_blocks",
     "paragraph",
@@ -129,6 +132,9 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     if report.operators is not None:
         yield ""
         yield from operator_blocks(report.operators, console)
+    if report.causes:
+        yield ""
+        yield causes_table(report.causes)
     if report.validation is not None:
         yield from _validation(report.validation)
     yield from paragraph("not measured", _unmeasured(shown))
@@ -247,6 +253,21 @@ def _operator_table(table: OperatorTable, left_out: Sequence[str]) -> Table:
     found = bare_table(*compress(OPERATOR_COLUMNS, shown))
     for name, *cells in operator_rows(table):
         found.add_row(*map(styled, compress((f"  {name}", *cells), shown)))
+    return found
+
+
+def causes_table(causes: Sequence[CauseCount]) -> Table:
+    """The waterfall: what became of the cases."""
+    found = bare_table("what became of the cases", "cases", "share", "left", "")
+    for fall in waterfall(causes):
+        style = "red" if fall.cause.is_loss else ""
+        found.add_row(
+            styled(f"  {fall.cause.label}"),
+            styled((f"{fall.cases:,}", style)),
+            styled(f"{fall.share:.0%}"),
+            styled((f"{fall.left:,}", "dim")),
+            styled(fall.note),
+        )
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ragbench.core.attribution import CauseFlow
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
@@ -290,3 +291,6 @@ class Comparison:
     """What a reader must know to read the numbers right."""
     settings: Mapping[str, float | int | str | bool]
     """Level, confidence, family, seed: what another comparison needs for the same result."""
+    flows: tuple[CauseFlow, ...] = ()
+    """How causes changed from the first run to each other one, unchanged ones included; empty
+    where a run does not tell its causes."""

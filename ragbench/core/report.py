@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ragbench.core.attribution import Attribution, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
+from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
 
 __all__ = [
@@ -229,6 +231,10 @@ class CaseRow:
     """The verdict on what generation was given; None without one."""
     biography: Biography | None = None
     """What post-retrieval did to each chunk; None where none ran."""
+    attribution: Attribution | None = None
+    """Which stage lost the answer, or none did; None for an unfinished case."""
+    story: CaseStory | None = None
+    """What happened to it at every hop; None where nobody told it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -299,3 +305,5 @@ class Report:
     """The cases in order; read from the run anew at each call, so that memory stays flat."""
     judging: JudgeReport | None = None
     """What judging took; None when no metric of the run asks a model."""
+    causes: tuple[CauseCount, ...] = ()
+    """What became of the cases, in the order of a case's way through the stages."""

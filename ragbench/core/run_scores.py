@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
@@ -74,6 +75,8 @@ class ScoredCase:
     """Best first. None too when the RAG gives no ids."""
     stages: Mapping[str, Status] = field(default_factory=dict[str, Status])
     """How each stage ended; empty in a baseline file."""
+    cause: Cause | None = None
+    """What became of it; None where the file does not say."""
 
     def is_in(self, by: str, value: str) -> bool:
         """Whether the case belongs to a slice, such as ``("language", "de")``."""

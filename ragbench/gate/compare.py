@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.comparison import (
     CaseDifference,
     ComparedRun,
@@ -72,6 +73,7 @@ def common_cases(
     return cut, f"Compared on the {len(same):,} cases that are the same in all runs: {told}."
 
 
+_EXAMPLES = 5
 MARKS = "abcdefghijklmnop"
 """Letters of the runs, in order: those that have a raised form in Unicode."""
 
@@ -126,6 +128,7 @@ def compare(
         threshold=threshold,
         pairs=pairs,
         changed=changed,
+        flows=tuple(flow for pair in marked[1:] for flow in _flows(marked[0], pair)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={
             "alpha": options.alpha,
@@ -164,6 +167,28 @@ def _cases(
         pairs.append(run_pair(first, run, marks, found))
         changed += found
     return tuple(pairs), tuple(changed)
+
+
+def _flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
+    """From which cause to which the cases went, the most frequent way first."""
+    causes = {case.id: case.cause for case in second[1].cases}
+    ways: dict[tuple[Cause, Cause], list[str]] = {}
+    for case in first[1].cases:
+        before, after = case.cause, causes.get(case.id)
+        if before is not None and after is not None:
+            ways.setdefault((before, after), []).append(case.id)
+    order = list(Cause)
+    for way, ids in sorted(
+        ways.items(), key=lambda item: (-len(item[1]), *map(order.index, item[0]))
+    ):
+        yield CauseFlow(
+            first=first[0],
+            second=second[0],
+            before=way[0],
+            after=way[1],
+            cases=len(ids),
+            examples=tuple(ids[:_EXAMPLES]),
+        )
 
 
 def _described(mark: str, run: RunScores) -> ComparedRun:

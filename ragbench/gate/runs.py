@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
@@ -164,7 +165,14 @@ def _report_case(row: Json) -> ScoredCase:
         response=row["response"],
         retrieved_ids=_ids(row["retrieved_ids"]),
         stages={stage: Status(status) for stage, status in row["stages"].items()},
+        cause=_cause(row),
     )
+
+
+def _cause(row: Json) -> Cause | None:
+    """None in a report that an earlier version wrote."""
+    found: Json | None = row.get("attribution")
+    return None if found is None else Cause(found["cause"])
 
 
 def _report_cell(cell: Json) -> Cell:

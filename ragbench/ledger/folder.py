@@ -28,7 +28,10 @@ _IN_FLIGHT = f"{_JOURNAL}-in-flight"
 _JOURNAL_FILES = (f"{_JOURNAL}-wal", f"{_JOURNAL}-shm", _IN_FLIGHT, _JOURNAL)
 _NEW_JOURNAL = f"{_JOURNAL}-new"
 _NEW_JOURNAL_FILES = (f"{_NEW_JOURNAL}-wal", f"{_NEW_JOURNAL}-shm", _NEW_JOURNAL)
-_WRITTEN = ("manifest.json", "report.json", "report.md", "cases.csv", "timings.json")
+_WRITTEN = (
+    "manifest.json", "report.json", "report.md", "report.html", "cases.csv", "timings.json",
+    "corpus_gold.json",
+)  # fmt: skip
 
 
 def run_around(path: Path) -> Path:

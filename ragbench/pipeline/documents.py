@@ -95,6 +95,11 @@ class Documents:
     """Where they come from when no source is named."""
     _read: Sequence[Document] | None = field(default=None, init=False)
 
+    @property
+    def known(self) -> Sequence[Document] | None:
+        """All documents, if they were read already; None if nobody needed them."""
+        return self._read
+
     def read(self) -> Sequence[Document]:
         """All documents.
 

@@ -58,6 +58,8 @@ class OpenPipeline:
     identity: Mapping[str, object]
     """What each stage's results depend on, as JSON."""
     retriever: Retriever
+    documents: Sequence[Document] | None = None
+    """What was indexed; None where nothing had to be read."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -131,6 +133,7 @@ class Pipeline:
                 rag=self._rag(plain),
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 retriever=retriever,
+                documents=source.known,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:

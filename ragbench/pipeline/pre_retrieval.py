@@ -37,6 +37,7 @@ __all__ = [
     "SearchQuery",
     "Transformed",
     "pre_retrieval_failures",
+    "searched_for",
     "transformed_object",
 ]
 
@@ -253,6 +254,19 @@ def pre_retrieval_failures(result: RetrievalResult[Any]) -> tuple[Failure, ...]:
         for failure in cast("list[object]", listed)
         if isinstance(failure, dict) and failure.keys() == {"type", "message", "stage", "cause"}
     )
+
+
+def searched_for(result: RetrievalResult[Any]) -> tuple[str, ...]:
+    """The queries of a retrieval as ``kind: text``; nothing when it does not say."""
+    listed = _mapping(_mapping(result.metadata).get(PRE_RETRIEVE)).get("queries")
+    if not isinstance(listed, list):
+        return ()
+    found = [_mapping(each) for each in cast("list[object]", listed)]
+    return tuple(f"{each.get('kind')}: {each.get('text')}" for each in found if each)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 QUERY_TRANSFORMS = Registry(

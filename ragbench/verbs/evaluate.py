@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.case import Case
+from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.report import Report
@@ -36,6 +37,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
 from ragbench.post.stage import PostRetrieval
+from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.in_flight import InFlight
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.loop import run_stages
@@ -84,6 +86,7 @@ def evaluate(
     limits: CallSettings | None = None,
     matching: Matching = Matching.AUTO,
     judging: Judging | None = None,
+    corpus: Callable[[], Iterable[Document]] | None = None,
     fresh: bool = False,
     trust_stored: bool = False,
     retry_failed: bool = False,
@@ -118,6 +121,8 @@ def evaluate(
         limits: batch size, calls in flight, time limit.
         matching: how retrieved chunks are compared with the relevant ones.
         judging: who is asked by metrics that ask models; without it there may be none of those.
+        corpus: gives the documents that the system searches, where they are at hand: gold that
+            none of them holds is then told apart from gold that retrieval missed.
         fresh: forget what an earlier run left in the folder.
         trust_stored: use stored outcomes even where it cannot be told that nothing has changed;
             the report says so.
@@ -183,7 +188,8 @@ def evaluate(
         if judge is not None:
             stages.append(judge.stage(table))
         is_async = rag is not None and rag.is_async
-        builder = ReportBuilder(out, manifest, chosen, matching=lambda: table.matching)
+        _look_for_gold(out, known.manifest, journal, corpus, matching)
+        builder = ReportBuilder(out, known.manifest, chosen, matching=lambda: table.matching)
         run_stages(
             (_rows(window) for window in journal.cases()),
             stages,
@@ -207,6 +213,22 @@ def evaluate(
             return report
         builder.manifest = read_manifest(folder.manifest)
         return builder.report(journal.started())
+
+
+def _look_for_gold(
+    out: Path,
+    manifest: Manifest,
+    journal: Journal,
+    corpus: Callable[[], Iterable[Document]] | None,
+    matching: Matching,
+) -> None:
+    """Keeps which gold the documents hold; forgets it where they are not at hand."""
+    if corpus is None:
+        (out / CORPUS_GOLD).unlink(missing_ok=True)
+        return
+    cases = (stored.case for window in journal.cases() for stored in window)
+    found = corpus_gold(cases, [*corpus()], matching)
+    write_corpus_gold(out, manifest.fingerprints, found)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from ragbench.core.attribution import Attribution, CorpusGold
+from ragbench.core.biography import Biography
 from ragbench.core.chat import Usage
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Known, Outcome, Status
@@ -28,6 +30,7 @@ from ragbench.core.report import (
     Steadiness,
     Summary,
 )
+from ragbench.core.story import CaseStory
 from ragbench.core.trace import Trace
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.canaries import read_canaries
@@ -39,10 +42,13 @@ from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
 from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
 from ragbench.post.stage import POST_RETRIEVE, steps_of
+from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.biography import BiographyTally, biography_of
+from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_identity import price_of
 from ragbench.stages.panel import PanelTally, by_judge
 from ragbench.stages.stored import StoredTraces, TracedCase
+from ragbench.stages.story import story_of
 from ragbench.stages.validate import VALIDATE, ValidationTally
 
 if TYPE_CHECKING:
@@ -183,6 +189,10 @@ class JudgeTally:
 _KINDS = 1000
 """How many messages are told apart: a message that quotes its query differs for every case."""
 _OTHERS = "(other messages)"
+_CORRECTNESS = frozenset(
+    {"ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy"}
+)
+"""Judged metrics that say whether an answer is right; before the words of the answer."""
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
@@ -259,7 +269,7 @@ def report_of(path: Path) -> Report:
     """
     manifest = read_manifest(RunFolder(path=path).manifest)
     builder = ReportBuilder(path, manifest)
-    for case in open_traces(path, with_texts=_reads_texts(manifest)):
+    for case in open_traces(path):
         builder.add(case)
     with Journal(RunFolder(path=path).journal) as journal:
         return builder.report(journal.started())
@@ -295,13 +305,18 @@ class ReportBuilder:
         self._tally = _Tally()
         self._judged = JudgeTally(self._metrics, manifest.judge)
         self._biographies = BiographyTally()
+        self._causes = CauseTally()
+        self._attributed = Attributed.of(path, manifest, self._metrics)
 
     def add(self, case: TracedCase) -> None:
-        """Counts a case that is through all stages."""
+        """Counts a case that is through all stages; its context texts are needed."""
+        matching = self._matching()
+        biography = biography_of(case.trace, matching)
+        self._biographies.add(case.trace.case.id, biography)
+        self._causes.add(case.trace.case.id, self._attributed.cause(case, matching, biography))
         cells = cast("tuple[Cell, ...]", case.cells) if all(case.cells) else _complete(case)
         self._summaries.add(case.trace.case, cells)
         self._tally.add(case.trace, cells)
-        self._biographies.add(case.trace.case.id, biography_of(case.trace, self._matching()))
         if any(case.judgements):
             self._judged.add(case.judgements)
 
@@ -328,7 +343,47 @@ class ReportBuilder:
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
             operators=self._biographies.table(),
-            rows=lambda: _rows(path, self.manifest),
+            causes=self._causes.counts(),
+            rows=self._rows,
+        )
+
+    def _rows(self) -> Iterator[CaseRow]:
+        attributed = Attributed.of(self._path, self.manifest, self._metrics)
+        matching = _matching_of(self.manifest)
+        for case in open_traces(self._path):
+            biography = biography_of(case.trace, matching)
+            story = story_of(case.trace, matching, case.judgements)
+            yield _row(case, biography, attributed.cause(case, matching, biography), story)
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """Finds the causes of a run's cases."""
+
+    corpus: CorpusGold | None
+    correctness: int | None
+    """Position of the metric by which a judge grades the answer; None without one."""
+
+    @classmethod
+    def of(cls, path: Path, manifest: Manifest, metrics: Sequence[Metric]) -> Attributed:
+        """With what is known of the run."""
+        judged = (n for n, metric in enumerate(metrics) if metric.name in _CORRECTNESS)
+        return cls(
+            corpus=read_corpus_gold(path, manifest.fingerprints),
+            correctness=next(judged, None),
+        )
+
+    def cause(
+        self, case: TracedCase, matching: Matching, biography: Biography | None
+    ) -> Attribution:
+        """The cause of a case."""
+        at = self.correctness
+        return attribute(
+            case.trace,
+            matching=matching,
+            biography=biography,
+            corpus=self.corpus,
+            correctness=None if at is None else case.cells[at],
         )
 
 
@@ -355,22 +410,13 @@ def _recovered(trace: Trace) -> list[Failure]:
     return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]
 
 
-def _reads_texts(manifest: Manifest) -> bool:
-    """Whether a report needs the texts of chunks: to follow gold texts through the operators."""
-    return POST_RETRIEVE in manifest.settings
-
-
 def _matching_of(manifest: Manifest) -> Matching:
     return Matching(manifest.settings["matching"])
 
 
-def _rows(path: Path, manifest: Manifest) -> Iterator[CaseRow]:
-    matching = _matching_of(manifest)
-    for case in open_traces(path, with_texts=_reads_texts(manifest)):
-        yield _row(case, matching)
-
-
-def _row(case: TracedCase, matching: Matching) -> CaseRow:
+def _row(
+    case: TracedCase, biography: Biography | None, attribution: Attribution, story: CaseStory
+) -> CaseRow:
     trace, cells = case.trace, _complete(case)
     result, answer = trace.context.value, trace.generation.value
     ids = None if result is None or result.context_ids is None else tuple(result.context_ids)
@@ -389,10 +435,12 @@ def _row(case: TracedCase, matching: Matching) -> CaseRow:
         failures=tuple(_failures(trace, cells)),
         cells=cells,
         judgements=case.judgements,
-        biography=biography_of(trace, matching),
+        biography=biography,
         validation=None
         if trace.validation is None or trace.validation.value is None
         else replace(trace.validation.value, query_id=trace.case.id),
+        attribution=attribution,
+        story=story,
     )
 
 

@@ -20,6 +20,7 @@ from ragbench.core.comparison import (
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
+from ragbench.views.causes import flows_markdown
 from ragbench.views.gate import number_text
 
 __all__ = [
@@ -185,6 +186,7 @@ def comparison_markdown(comparison: Comparison, *, cases: int = _CASES) -> str:
         _title(comparison),
         _metrics(comparison),
         _differences(comparison),
+        _flows(comparison),
         _cases(comparison, cases),
         _notes(comparison),
     ]
@@ -277,6 +279,14 @@ def _differences(comparison: Comparison) -> Iterator[str]:
     yield "#### Differences"
     yield ""
     yield from markdown_table(("metric", "pair", "difference", "interval", "p", "cases"), rows)
+
+
+def _flows(comparison: Comparison) -> Iterator[str]:
+    lines = [*flows_markdown(comparison.flows)]
+    if lines:
+        yield "#### Causes"
+        yield ""
+        yield from lines
 
 
 def _cases(comparison: Comparison, shown: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ragbench.core.report import Report, Summary
 from ragbench.core.validation import Share
 from ragbench.safe_text import markdown_table, markdown_text
+from ragbench.views.causes import causes_markdown
 from ragbench.views.judging import judge_remarks
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 
@@ -25,6 +26,7 @@ def markdown_report(report: Report) -> Iterator[bytes]:
     for section in (
         _title,
         _metrics,
+        _causes,
         _operators,
         _validation,
         _slices,
@@ -98,6 +100,14 @@ def _operators(report: Report) -> Iterator[str]:
     yield from markdown_table(OPERATOR_COLUMNS, rows)
     yield ""
     yield from (f"- {markdown_text(remark)}" for remark in operator_remarks(table))
+
+
+def _causes(report: Report) -> Iterator[str]:
+    lines = [*causes_markdown(report.causes)]
+    if lines:
+        yield "## Causes"
+        yield ""
+        yield from lines
 
 
 def _validation(report: Report) -> Iterator[str]:

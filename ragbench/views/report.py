@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from ragbench.core.attribution import CauseCount
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, JudgeReport, Report, Summary
@@ -22,6 +23,7 @@ __all__ = [
     "CsvCases",
     "JsonReport",
     "case_object",
+    "cause_object",
     "failure_object",
     "metric_object",
     "report_schema",
@@ -46,7 +48,7 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         row: the case.
         columns: see `shown_columns`.
     """
-    found = {
+    found: dict[str, Any] = {
         "id": row.id,
         "fingerprint": row.fingerprint,
         "query": row.query,
@@ -61,6 +63,8 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         "failures": [failure_object(failure) for failure in row.failures],
     }
+    if row.attribution is not None:
+        found["attribution"] = row.attribution
     if row.validation is not None:
         found["validation"] = validation_object(row.validation)
     if row.biography is not None:
@@ -211,12 +215,25 @@ def _head(report: Report) -> dict[str, Any]:
         "failures": report.failures,
         "judging": None if report.judging is None else _judging(report.judging),
         "notes": report.notes,
+        "causes": [cause_object(count) for count in report.causes],
     }
     if report.validation is not None:
         found["validation"] = _validation(report.validation)
     if report.operators is not None:
         found["post_retrieval"] = operator_object(report.operators)
     return found
+
+
+def cause_object(count: CauseCount) -> dict[str, Any]:
+    """How many cases have a cause, as a JSON object."""
+    return {
+        "cause": count.cause,
+        "label": count.cause.label,
+        "cases": count.cases,
+        "estimated": count.estimated,
+        "stages": [{"stage": stage, "cases": cases} for stage, cases in count.stages],
+        "examples": count.examples,
+    }
 
 
 def _validation(table: ValidationTable) -> dict[str, Any]:

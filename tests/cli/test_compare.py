@@ -159,7 +159,8 @@ def test_markdown_goes_to_a_file_beside_the_table(
     assert "**Newly failing (" in text
     assert "<sup>b</sup>" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.count(" | ") for line in tables} == {5, 6}
+    assert {line.count(" | ") for line in tables} == {2, 5, 6}
+    assert "#### Causes" in text
 
 
 def test_other_cases_are_refused_and_the_common_ones_offered(

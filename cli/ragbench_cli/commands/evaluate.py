@@ -266,6 +266,7 @@ def command(
                 ),
                 matching=how,
                 judging=models.judging,
+                corpus=system.documents,
                 fresh=fresh,
                 trust_stored=reuse,
                 watch=watch,

@@ -1,0 +1,107 @@
+"""``ragbench explain``: which stage lost the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, RunArgument, argument, option
+
+if TYPE_CHECKING:
+    from ragbench.core.report import CaseRow, Report
+
+__all__ = [
+    "command",
+]
+
+
+def command(
+    run: RunArgument,
+    case: Annotated[
+        str | None, argument(metavar="[CASE]", help="Id of one case; all of them by default.")
+    ] = None,
+    each: Annotated[
+        int,
+        option(
+            "--cases",
+            help="How many cases are listed per cause.",
+            metavar="N",
+            min=0,
+            show_default=True,
+        ),
+    ] = 3,
+    json: JsonOption = False,
+) -> None:
+    """Say which stage lost the answer.
+
+    Of a run: what became of its cases (not in the corpus, not retrieved, dropped by an operator,
+    shown and not used ...), and the worst cases of every loss. Of a case: the query as it was sent,
+    every chunk with its ranks, scores and what each operator did to it, the answer, the verdicts
+    and the judges' quotes. Nothing is computed anew and nobody is asked.
+
+    \b
+    Examples:
+      ragbench explain reports/pellorin-baseline-1a2b3c4d
+      ragbench explain reports/pellorin-baseline-1a2b3c4d pto-carryover
+    """  # fmt: skip
+    from ragbench.ledger.folder import run_around
+    from ragbench.verbs.cases import find_case
+    from ragbench.verbs.report import report_of
+    from ragbench.views.explain import case_story_object
+
+    report = report_of(run_around(run))
+    if case is None:
+        _run(report, each, as_json=json)
+        return
+    row = find_case(report, case)
+    if json:
+        console.print_json(case_story_object(row, report.metrics))
+    else:
+        _case(row, report)
+
+
+def _run(report: Report, each: int, *, as_json: bool) -> None:
+    from ragbench.verbs.cases import worst_by_cause
+    from ragbench.views.report import cause_object
+    from ragbench_cli.tables import causes_table, paragraph, print_block
+
+    worst = dict(worst_by_cause(report, each))
+    if as_json:
+        counts = [cause_object(count) for count in report.causes]
+        listed = {cause.value: [row.id for row in rows] for cause, rows in worst.items()}
+        console.print_json({"schema_version": 1, "causes": counts, "worst": listed})
+        return
+    page = console.data_console()
+    print_block(page, causes_table(report.causes))
+    for cause, rows in worst.items():
+        lines = [line for row in rows for line in _short(row)]
+        for block in paragraph(cause.label, lines):
+            print_block(page, block)
+
+
+def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
+    from ragbench.safe_text import shown_line
+
+    yield f"{shown_line(row.id, longest=60)}: {shown_line(row.query, longest=160)}", ""
+    if row.attribution is not None:
+        yield f"  {shown_line(row.attribution.detail, longest=300)}", "dim"
+
+
+def _case(row: CaseRow, report: Report) -> None:
+    from rich.table import Table
+
+    from ragbench.safe_text import shown_line
+    from ragbench.views.explain import case_story_lines
+    from ragbench_cli.tables import print_block, styled
+
+    page = console.data_console()
+    print_block(page, styled((shown_line(row.id), "bold")))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    before = ""
+    for label, line in case_story_lines(row, report.metrics):
+        table.add_row(styled("" if label == before else label), styled(line))
+        before = label
+    print_block(page, table)

@@ -1,0 +1,175 @@
+"""Why a case ended as it did: the stage that lost the answer, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "Answer",
+    "Attribution",
+    "Basis",
+    "Cause",
+    "CauseCount",
+    "CauseFlow",
+    "CorpusGold",
+]
+
+
+class Cause(StrEnum):
+    """What became of a case: one of these each."""
+
+    NOT_IN_CORPUS = "not_in_corpus"
+    """The corpus does not hold the gold."""
+    NOT_RETRIEVED = "not_retrieved"
+    """Retrieval did not return the gold."""
+    DROPPED = "dropped"
+    """It was retrieved, and post-retrieval dropped it."""
+    NOT_USED = "not_used"
+    """It was shown to generation, and the answer is wrong."""
+    DECLINED = "declined"
+    """It was shown, and the system declined to answer."""
+    ANSWERED_WITHOUT = "answered_without"
+    """There is no answer, and the system answered."""
+    FAILED = "failed"
+    """A stage failed."""
+    UNKNOWN = "cannot_tell"
+    """Too little is known of the case."""
+    SHOWN = "shown"
+    """It was shown; there is no answer, or no reference to check it with."""
+    RIGHT_WITHOUT = "right_without_evidence"
+    """The answer is right, and the gold was not shown."""
+    RIGHT = "right"
+    """The answer is right; or there is none, and the system declined."""
+
+    @property
+    def label(self) -> str:
+        """The cause in a few words."""
+        return _LABELS[self]
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the case came to no good end."""
+        return self in _LOSSES
+
+
+_LABELS = {
+    Cause.NOT_IN_CORPUS: "not in the corpus",
+    Cause.NOT_RETRIEVED: "not retrieved",
+    Cause.DROPPED: "retrieved, then dropped",
+    Cause.NOT_USED: "shown, answered wrongly",
+    Cause.DECLINED: "shown, declined",
+    Cause.ANSWERED_WITHOUT: "answered though nothing was there",
+    Cause.FAILED: "failed",
+    Cause.UNKNOWN: "cannot be told",
+    Cause.SHOWN: "shown, answer not checked",
+    Cause.RIGHT_WITHOUT: "right without evidence",
+    Cause.RIGHT: "right",
+}
+_LOSSES = frozenset(
+    {
+        Cause.NOT_IN_CORPUS,
+        Cause.NOT_RETRIEVED,
+        Cause.DROPPED,
+        Cause.NOT_USED,
+        Cause.DECLINED,
+        Cause.ANSWERED_WITHOUT,
+        Cause.FAILED,
+    }
+)
+
+
+class Basis(StrEnum):
+    """What tells whether the gold was there."""
+
+    IDS = "ids"
+    """Gold ids, compared with the ids of the chunks or of their documents."""
+    TEXTS = "texts"
+    """Evidence spans or gold texts, looked for in the chunks."""
+    REFERENCE = "reference"
+    """Only the reference answer, looked for in the chunks: an estimate."""
+    VALIDATOR = "validator"
+    """A validator's verdict on the shown chunks: an estimate, with its probability."""
+    LABEL = "label"
+    """The case itself says that there is no answer."""
+    NONE = "none"
+    """Nothing was needed, or nothing is known."""
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether no gold was compared."""
+        return self in (Basis.REFERENCE, Basis.VALIDATOR)
+
+
+class Answer(StrEnum):
+    """What generation came to."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    DECLINED = "declined"
+    UNCHECKED = "unchecked"
+    """There is no reference."""
+    NONE = "none"
+    """Generation was not part of the run, or was not reached."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attribution:
+    """The cause of one case, and what it rests on."""
+
+    cause: Cause
+    basis: Basis
+    answer: Answer
+    detail: str
+    """The cause in a sentence, with what is particular of this case."""
+    stage: str | None = None
+    """The operator or stage that lost the gold, or failed."""
+    rank: int | None = None
+    """The best rank of the gold where it was seen last, from 1."""
+    shown: int | None = None
+    """How many of the gold contexts were shown; None when unknown."""
+    golds: int | None = None
+    """How many there are."""
+    supported: bool | None = None
+    """Of a wrong answer: whether a shown chunk that is not gold holds it; None when unknown."""
+    probability: float | None = None
+    """The validator's, that the shown chunks hold the answer; None where no verdict was used."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CauseCount:
+    """How many cases have a cause."""
+
+    cause: Cause
+    cases: int
+    estimated: int = 0
+    """Of those, how many rest on an estimate; see `Basis.is_estimate`."""
+    stages: tuple[tuple[str, int], ...] = ()
+    """By the operator or stage that lost the gold, most frequent first."""
+    examples: tuple[str, ...] = ()
+    """Ids of the first cases."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CauseFlow:
+    """How many cases went from one cause to another between two runs."""
+
+    first: str
+    """The first run's mark."""
+    second: str
+    before: Cause
+    after: Cause
+    cases: int
+    examples: tuple[str, ...] = ()
+    """Ids of the first cases."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusGold:
+    """Which gold the searched documents hold."""
+
+    documents: int
+    """Documents that were looked through."""
+    absent: Mapping[str, tuple[str, ...]]
+    """By case id: the gold that no document holds, where it is all of the case's gold."""

@@ -1,0 +1,84 @@
+"""What happened to one case at every hop, as records for whoever shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.core.outcome import Known, Status
+
+__all__ = [
+    "CaseStory",
+    "ChunkStory",
+    "Hop",
+    "Mark",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A stretch of a chunk's text that somebody points at: ``text[start:end]``."""
+
+    start: int
+    end: int
+    kind: str
+    """``"gold"``: an evidence span of the case; ``"evidence"``: a validator's quote; ``"quote"``: a
+    judge's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkStory:
+    """One chunk on its way from retrieval to generation."""
+
+    id: str
+    text: str
+    retrieved: int | None
+    """Its rank in retrieval, from 1; None when it came in later."""
+    shown: int | None
+    """Its rank in what generation was given; None when it was dropped."""
+    score: float | None
+    """Retrieval's; an operator's where it came in later."""
+    is_gold: bool
+    """Whether it is, or holds, a gold context."""
+    moves: tuple[str, ...] = ()
+    """What each operator did to it, where it did something: ``"top_k: dropped at 6"``."""
+    marks: tuple[Mark, ...] = ()
+    """By start; they may overlap."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hop:
+    """How one stage ended for the case."""
+
+    stage: str
+    status: Status
+    known: Known
+    """Asked, reused or recorded."""
+    seconds: float | None
+    """None when unknown."""
+    reason: str | None = None
+    """Why it was skipped, or what failed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseStory:
+    """One case, from its question to its answer."""
+
+    sent: tuple[str, ...]
+    """What was searched for where that is not the question itself."""
+    hops: tuple[Hop, ...]
+    chunks: tuple[ChunkStory, ...]
+    """As retrieved, best first; then those that came in later."""
+    operators: tuple[str, ...]
+    """What stood between retrieval and generation, in order."""
+    written: str | None
+    """What a format operator wrote for generation in place of the chunks; None without one."""
+    gold_ids: tuple[str, ...]
+    gold_texts: tuple[str, ...]
+    """Evidence spans, else reference contexts, as they stand in the case."""
+    references: tuple[str, ...]
+    """Every right answer, the main one first."""
+    candidates: tuple[str, ...] = ()
+    """Other answers that the system gave."""
+    metadata: tuple[tuple[str, Any], ...] = ()
+    """What the source said of the case besides, by name."""

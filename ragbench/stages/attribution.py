@@ -1,0 +1,388 @@
+"""Which stage lost the answer: one cause for each case, from its stored outcomes alone.
+
+Nothing is asked and nothing is drawn at random: the same outcomes have the same cause. Where no
+gold is known, the reference answer is looked for in the chunks, then a validator's verdict is
+taken; both are marked as estimates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ragbench.core.attribution import (
+    Answer,
+    Attribution,
+    Basis,
+    Cause,
+    CauseCount,
+    CorpusGold,
+)
+from ragbench.core.biography import Biography
+from ragbench.core.case import Case
+from ragbench.core.metric import Skip
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.core.validation import Verdict
+from ragbench.metrics.abstention import declined
+from ragbench.metrics.matching import Gold, Matching, document_of, gold_of, normalised
+from ragbench.metrics.same_answer import answer_is_right, holds_answer, is_telling
+from ragbench.post.stage import POST_RETRIEVE
+from ragbench.stages.biography import biography_of
+
+__all__ = [
+    "CauseTally",
+    "KnownGold",
+    "attribute",
+    "held_golds",
+    "is_unanswerable",
+    "known_gold",
+]
+
+_CORRECT = 0.5
+"""What a judge has to give, of 1, for an answer to count as right."""
+_EXAMPLES = 5
+
+
+class KnownGold(NamedTuple):
+    """What a chunk has to hold, or to be, for the answer to be there."""
+
+    basis: Basis
+    gold: Gold | None
+    """As metrics compare it; None where only reference answers are known."""
+    answers: tuple[str, ...] = ()
+    """Normalised reference answers, of which one is enough."""
+
+    @property
+    def total(self) -> int:
+        """How many gold contexts there are; alternative answers are one."""
+        return 1 if self.gold is None else len(self.gold.labels)
+
+
+def known_gold(trace: Trace, matching: Matching) -> KnownGold | None:
+    """What is known of where a case's answer stands; None when nothing is.
+
+    Args:
+        trace: a case.
+        matching: how the run compares chunks with the gold.
+    """
+    gold = gold_of(trace, matching)
+    if not isinstance(gold, Skip):
+        basis = Basis.TEXTS if gold.matching is Matching.TEXT else Basis.IDS
+        return KnownGold(basis, gold)
+    answers = dict.fromkeys(
+        text for each in trace.case.references if is_telling(text := normalised(each))
+    )
+    return KnownGold(Basis.REFERENCE, None, tuple(answers)) if answers else None
+
+
+def held_golds(result: RetrievalResult[Any], known: KnownGold) -> list[frozenset[int]]:
+    """Which gold each chunk holds, as positions, in the chunks' order."""
+    gold = known.gold
+    if gold is not None:
+        return [
+            frozenset(gold.held_by(chunk.id, document_of(chunk.metadata), chunk.text))
+            for chunk in result.to_chunks()
+        ]
+    chunks = (normalised(text) for text in result.contexts)
+    return [
+        frozenset((0,)) if any(holds_answer(text, answer) for answer in known.answers) else _NOTHING
+        for text in chunks
+    ]
+
+
+_NOTHING: frozenset[int] = frozenset()
+
+
+def attribute(
+    trace: Trace,
+    *,
+    matching: Matching = Matching.AUTO,
+    biography: Biography | None = None,
+    corpus: CorpusGold | None = None,
+    correctness: Cell | None = None,
+) -> Attribution:
+    """The cause of a case.
+
+    Args:
+        trace: the case with the outcomes of its stages, context texts included.
+        matching: how the run compares chunks with the gold.
+        biography: what post-retrieval did to the chunks; made of the trace when not given.
+        corpus: which gold the searched documents hold; None when nobody looked.
+        correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
+            words of response and reference decide.
+    """
+    answer = _answer(trace, correctness)
+    failed = _failed_stage(trace)
+    if failed is not None:
+        stage, message = failed
+        return Attribution(
+            cause=Cause.FAILED,
+            basis=Basis.NONE,
+            answer=answer,
+            stage=stage,
+            detail=f"{stage} failed: {message}",
+        )
+    if is_unanswerable(trace.case):
+        return _of_unanswerable(answer)
+    found = _Found.of(trace, matching)
+    by_gold = None
+    if found is not None:
+        lives = biography or biography_of(trace, matching)
+        by_gold = _by_gold(trace, found, answer, lives, corpus)
+    if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or _is_shown(by_gold)):
+        return by_gold
+    verdict = None if trace.validation is None else trace.validation.value
+    if verdict is not None and (by_gold is None or verdict.answer_present):
+        return _by_verdict(verdict, answer)
+    return by_gold or _without_gold(answer)
+
+
+def _is_shown(attribution: Attribution) -> bool:
+    return bool(attribution.shown)
+
+
+def is_unanswerable(case: Case) -> bool:
+    """Whether a case is known to have no answer."""
+    if case.answerable is not None:
+        return not case.answerable
+    nothing = case.reference_context_ids == () or case.grades == {}
+    return nothing and not case.references
+
+
+def _of_unanswerable(answer: Answer) -> Attribution:
+    cause, detail = {
+        Answer.DECLINED: (Cause.RIGHT, "There is no answer, and the system declined."),
+        Answer.NONE: (Cause.UNKNOWN, "There is no answer, and generation was not run."),
+    }.get(answer, (Cause.ANSWERED_WITHOUT, "There is no answer, and the system answered."))
+    stage = "generate" if cause is Cause.ANSWERED_WITHOUT else None
+    return Attribution(cause=cause, basis=Basis.LABEL, answer=answer, detail=detail, stage=stage)
+
+
+def _answer(trace: Trace, correctness: Cell | None) -> Answer:
+    outcome = trace.generation
+    if outcome.value is None:
+        return Answer.NONE
+    if declined(outcome):
+        return Answer.DECLINED
+    if correctness is not None and correctness.value is not None:
+        return Answer.RIGHT if correctness.value >= _CORRECT else Answer.WRONG
+    references = trace.case.references
+    if not references:
+        return Answer.UNCHECKED
+    response = outcome.value.response
+    found = {answer_is_right(response, reference) for reference in references}
+    if True in found:
+        return Answer.RIGHT
+    return Answer.WRONG if False in found else Answer.UNCHECKED
+
+
+def _failed_stage(trace: Trace) -> tuple[str, str] | None:
+    stages = (
+        ("retrieve", trace.retrieval),
+        (POST_RETRIEVE, trace.post_retrieval),
+        ("generate", trace.generation),
+    )
+    for name, outcome in stages:
+        if outcome is not None and outcome.status is Status.FAILED:
+            failure = outcome.failure
+            return name, "" if failure is None else f"{failure.type}: {failure.message}"
+    return None
+
+
+class _Found(NamedTuple):
+    """Where the gold stood, from retrieval to what was shown."""
+
+    gold: KnownGold
+    retrieved: list[frozenset[int]]
+    shown: list[frozenset[int]]
+
+    @classmethod
+    def of(cls, trace: Trace, matching: Matching) -> _Found | None:
+        gold = known_gold(trace, matching)
+        retrieved, shown = trace.retrieval.value, trace.context.value
+        if gold is None or shown is None:
+            return None
+        last = held_golds(shown, gold)
+        first = last if retrieved is shown or retrieved is None else held_golds(retrieved, gold)
+        return cls(gold, first, last)
+
+    @property
+    def shown_count(self) -> int:
+        return len(frozenset[int]().union(*self.shown))
+
+
+def _by_gold(
+    trace: Trace,
+    found: _Found,
+    answer: Answer,
+    biography: Biography | None,
+    corpus: CorpusGold | None,
+) -> Attribution:
+    known = Attribution(
+        cause=Cause.SHOWN,
+        basis=found.gold.basis,
+        answer=answer,
+        detail="",
+        shown=found.shown_count,
+        golds=found.gold.total,
+    )
+    if found.shown_count:
+        return _of_shown(trace, found, known)
+    if answer is Answer.RIGHT:
+        detail = "The answer is right, and the gold was not among the shown chunks."
+        return replace(known, cause=Cause.RIGHT_WITHOUT, detail=detail)
+    rank = _best_rank(found.retrieved)
+    if rank is not None:
+        stage, at = _dropped_by(trace, found.retrieved, biography)
+        detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {at or rank}."
+        return replace(known, cause=Cause.DROPPED, stage=stage, rank=at or rank, detail=detail)
+    if corpus is not None and corpus.absent.get(trace.case.id):
+        detail = f"None of the {corpus.documents:,} documents holds it."
+        return replace(known, cause=Cause.NOT_IN_CORPUS, detail=detail)
+    size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
+    where = "The corpus holds it; it" if corpus is not None else "It"
+    detail = f"{where} is not among the {size:,} retrieved chunks."
+    return replace(known, cause=Cause.NOT_RETRIEVED, stage="retrieve", detail=detail)
+
+
+def _best_rank(places: Sequence[frozenset[int]]) -> int | None:
+    return next((rank for rank, held in enumerate(places, 1) if held), None)
+
+
+def _of_shown(trace: Trace, found: _Found, known: Attribution) -> Attribution:
+    rank = _best_rank(found.shown)
+    missing = found.gold.total - found.shown_count
+    rest = f"; {missing} of {found.gold.total} gold contexts were not shown" if missing else ""
+    known, begin = replace(known, rank=rank), f"Shown at rank {rank}"
+    if known.answer is Answer.RIGHT:
+        return replace(known, cause=Cause.RIGHT, detail=f"{begin}, and the answer is right.")
+    if known.answer is Answer.DECLINED:
+        detail = f"{begin}, and the system declined{rest}."
+        return replace(known, cause=Cause.DECLINED, stage="generate", detail=detail)
+    if known.answer is Answer.WRONG:
+        supported = _is_supported_elsewhere(trace, found)
+        other = "another shown chunk holds it" if supported else "no other shown chunk holds it"
+        told = "" if supported is None else f"; {other}"
+        detail = f"{begin}, and the answer is wrong{told}{rest}."
+        lost = replace(known, cause=Cause.NOT_USED, stage="generate", detail=detail)
+        return replace(lost, supported=supported)
+    is_there = known.answer is Answer.UNCHECKED
+    why = "its answer cannot be checked by words" if is_there else "there is no answer to check"
+    return replace(known, cause=Cause.SHOWN, detail=f"{begin}; {why}{rest}.")
+
+
+def _is_supported_elsewhere(trace: Trace, found: _Found) -> bool | None:
+    shown, generated = trace.context.value, trace.generation.value
+    if shown is None or generated is None or not is_telling(normalised(generated.response)):
+        return None
+    said = normalised(generated.response)
+    others = zip(shown.contexts, found.shown, strict=True)
+    return any(holds_answer(normalised(text), said) for text, held in others if not held)
+
+
+def _dropped_by(
+    trace: Trace, retrieved: list[frozenset[int]], biography: Biography | None
+) -> tuple[str, int | None]:
+    """The operator that lost the gold, and its best rank before."""
+    before = trace.retrieval.value
+    if before is None or biography is None:
+        return POST_RETRIEVE, None
+    lost = [gold for gold in biography.gold if gold.is_lost]
+    if lost:
+        last = max(lost, key=lambda gold: gold.lost_by or 0)
+        return biography.lost_by(last) or POST_RETRIEVE, last.lost_at
+    # Only reference answers are known: the chunks that hold one are followed.
+    ids = [chunk.id for chunk in before.to_chunks()]
+    wanted = {id for id, held in zip(ids, retrieved, strict=True) if held}
+    lives = [life for life in biography.lives if life.id in wanted and life.dropped_by is not None]
+    if not lives:
+        return biography.operators[-1], None
+    last_life = max(lives, key=lambda life: life.dropped_by or 0)
+    at = last_life.dropped_by or 0
+    return biography.operators[at], last_life.ranks[at]
+
+
+_BY_PRESENT = {
+    Answer.RIGHT: (Cause.RIGHT, "the answer is right"),
+    Answer.WRONG: (Cause.NOT_USED, "the answer is wrong"),
+    Answer.DECLINED: (Cause.DECLINED, "the system declined"),
+    Answer.UNCHECKED: (Cause.SHOWN, "there is no reference"),
+    Answer.NONE: (Cause.SHOWN, "there is no answer to check"),
+}
+_BY_ABSENT = {
+    Answer.RIGHT: (Cause.RIGHT_WITHOUT, "the answer is right"),
+    Answer.WRONG: (Cause.ANSWERED_WITHOUT, "the system answered, wrongly"),
+    Answer.UNCHECKED: (Cause.ANSWERED_WITHOUT, "the system answered"),
+    Answer.DECLINED: (Cause.UNKNOWN, "the system declined; what the corpus holds is unknown"),
+    Answer.NONE: (Cause.UNKNOWN, "there is no answer to check"),
+}
+
+
+def _by_verdict(verdict: Verdict, answer: Answer) -> Attribution:
+    cause, rest = (_BY_PRESENT if verdict.answer_present else _BY_ABSENT)[answer]
+    probability = verdict.answer_probability
+    said = f"{verdict.validator} gives {probability:.2f} that the shown chunks hold the answer"
+    return Attribution(
+        cause=cause,
+        basis=Basis.VALIDATOR,
+        answer=answer,
+        detail=f"{said}; {rest}.",
+        stage="generate" if cause in (Cause.NOT_USED, Cause.DECLINED) else None,
+        probability=probability,
+    )
+
+
+def _without_gold(answer: Answer) -> Attribution:
+    if answer is Answer.RIGHT:
+        detail = "The answer is right; whether its evidence was shown is unknown."
+        return Attribution(cause=Cause.RIGHT, basis=Basis.NONE, answer=answer, detail=detail)
+    detail = {
+        Answer.WRONG: "The answer is wrong; where its evidence stands is unknown.",
+        Answer.DECLINED: "The system declined; whether there is an answer is unknown.",
+        Answer.UNCHECKED: "Neither a reference nor gold is known.",
+        Answer.NONE: "Neither an answer nor gold is known.",
+    }[answer]
+    return Attribution(cause=Cause.UNKNOWN, basis=Basis.NONE, answer=answer, detail=detail)
+
+
+@dataclass(slots=True)
+class CauseTally:
+    """Counts causes as the cases come."""
+
+    _cases: Counter[Cause] = field(default_factory=Counter[Cause])
+    _estimated: Counter[Cause] = field(default_factory=Counter[Cause])
+    _stages: dict[Cause, Counter[str]] = field(default_factory=dict[Cause, Counter[str]])
+    _examples: dict[Cause, list[str]] = field(default_factory=dict[Cause, list[str]])
+
+    def add(self, case: str, attribution: Attribution) -> None:
+        """Counts a case by its id."""
+        cause = attribution.cause
+        self._cases[cause] += 1
+        self._estimated[cause] += attribution.basis.is_estimate
+        if attribution.stage is not None:
+            self._stages.setdefault(cause, Counter())[attribution.stage] += 1
+        examples = self._examples.setdefault(cause, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(case)
+
+    def counts(self) -> tuple[CauseCount, ...]:
+        """Every cause that occurred, in the order of a case's way through the stages."""
+        return tuple(
+            CauseCount(
+                cause=cause,
+                cases=self._cases[cause],
+                estimated=self._estimated[cause],
+                stages=_ordered(self._stages.get(cause, {})),
+                examples=tuple(self._examples.get(cause, ())),
+            )
+            for cause in Cause
+            if self._cases[cause]
+        )
+
+
+def _ordered(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

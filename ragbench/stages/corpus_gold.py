@@ -1,0 +1,108 @@
+"""Whether the searched documents hold a case's gold at all; kept beside the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from ragbench.core.attribution import CorpusGold
+from ragbench.core.case import Case
+from ragbench.core.chunk import Document
+from ragbench.ledger.manifest import write_atomic
+from ragbench.metrics.matching import Matching, gold_texts, holds, normalised
+from ragbench.stages.attribution import is_unanswerable
+
+__all__ = [
+    "CORPUS_GOLD",
+    "corpus_gold",
+    "read_corpus_gold",
+    "write_corpus_gold",
+]
+
+CORPUS_GOLD = "corpus_gold.json"
+"""The file in a run's folder."""
+_MOST_PAIRS = 200_000
+"""Texts times documents up to which small differences of wording are looked for: 20 s at most."""
+
+
+class _Gold(NamedTuple):
+    """What a document has to be, or to hold."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+def corpus_gold(
+    cases: Iterable[Case], documents: Sequence[Document], matching: Matching
+) -> CorpusGold:
+    """Looks for every case's gold in the documents that a system searches.
+
+    An id is there when a document has it, a text when a document holds it. Where no gold id is a
+    document's, ids say nothing, and only texts count. What could not be looked for is not called
+    absent.
+
+    Args:
+        cases: the run's.
+        documents: all that retrieval can return.
+        matching: how the run compares chunks with the gold.
+    """
+    known = {case.id: gold for case in cases if (gold := _gold(case, matching))}
+    here = {document.id for document in documents}
+    ids = {id for gold in known.values() for id in gold.ids} & here
+    left = {case: gold for case, gold in known.items() if ids.isdisjoint(gold.ids)}
+    texts = [normalised(document.text) for document in documents] if left else []
+    pending = {text for gold in left.values() for text in gold.texts}
+    missing = {text for text in pending if not any(text in document for document in texts)}
+    if len(missing) * len(texts) <= _MOST_PAIRS:
+        missing = {gold for gold in missing if not any(holds(text, gold) for text in texts)}
+    else:
+        left = {case: gold for case, gold in left.items() if not gold.texts}
+    absent = {
+        case: gold.ids or gold.texts
+        for case, gold in left.items()
+        if missing.issuperset(gold.texts) and (gold.texts or ids)
+    }
+    return CorpusGold(documents=len(documents), absent=absent)
+
+
+def _gold(case: Case, matching: Matching) -> _Gold | None:
+    if is_unanswerable(case):
+        return None
+    ids = tuple(id for id, grade in (case.judgements or {}).items() if grade > 0)
+    texts = gold_texts(case) or ()
+    if matching is not Matching.TEXT and ids:
+        return _Gold(ids, texts)
+    return _Gold((), texts) if texts else None
+
+
+def write_corpus_gold(folder: Path, run: Mapping[str, str], found: CorpusGold) -> None:
+    """Keeps what was found, for reports that are made later.
+
+    Args:
+        folder: the run's.
+        run: the fingerprints of its manifest.
+        found: which gold the documents hold.
+    """
+    told = {"run": _asked_of(run), "documents": found.documents, "absent": found.absent}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    write_atomic(folder / CORPUS_GOLD, orjson.dumps(told, option=options))
+
+
+def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
+    """What is kept of a run; None where there is nothing, or it is of another run."""
+    try:
+        read = cast("object", orjson.loads((folder / CORPUS_GOLD).read_bytes()))
+        found = cast("dict[str, Any]", read)
+        if found["run"] != _asked_of(run):
+            return None
+        absent = {case: tuple(gold) for case, gold in found["absent"].items()}
+        return CorpusGold(documents=int(found["documents"]), absent=absent)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: run.get(name) for name in ("dataset", "rag")}

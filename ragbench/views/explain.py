@@ -1,0 +1,140 @@
+"""One case hop by hop, and lists of cases, as lines and as JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Judgement, Known
+from ragbench.core.report import CaseRow
+from ragbench.core.story import CaseStory, ChunkStory, Hop
+from ragbench.ledger.codec import judgement_object
+from ragbench.safe_text import shown_line
+from ragbench.views.report import case_object, shown_columns
+
+__all__ = [
+    "case_story_lines",
+    "case_story_object",
+    "chunk_fate",
+    "chunk_ranks",
+    "hop_text",
+    "score_text",
+]
+
+_LONGEST = 300
+"""Letters of an answer or a reason that are shown on a line."""
+_CHUNK = 160
+"""Letters of a chunk that are shown: ragbench report --html shows all."""
+_STEPS = 6
+"""Answers of a judge that are shown for a metric."""
+
+
+def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
+    """A case from its question to its answer: a label and a line each.
+
+    Args:
+        row: the case, with its story.
+        metrics: the report's, in the order of the case's cells.
+    """
+    story = row.story
+    yield "question", _line(row.query)
+    if row.attribution is not None:
+        yield "cause", f"{row.attribution.cause.label}: {_line(row.attribution.detail)}"
+    if story is None:
+        return
+    for sent in story.sent:
+        yield "sent", _line(sent)
+    for hop in story.hops:
+        yield hop.stage, hop_text(hop)
+    yield from _gold(story)
+    for chunk in story.chunks:
+        yield "chunk", _chunk(chunk)
+    if story.written is not None:
+        yield "written", _line(story.written)
+    for text in story.references:
+        yield "reference", _line(text)
+    yield "answer", "-" if row.response is None else _line(row.response)
+    yield from _verdict(row)
+    for metric, cell in zip(metrics, row.cells, strict=True):
+        yield "score", f"{metric.name} {score_text(cell.value, cell.status.value)}"
+    for metric, judgements in zip(metrics, row.judgements or (), strict=False):
+        yield from _judged(metric, judgements)
+
+
+def _line(text: str) -> str:
+    return shown_line(text, longest=_LONGEST)
+
+
+def _verdict(row: CaseRow) -> Iterator[tuple[str, str]]:
+    if row.validation is not None:
+        yield "verdict", _line(row.validation.message)
+        for quote in row.validation.evidence:
+            yield "evidence", f'{shown_line(quote.chunk_id, longest=60)}: "{_line(quote.text)}"'
+
+
+def _gold(story: CaseStory) -> Iterator[tuple[str, str]]:
+    for id in story.gold_ids:
+        yield "gold", shown_line(id, longest=100)
+    for text in story.gold_texts:
+        yield "gold", f'"{_line(text)}"'
+
+
+def hop_text(hop: Hop) -> str:
+    """How a stage ended: status, where the outcome is from, its time, a reason."""
+    parts = [hop.status.value]
+    if hop.known is not Known.ASKED:
+        parts.append(hop.known.value)
+    if hop.seconds is not None:
+        parts.append(f"{hop.seconds * 1e3:,.1f} ms")
+    if hop.reason:
+        parts.append(_line(hop.reason))
+    return ", ".join(parts)
+
+
+def chunk_ranks(chunk: ChunkStory) -> str:
+    """The ranks of a chunk before and after post-retrieval."""
+    before = "-" if chunk.retrieved is None else str(chunk.retrieved)
+    after = "dropped" if chunk.shown is None else str(chunk.shown)
+    return after if before == after else f"{before} > {after}"
+
+
+def chunk_fate(chunk: ChunkStory) -> str:
+    """What the operators did to a chunk, in a line; empty when nothing."""
+    return "; ".join(shown_line(move, longest=100) for move in chunk.moves)
+
+
+def _chunk(chunk: ChunkStory) -> str:
+    score = "" if chunk.score is None else f" score {chunk.score:.4g}"
+    gold = " GOLD" if chunk.is_gold else ""
+    fate = f" ({chunk_fate(chunk)})" if chunk.moves else ""
+    head = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}{gold}{score}{fate}"
+    return f"{head}: {shown_line(chunk.text, longest=_CHUNK)}"
+
+
+def score_text(value: float | None, status: str) -> str:
+    """A score, or how its cell ended."""
+    return status if value is None else f"{value:.3f}"
+
+
+def _judged(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
+    steps = [step for judgement in judgements for step in judgement.steps]
+    for step in steps[:_STEPS]:
+        yield "judge", f"{metric.name}: {_line(str(step.answer))}"
+        for quote in step.quotes:
+            where = "nowhere" if quote.context is None else f"context {quote.context + 1}"
+            yield "quote", f'{where}: "{_line(quote.text)}"'
+
+
+def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
+    """The same as a JSON object: the case of report.json, its story and its judgements."""
+    found = case_object(row, shown_columns(metrics))
+    if row.story is not None:
+        found["story"] = asdict(row.story)
+    found["judgements"] = {
+        metric.name: [judgement_object(judgement) for judgement in judgements]
+        for metric, judgements in zip(metrics, row.judgements or (), strict=False)
+        if judgements
+    }
+    return found

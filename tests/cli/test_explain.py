@@ -1,0 +1,132 @@
+"""``ragbench explain`` and ``ragbench cases``: from a number to its cause."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+
+
+@pytest.fixture
+def run(ragbench: Ragbench) -> str:
+    """A run of a RAG that finds one document and always says 27 days."""
+    assert ragbench("eval", "office", "--rag", "rags.py:Plain", "-o", "run", "-q").code == 0
+    return "run"
+
+
+def test_every_case_of_a_run_has_one_cause(ragbench: Ragbench, run: str) -> None:
+    report = json.loads((Path(run) / "report.json").read_bytes())
+    causes = {case["id"]: case["attribution"]["cause"] for case in report["cases"]}
+    assert causes == {"c1": "right", "c2": "not_retrieved", "c3": "answered_without"}
+    assert [(count["cause"], count["cases"]) for count in report["causes"]] == [
+        ("not_retrieved", 1),
+        ("answered_without", 1),
+        ("right", 1),
+    ]
+    assert "## Causes" in (Path(run) / "report.md").read_text("utf-8")
+
+
+def test_the_waterfall_and_the_worst_cases(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("explain", run)
+    assert (done.code, done.err) == (0, "")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert "not retrieved 1 33% 2" in lines
+    assert "c2: When is the help desk open?" in lines
+    found = json.loads(ragbench("explain", run, "--json").out)
+    assert found["worst"] == {"not_retrieved": ["c2"], "answered_without": ["c3"]}
+
+
+def test_one_case_hop_by_hop(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("explain", run, "c2")
+    assert done.code == 0
+    for told in ("When is the help desk open?", "not retrieved", "desk", "27 days of paid leave"):
+        assert told in done.out
+    story = json.loads(ragbench("explain", run, "c1", "--json").out)["story"]
+    (chunk,) = story["chunks"]
+    assert (chunk["retrieved"], chunk["shown"], chunk["is_gold"]) == (1, 1, True)
+    assert story["references"] == ["27 days"]
+
+
+def test_what_an_operator_dropped_is_named(ragbench: Ragbench) -> None:
+    Path("post.yaml").write_text(
+        "operators:\n  - action: filter\n    type: top_k\n    k: 1\n", "utf-8"
+    )
+    said = [
+        {
+            "id": "q",
+            "query": "When is the help desk open?",
+            "reference": "from 8 to 17",
+            "reference_contexts": ["The help desk is open from 8 to 17."],
+        }
+    ]
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, said)), "utf-8")
+    Path("two.py").write_text(
+        "from ragbench import RAGInterface\n"
+        "class Two(RAGInterface):\n"
+        "    def retrieve(self, query, top_k=None):\n"
+        "        return ['A lost badge.', 'The help desk is open from 8 to 17.']\n"
+        "    def generate(self, query, contexts):\n"
+        "        return 'a badge'\n",
+        "utf-8",
+    )
+    command = ("eval", "cases.jsonl", "--rag", "two.py:Two", "--post-retrieval", "post.yaml")
+    assert ragbench(*command, "-o", "cut", "-q").code == 0
+    (case,) = json.loads(Path("cut/report.json").read_bytes())["cases"]
+    found = case["attribution"]
+    assert (found["cause"], found["basis"], found["rank"]) == ("dropped", "texts", 2)
+    assert "top_k" in found["stage"]
+    assert "top_k" in ragbench("explain", "cut", "q").out
+
+
+def test_gold_that_is_not_in_the_corpus(ragbench: Ragbench) -> None:
+    rows = [
+        {"id": "in", "query": "When is the desk open?", "reference_context_ids": ["desk"]},
+        {"id": "out", "query": "How high is the tower?", "reference_context_ids": ["tower"]},
+    ]
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    done = ragbench("eval", "cases.jsonl", "--corpus", "office/corpus.jsonl", "-o", "run", "-q")
+    assert done.code == 0
+    cases = json.loads(Path("run/report.json").read_bytes())["cases"]
+    causes = {case["id"]: case["attribution"]["cause"] for case in cases}
+    assert causes["out"] == "not_in_corpus"
+    assert causes["in"] != "not_in_corpus"
+
+
+def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("cases", run, "--cause", "not_retrieved")
+    assert (done.code, done.out.splitlines()[0].split()[0]) == (0, "c2")
+    assert done.err == "1 case\n"
+    found = json.loads(ragbench("cases", run, "--worst", "token_f1", "--json").out)
+    assert [case["id"] for case in found["cases"]] == ["c2", "c1", "c3"]  # unmeasured last
+    assert json.loads(ragbench("cases", run, "--tag", "date", "--json").out)["found"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("cases", "run", "--cause", "lost"), "--cause must be one of not_in_corpus"),
+        (("cases", "run", "--worst", "token_f2"), "Did you mean 'token_f1'?"),
+        (("explain", "run", "c9"), "the run has no case 'c9'"),
+        (("explain", "office"), "is not a run folder"),
+    ],
+)
+def test_what_does_not_exist_is_said_with_the_way_on(
+    ragbench: Ragbench, run: str, arguments: tuple[str, ...], told: str
+) -> None:
+    done = ragbench(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+
+
+def test_compare_shows_how_causes_changed(ragbench: Ragbench, run: str) -> None:
+    assert ragbench("eval", "office", "-o", "other", "-q").code == 0
+    done = ragbench("compare", run, "other")
+    assert done.code == 0
+    assert "causes that changed" in done.out
+    flows = json.loads(ragbench("compare", run, "other", "--json").out)["flows"]
+    assert sum(flow["cases"] for flow in flows) == 3

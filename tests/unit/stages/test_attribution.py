@@ -1,0 +1,330 @@
+"""One cause a case: what the stored outcomes say, and what faults put into a run come to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
+from ragbench.core.case import Case, Evidence
+from ragbench.core.chunk import Chunk, Document
+from ragbench.core.outcome import Cell, Failure, Outcome, Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.core.validation import RetrievalQuality, Verdict
+from ragbench.metrics.matching import Matching
+from ragbench.metrics.same_answer import answer_is_right
+from ragbench.post.build import build_operator
+from ragbench.post.stage import PostRetrieval, post_retrieved
+from ragbench.stages.attribution import CauseTally, attribute
+from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
+
+LEAVE = "You get 27 days of paid annual leave per calendar year."
+OTHERS = ["The office closes at six.", "Parking costs 40 euros.", "Dogs are welcome on Fridays."]
+CASE = Case(
+    id="leave",
+    query="How many days of leave are there?",
+    reference="27 days",
+    reference_context_ids=("handbook",),
+    evidence=(Evidence(text="27 days of paid annual leave", document_id="handbook"),),
+)
+
+
+def found(*, gold_at: int | None = 1, ids: bool = True) -> Outcome[RetrievalResult[Any]]:
+    texts, names = [*OTHERS], ["office", "parking", "dogs"]
+    if gold_at is not None:
+        texts.insert(gold_at - 1, LEAVE)
+        names.insert(gold_at - 1, "handbook")
+    result: RetrievalResult[Any] = RetrievalResult(texts, context_ids=names if ids else None)
+    return Outcome(status=Status.MEASURED, value=result)
+
+
+def said(response: str, *, abstained: bool = False) -> Outcome[GenerationResult[Any]]:
+    status = Status.ABSTAINED if abstained else Status.MEASURED
+    return Outcome(status=status, value=GenerationResult(response, abstained=abstained))
+
+
+def cause_of(trace: Trace, **settings: Any) -> Attribution:
+    return attribute(trace, **settings)
+
+
+def trace(
+    response: str = "27 days", *, case: Case = CASE, gold_at: int | None = 1, **more: Any
+) -> Trace:
+    return Trace(case=case, retrieval=found(gold_at=gold_at), generation=said(response), **more)
+
+
+def test_shown_and_right_is_right() -> None:
+    result = cause_of(trace("There are 27 days."))
+
+    assert (result.cause, result.basis, result.rank) == (Cause.RIGHT, Basis.IDS, 1)
+    assert (result.shown, result.golds) == (1, 1)
+
+
+def test_shown_and_wrong_was_not_used() -> None:
+    result = cause_of(trace("Parking costs 40 euros."))
+
+    assert (result.cause, result.stage) == (Cause.NOT_USED, "generate")
+    assert result.supported is True  # the chunk on parking holds it
+    assert cause_of(trace("It is 12 weeks.")).supported is False
+
+
+def test_shown_and_declined() -> None:
+    result = cause_of(replace(trace(), generation=said("I don't know.", abstained=True)))
+
+    assert result.cause is Cause.DECLINED
+
+
+def test_gold_that_retrieval_missed() -> None:
+    result = cause_of(trace("12 weeks", gold_at=None))
+
+    assert (result.cause, result.stage) == (Cause.NOT_RETRIEVED, "retrieve")
+
+
+def test_gold_that_no_document_holds_is_not_in_the_corpus() -> None:
+    corpus = CorpusGold(documents=3, absent={"leave": ("handbook",)})
+
+    assert cause_of(trace("12", gold_at=None), corpus=corpus).cause is Cause.NOT_IN_CORPUS
+    assert cause_of(trace("12", gold_at=1), corpus=corpus).cause is Cause.NOT_USED
+
+
+def test_a_right_answer_without_its_evidence() -> None:
+    assert cause_of(trace("27 days", gold_at=None)).cause is Cause.RIGHT_WITHOUT
+
+
+def test_the_operator_that_dropped_the_gold_is_named_with_its_rank() -> None:
+    stage = PostRetrieval(
+        operators=(
+            build_operator({"action": "filter", "type": "top_k", "k": 3}),
+            build_operator({"action": "filter", "type": "top_k", "k": 1}),
+        )
+    )
+    retrieval = found(gold_at=2)
+    assert retrieval.value is not None
+    after = post_retrieved(stage, CASE.query, retrieval.value)
+    cut = Trace(
+        case=CASE,
+        retrieval=retrieval,
+        post_retrieval=Outcome(status=Status.MEASURED, value=after),
+        generation=said("12 weeks"),
+    )
+
+    result = cause_of(cut)
+
+    assert (result.cause, result.rank) == (Cause.DROPPED, 2)
+    assert result.stage is not None
+    assert "top_k" in result.stage
+
+
+def test_an_unanswerable_case() -> None:
+    case = Case(id="n", query="Who?", answerable=False)
+
+    assert cause_of(trace("Me.", case=case)).cause is Cause.ANSWERED_WITHOUT
+    declined = replace(trace(case=case), generation=said("", abstained=True))
+    assert cause_of(declined).cause is Cause.RIGHT
+
+
+def test_a_stage_that_failed_is_the_cause() -> None:
+    failure = Failure(type="Timeout", message="30 s", stage="generate")
+    broken = replace(trace(), generation=Outcome(status=Status.FAILED, failure=failure))
+
+    result = cause_of(broken)
+
+    assert (result.cause, result.stage) == (Cause.FAILED, "generate")
+    assert "Timeout" in result.detail
+
+
+def test_spans_are_enough_where_the_gold_has_no_ids() -> None:
+    case = replace(CASE, reference_context_ids=None)
+
+    assert cause_of(trace("12", case=case)).basis is Basis.TEXTS
+    assert cause_of(trace("12", case=case)).cause is Cause.NOT_USED
+    assert cause_of(trace("12", case=case, gold_at=None)).cause is Cause.NOT_RETRIEVED
+
+
+def test_with_a_reference_answer_alone_the_cause_is_an_estimate() -> None:
+    case = replace(CASE, reference_context_ids=None, evidence=())
+
+    result = cause_of(trace("12 weeks", case=case))
+
+    assert (result.cause, result.basis) == (Cause.NOT_USED, Basis.REFERENCE)
+    assert result.basis.is_estimate
+
+
+@pytest.mark.parametrize(
+    ("present", "response", "expected"),
+    [
+        (True, "27 days", Cause.SHOWN),
+        (False, "27 days", Cause.ANSWERED_WITHOUT),
+    ],
+)
+def test_without_any_gold_the_validator_decides_and_is_named(
+    present: bool, response: str, expected: Cause
+) -> None:
+    verdict = Verdict(
+        query_id="leave",
+        relevant_chunk_ids=(),
+        relevance={},
+        answer_present=present,
+        answer_probability=0.93 if present else 0.07,
+        evidence=(),
+        retrieval_quality=RetrievalQuality.GOOD,
+        message="",
+        validator="lexical",
+    )
+    case = Case(id="leave", query=CASE.query)
+    judged = trace(response, case=case, validation=Outcome(status=Status.MEASURED, value=verdict))
+
+    result = cause_of(judged)
+
+    assert (result.cause, result.basis) == (expected, Basis.VALIDATOR)
+    assert result.probability == pytest.approx(0.93 if present else 0.07)
+    assert "lexical" in result.detail
+
+
+def test_without_gold_reference_and_verdict_nothing_can_be_told() -> None:
+    result = cause_of(trace(case=Case(id="q", query="Why?")))
+
+    assert (result.cause, result.answer) == (Cause.UNKNOWN, Answer.UNCHECKED)
+
+
+def test_a_run_that_only_retrieves_says_where_the_gold_went() -> None:
+    nothing: Outcome[GenerationResult[Any]] = Outcome(status=Status.SKIPPED, reason="no generation")
+
+    assert cause_of(replace(trace(), generation=nothing)).cause is Cause.SHOWN
+    missed = replace(trace(gold_at=None), generation=nothing)
+    assert cause_of(missed).cause is Cause.NOT_RETRIEVED
+
+
+def test_a_judge_of_correctness_takes_precedence_over_words() -> None:
+    assert cause_of(trace("27 days"), correctness=Cell.measured(0.2)).cause is Cause.NOT_USED
+    assert cause_of(trace("a month"), correctness=Cell.measured(0.8)).cause is Cause.RIGHT
+    unmeasured = Cell.skipped("no reference")
+    assert cause_of(trace("27 days"), correctness=unmeasured).cause is Cause.RIGHT
+
+
+@pytest.mark.parametrize(
+    ("response", "reference", "expected"),
+    [
+        ("27 days", "27 days", True),
+        ("You get 27 days of leave a year, whatever your contract says.", "27 days", True),
+        ("25 days", "27 days", False),
+        ("Paris is the capital", "The capital is Paris", True),
+        ("Berlin", "Paris", False),
+        ("No, it is not.", "No", True),
+        ("Yes.", "No", False),
+        ("It was not allowed.", "No", None),  # words cannot tell
+        ("in 1999 the firm was founded by two people", "the firm was founded in 1998", False),
+    ],
+)
+def test_whether_an_answer_is_right_by_its_words(
+    response: str, reference: str, expected: bool | None
+) -> None:
+    assert answer_is_right(response, reference) is expected
+
+
+def test_gold_is_looked_for_in_the_documents_by_id_and_by_text() -> None:
+    lost = replace(CASE, id="lost", reference_context_ids=("gone",), evidence=())
+    moved = replace(CASE, id="moved", reference_context_ids=("gone",))
+    cases = [CASE, lost, moved, Case(id="n", query="Who?", answerable=False)]
+
+    result = corpus_gold(cases, [Document(id="handbook", text=LEAVE)], Matching.AUTO)
+
+    assert result.documents == 1
+    assert dict(result.absent) == {"lost": ("gone",)}  # the span of `moved` stands in a document
+
+
+def test_gold_ids_of_another_kind_say_nothing_about_the_corpus() -> None:
+    case = replace(CASE, reference_context_ids=("handbook#3",), evidence=())
+
+    assert not corpus_gold([case], [Document(id="handbook", text=LEAVE)], Matching.AUTO).absent
+
+
+def test_what_the_corpus_holds_is_kept_for_the_same_run_only(tmp_path: Any) -> None:
+    gold = CorpusGold(documents=2, absent={"a": ("x",)})
+
+    write_corpus_gold(tmp_path, {"dataset": "1", "rag": "2"}, gold)
+
+    assert read_corpus_gold(tmp_path, {"dataset": "1", "rag": "2"}) == gold
+    assert read_corpus_gold(tmp_path, {"dataset": "1", "rag": "3"}) is None
+
+
+def test_causes_are_counted_in_the_order_of_the_stages() -> None:
+    tally = CauseTally()
+    tally.add("a", cause_of(trace("27 days")))
+    tally.add("b", cause_of(trace("12", gold_at=None)))
+    tally.add("c", cause_of(trace("12", gold_at=None)))
+
+    counts = tally.counts()
+
+    assert [(count.cause, count.cases) for count in counts] == [
+        (Cause.NOT_RETRIEVED, 2),
+        (Cause.RIGHT, 1),
+    ]
+    assert counts[0].stages == (("retrieve", 2),)
+    assert counts[0].examples == ("b", "c")
+
+
+FAULTS = ("removed", "top_k", "operator", "corrupted", "declined")
+
+
+def _faulty(fault: str, number: int) -> tuple[Trace, CorpusGold]:
+    """A run's case that was right, with one fault put in."""
+    gold = f"Section {number} grants {number + 11} hours of training to clerk {number}."
+    names = [f"other-{number}-{at}" for at in range(6)]
+    chunks = [
+        Chunk(id=name, text=f"Note {name} on canteens.", score=1 / (at + 2))
+        for at, name in enumerate(names)
+    ]
+    case = Case(
+        id=f"case-{number}",
+        query=f"How many hours does clerk {number} get?",
+        reference=f"{number + 11} hours",
+        reference_context_ids=(f"gold-{number}",) if number % 2 else None,
+        evidence=() if number % 2 else (Evidence(text=gold[:-1]),),
+    )
+    if fault != "removed":
+        at = 4 if fault in ("top_k", "operator") else number % 3
+        chunks.insert(at, Chunk(id=f"gold-{number}", text=gold, score=1 / (at + 1.5)))
+    retrieval: RetrievalResult[Any] = RetrievalResult.from_chunks(chunks)
+    limit = {"action": "filter", "type": "top_k", "k": 4 if fault == "top_k" else 6}
+    cut = {"action": "filter", "type": "threshold", "min_score": 0.25}
+    operators = [build_operator(limit)]
+    if fault == "operator":
+        operators.append(build_operator(cut))
+    after = post_retrieved(PostRetrieval(operators=tuple(operators)), case.query, retrieval)
+    answer = said(f"It is {number + 11} hours.")
+    if fault in ("corrupted", "removed", "top_k", "operator"):
+        answer = said(f"It is {number + 77} weeks.")
+    elif fault == "declined":
+        answer = said("I don't know.", abstained=True)
+    made = Trace(
+        case=case,
+        retrieval=Outcome(status=Status.MEASURED, value=retrieval),
+        post_retrieval=Outcome(status=Status.MEASURED, value=after),
+        generation=answer,
+    )
+    absent = {case.id: ("gold",)} if fault == "removed" else {}
+    return made, CorpusGold(documents=100, absent=absent)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_that_are_put_in_are_found_with_their_stage(fault: str) -> None:
+    expected = {
+        "removed": (Cause.NOT_IN_CORPUS, None),
+        "top_k": (Cause.DROPPED, "top_k"),
+        "operator": (Cause.DROPPED, "threshold"),
+        "corrupted": (Cause.NOT_USED, "generate"),
+        "declined": (Cause.DECLINED, "generate"),
+    }[fault]
+
+    right = 0
+    for number in range(40):
+        made, corpus = _faulty(fault, number)
+        result = cause_of(made, corpus=corpus)
+        named = expected[1] is None or expected[1] in (result.stage or "")
+        right += result.cause is expected[0] and named
+
+    assert right >= 38  # 95 %
