@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ragbench.llm.budget import Budget, Receipt
     from ragbench.llm.lazy_chat import LateChat
     from ragbench.pipeline.baseline import BaselineRAG
+    from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.rag import RAG
 
@@ -100,6 +101,8 @@ class System(NamedTuple):
     """Language models of its own."""
     documents: Callable[[], Iterable[Document]] | None = None
     """Gives what it searches; None where only the system knows."""
+    locator: GoldLocator | None = None
+    """What says where it lost the gold."""
 
     @property
     def asked_for(self) -> tuple[str, ...]:
@@ -274,6 +277,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             pipeline.orchestration.concurrency,
             pipeline.chats,
             None if opened.documents is None else lambda: opened.documents or (),
+            opened.locator,
         )
         for line in opened.notes[len(told) :]:
             console.say(line)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from ragbench.core.attribution import Attribution, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
+from ragbench.core.gold_search import GoldCause, GoldSearch
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.story import CaseStory
@@ -235,6 +236,8 @@ class CaseRow:
     """Which stage lost the answer, or none did; None for an unfinished case."""
     story: CaseStory | None = None
     """What happened to it at every hop; None where nobody told it."""
+    location: GoldSearch | None = None
+    """Where the gold is that retrieval should have found; None where it was not looked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,6 +304,9 @@ class Report:
     """What the verdicts on retrievals come to; None for a run without them."""
     operators: OperatorTable | None = None
     """What each operator of post-retrieval did; None for a run without."""
+    gold: Mapping[GoldCause, int] = field(default_factory=dict[GoldCause, int])
+    """In how many cases the gold that came nearest to generation ended so; in the order of
+    `GoldCause`, empty for a run that did not look."""
     rows: Callable[[], Iterator[CaseRow]]
     """The cases in order; read from the run anew at each call, so that memory stays flat."""
     judging: JudgeReport | None = None

@@ -13,6 +13,7 @@ from numbers import Integral
 from typing import Any, cast
 
 from ragbench.core.case import Case
+from ragbench.core.gold_search import GoldSearch
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
@@ -41,6 +42,8 @@ class Trace:
     """What stood after post-retrieval; None when the run has no such stage."""
     validation: Outcome[Verdict] | None = None
     """The verdict on what generation was given; None when the run has no such stage."""
+    location: Outcome[GoldSearch] | None = None
+    """Where the gold is that retrieval should have found; None when the run has no such stage."""
 
     @property
     def context(self) -> Outcome[RetrievalResult[Any]]:
@@ -54,8 +57,8 @@ class Entry:
 
     case: Case
     recorded: Mapping[str, Outcome[Any]]
-    """By stage: ``"retrieve"``, ``"post_retrieve"``, ``"validate"``, ``"generate"``; empty for a
-    dataset. A stage's recorded outcome is not asked for again."""
+    """By stage: ``"retrieve"``, ``"locate"``, ``"post_retrieve"``, ``"validate"``,
+    ``"generate"``; empty for a dataset. A stage's recorded outcome is not asked for again."""
 
     @property
     def id(self) -> str:

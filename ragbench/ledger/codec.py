@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from ragbench.core.case import Case, Evidence
+from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Outcome, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import (
@@ -39,12 +40,14 @@ __all__ = [
     "decode_case",
     "decode_failure",
     "decode_generation",
+    "decode_gold_search",
     "decode_judgements",
     "decode_retrieval",
     "decode_verdict",
     "encode_case",
     "encode_failure",
     "encode_generation",
+    "encode_gold_search",
     "encode_judgements",
     "encode_outcome",
     "encode_retrieval",
@@ -326,6 +329,26 @@ def _dump_warning(raw: dict[str, Any]) -> DumpWarning:
     return DumpWarning(kind=kind, chunk_ids=ids, **raw)
 
 
+def encode_gold_search(found: GoldSearch) -> bytes:
+    """Where the gold of a case is."""
+    return hidden_bytes(orjson.dumps(found))
+
+
+def decode_gold_search(body: bytes) -> GoldSearch:
+    """What `encode_gold_search` wrote."""
+    raw: dict[str, Any] = orjson.loads(body)
+    golds = tuple(
+        GoldFate(
+            gold=one["gold"],
+            cause=GoldCause(one["cause"]),
+            rank=one["rank"],
+            chunk_ids=tuple(one["chunk_ids"]),
+        )
+        for one in raw["golds"]
+    )
+    return GoldSearch(golds=golds, retrieved=raw["retrieved"], depth=raw["depth"])
+
+
 class Codec(NamedTuple):
     """How the values of a stage are stored."""
 
@@ -349,6 +372,10 @@ def _verdict(_: list[str], body: bytes) -> Verdict:
     return decode_verdict(body)
 
 
+def _gold_search(_: list[str], body: bytes) -> GoldSearch:
+    return decode_gold_search(body)
+
+
 def _generation(_: list[str], body: bytes) -> GenerationResult[Any]:
     return decode_generation(body)
 
@@ -357,6 +384,7 @@ _RETRIEVAL = Codec(_contexts, encode_retrieval, decode_retrieval)
 CODECS = {
     "retrieve": _RETRIEVAL,
     "post_retrieve": _RETRIEVAL,
+    "locate": Codec(_no_texts, encode_gold_search, _gold_search),
     "validate": Codec(_no_texts, encode_verdict, _verdict),
     "generate": Codec(_no_texts, encode_generation, _generation),
 }

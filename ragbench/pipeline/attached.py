@@ -16,6 +16,7 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.ledger.content import path_content
 from ragbench.pipeline.documents import Indexing
+from ragbench.pipeline.gold import GoldLookup, SearchVariant
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.stages import WordWeights
 from ragbench.pipeline.strategies import (
@@ -25,9 +26,11 @@ from ragbench.pipeline.strategies import (
     Search,
     Strategy,
     StrategyName,
+    exactly,
     filter_problem,
 )
 from ragbench.stores.attached.collection import ForeignCollection, attach
+from ragbench.stores.base import Effort
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +40,7 @@ __all__ = [
     "BothSides",
     "ForeignRetriever",
     "StoreWordsStrategy",
+    "for_passages",
     "foreign_strategy",
     "open_foreign_retriever",
 ]
@@ -53,7 +57,7 @@ class BothSides:
     @classmethod
     def of(cls, strategy: Strategy) -> BothSides:
         """Both sides of a strategy."""
-        return cls(questions=strategy, passages=_for_passages(strategy))
+        return cls(questions=strategy, passages=for_passages(strategy))
 
     def retrieve(self, queries: Sequence[SearchQuery], search: Search) -> list[list[Chunk]]:
         """For each query its chunks, best first."""
@@ -67,11 +71,12 @@ class BothSides:
         return found
 
 
-def _for_passages(strategy: Strategy) -> Strategy:
+def for_passages(strategy: Strategy) -> Strategy:
+    """The same search for texts that are embedded as passages."""
     if isinstance(strategy, DenseStrategy):
         return replace(strategy, embedder=cast("Embedder", _PassageSide(strategy.embedder)))
     if isinstance(strategy, HybridStrategy):
-        return replace(strategy, dense=_for_passages(strategy.dense))
+        return replace(strategy, dense=for_passages(strategy.dense))
     return strategy
 
 
@@ -120,12 +125,12 @@ def foreign_strategy(
             or the collection cannot be searched by words.
     """
     if settings.strategy == "dense":
-        return _foreign_dense(collection, embedder, embedder_name)
+        return _foreign_dense(collection, embedder, embedder_name, settings.effort)
     collection.search_words([], k=1)  # says what is missing
     words = StoreWordsStrategy(collection=collection)
     if settings.strategy == "sparse":
         return words
-    dense = _foreign_dense(collection, embedder, embedder_name)
+    dense = _foreign_dense(collection, embedder, embedder_name, settings.effort)
     weight = settings.dense_weight
     return HybridStrategy(
         dense=dense,
@@ -140,7 +145,7 @@ def foreign_strategy(
 
 
 def _foreign_dense(
-    collection: ForeignCollection, embedder: Embedder | None, embedder_name: str
+    collection: ForeignCollection, embedder: Embedder | None, embedder_name: str, effort: Effort
 ) -> DenseStrategy:
     if embedder is None:
         raise ConfigError("name what made the collection's vectors: an embedder is needed")
@@ -150,7 +155,7 @@ def _foreign_dense(
             f"dimensions, the embedder '{embedder_name}' makes such of {embedder.dimension}: name "
             "the embedder that the collection was filled with"
         )
-    return DenseStrategy(store=collection, embedder=embedder, calibration=None)
+    return DenseStrategy(store=collection, embedder=embedder, calibration=None, effort=effort)
 
 
 def open_foreign_retriever(
@@ -190,7 +195,8 @@ def open_foreign_retriever(
         return ForeignRetriever(
             collection=collection,
             strategy=settings.strategy,
-            sides=BothSides.of(strategy),
+            search_strategy=strategy,
+            embedder=embedder,
             threshold=settings.score_threshold,
             filters=filters,
             fusion=_fusion(strategy),
@@ -200,6 +206,19 @@ def open_foreign_retriever(
             problem=filter_problem(collection, collection.dimension, filters),
             closing=stack.pop_all(),
         )
+
+
+def _over(strategy: Strategy, collection: ForeignCollection) -> Strategy:
+    """The same search over another view of the collection."""
+    if isinstance(strategy, DenseStrategy):
+        return replace(strategy, store=collection)
+    if isinstance(strategy, HybridStrategy):
+        return replace(
+            strategy,
+            dense=_over(strategy.dense, collection),
+            sparse=_over(strategy.sparse, collection),
+        )
+    return StoreWordsStrategy(collection=collection)
 
 
 def _local_content(address: str) -> str | None:
@@ -220,7 +239,9 @@ class ForeignRetriever:
 
     collection: ForeignCollection
     strategy: StrategyName
-    sides: BothSides
+    search_strategy: Strategy
+    embedder: Embedder | None
+    """None where the search needs none."""
     threshold: float | None
     filters: Filter | None
     fusion: Mapping[str, object]
@@ -274,7 +295,45 @@ class ForeignRetriever:
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         """See `Retriever`."""
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
-        return self.sides.retrieve(queries, search)
+        return BothSides.of(self.search_strategy).retrieve(queries, search)
+
+    @property
+    def lookup(self) -> GoldLookup:
+        """See `ragbench.pipeline.gold.Searched`."""
+        collection = self.collection
+        ways: list[Strategy] = []
+        if self.embedder is not None:
+            dense = DenseStrategy(store=collection, embedder=self.embedder, calibration=None)
+            ways.append(for_passages(dense))
+        if collection.words is not None:
+            ways.append(StoreWordsStrategy(collection=collection))
+        return GoldLookup(
+            store=collection,
+            dimension=collection.dimension,
+            has_documents="document_id" in collection.mapping.places(),
+            by_text=ways,
+            filters=self.filters,
+        )
+
+    def variant(self, variant: SearchVariant) -> ForeignRetriever | None:
+        """See `ragbench.pipeline.gold.Searched`."""
+        if variant is SearchVariant.PLAIN:
+            return self
+        if variant is SearchVariant.UNLIMITED:
+            return None if self.threshold is None else replace(self, threshold=None)
+        if variant is SearchVariant.EXACT:
+            strategy = exactly(self.search_strategy)
+            return None if strategy is None else replace(self, search_strategy=strategy)
+        if self.filters is None and self.collection.native_filter is None:
+            return None
+        unfiltered = self.collection.unfiltered()
+        return replace(
+            self,
+            collection=unfiltered,
+            search_strategy=_over(self.search_strategy, unfiltered),
+            filters=None,
+            threshold=None,
+        )
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         """Results carry no vectors."""

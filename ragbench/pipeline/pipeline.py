@@ -14,6 +14,7 @@ from ragbench.llm.lazy_chat import LateChat
 from ragbench.pipeline.custom import OwnOrchestration
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGeneration
+from ragbench.pipeline.gold import GoldLocator, Searched
 from ragbench.pipeline.pre_retrieval import PreRetrieval
 from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
 from ragbench.pipeline.stages import Generator as Generation
@@ -60,6 +61,20 @@ class OpenPipeline:
     retriever: Retriever
     documents: Sequence[Document] | None = None
     """What was indexed; None where nothing had to be read."""
+
+    searching: Searching
+    """How it retrieves."""
+    top_k: int
+    """How many chunks are retrieved when a call does not say."""
+
+    @property
+    def locator(self) -> GoldLocator | None:
+        """What says where the gold of a case was lost; None where its retrieval cannot be asked."""
+        if not isinstance(self.retriever, Searched):
+            return None
+        return GoldLocator(
+            rankings=self.searching.rankings, retriever=self.retriever, top_k=self.top_k
+        )
 
     @property
     def notes(self) -> Sequence[str]:
@@ -134,6 +149,8 @@ class Pipeline:
                 identity={name: plain.stage_identity(name) for name in ("retrieve", "generate")},
                 retriever=retriever,
                 documents=source.known,
+                searching=plain.stages.searching,
+                top_k=plain.stages.top_k,
             )
 
     def _stages(self, retriever: Retriever) -> Stages:

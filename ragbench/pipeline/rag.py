@@ -71,7 +71,7 @@ class Searching:
         """
         asked = [self._asked(question) for question in questions]
         known = [one for one in asked if isinstance(one, PreRetrieved)]
-        rankings = iter(self._rankings(known, top_k))
+        rankings = iter(self.rankings(self.retriever, known, top_k))
         found: list[RetrievalResult | Exception] = []
         for question, one in zip(questions, asked, strict=True):
             if isinstance(one, Exception):
@@ -88,13 +88,21 @@ class Searching:
         except Exception as error:  # noqa: BLE001  # a question's failure is that question's outcome
             return error
 
-    def _rankings(self, asked: Sequence[PreRetrieved], top_k: int) -> list[list[Chunk]]:
-        """One ranking each; single queries are searched for together, and so are several."""
+    def rankings(
+        self, retriever: Retriever, asked: Sequence[PreRetrieved], top_k: int
+    ) -> list[list[Chunk]]:
+        """One ranking each; single queries are searched for together, and so are several.
+
+        Args:
+            retriever: what is searched.
+            asked: what is searched for.
+            top_k: how many chunks each ranking has at most.
+        """
         plain = [one.queries[0] for one in asked if len(one.queries) == 1]
         several = [query for one in asked if len(one.queries) > 1 for query in one.queries]
         depth = max(top_k, self.candidates)
-        direct = iter(self.retriever.search(plain, top_k) if plain else [])
-        legs = iter(self.retriever.search(several, depth) if several else [])
+        direct = iter(retriever.search(plain, top_k) if plain else [])
+        legs = iter(retriever.search(several, depth) if several else [])
         return [
             next(direct)
             if len(one.queries) == 1

@@ -13,21 +13,29 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError
-from ragbench.pipeline.attached import BothSides, ForeignRetriever, open_foreign_retriever
+from ragbench.pipeline.attached import (
+    BothSides,
+    ForeignRetriever,
+    for_passages,
+    open_foreign_retriever,
+)
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.documents import Documents, Indexing
+from ragbench.pipeline.gold import GoldLookup, SearchVariant
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import sparse_cache_folder
 from ragbench.pipeline.stages import WordWeights
 from ragbench.pipeline.strategies import (
+    DenseStrategy,
     HybridStrategy,
     RetrievalSettings,
     Search,
     SparseStrategy,
     Strategy,
     StrategyName,
+    exactly,
     filter_problem,
 )
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
@@ -39,6 +47,9 @@ __all__ = [
     "HybridRetrieval",
     "SparseRetrieval",
 ]
+
+_UNLIMITED = -1e9
+"""A threshold below every score."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +110,11 @@ class DenseRetrieval:
     fill only."""
     embeddings: bool = False
     """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
+    ef: int | None = None
+    """How many candidates the store's approximate index keeps while it looks; None for the store's
+    own setting."""
+    exact: bool = False
+    """Whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -139,6 +155,11 @@ class HybridRetrieval:
     fill only."""
     embeddings: bool = False
     """Whether results carry the vectors of query and chunks, for rerankers that compare them."""
+    ef: int | None = None
+    """How many candidates the store's approximate index keeps while it looks; None for the store's
+    own setting."""
+    exact: bool = False
+    """Whether every vector is compared, whatever index the store has."""
     dense_weight: float | None = None
     """Weight of the ranking by meaning, at least 0; None for the one measured for the embedder, as
     in ``ragbench search``."""
@@ -172,9 +193,10 @@ def _engine_settings(settings: _Settings) -> RetrievalSettings:
         "score_threshold": settings.score_threshold,
         "strategy": settings.strategy,
     }
+    names = () if isinstance(settings, SparseRetrieval) else ("ef", "exact")
     if isinstance(settings, HybridRetrieval):
-        for name in ("dense_weight", "sparse_weight", "rrf_k", "candidates"):
-            common[name] = getattr(settings, name)
+        names = (*names, "dense_weight", "sparse_weight", "rrf_k", "candidates")
+    common.update({name: getattr(settings, name) for name in names})
     return RetrievalSettings(**common)
 
 
@@ -234,7 +256,7 @@ def _opened(
             store=opened.store,
             made_by=opened.identity,
             embedder=embedder,
-            sides=BothSides.of(strategy),
+            strategy=strategy,
             weights=_weights(strategy),
             word_weights=_word_weights(strategy, opened.identity),
             closing=stack.pop_all(),
@@ -287,7 +309,7 @@ class _OpenEngine:
     store: VectorStore
     made_by: IndexIdentity
     embedder: Embedder
-    sides: BothSides
+    strategy: Strategy
     weights: Mapping[str, float]
     """Of a hybrid search's rankings, as they are used."""
     closing: ExitStack
@@ -322,7 +344,36 @@ class _OpenEngine:
             threshold=self.settings.score_threshold,
             filters=parse_filters(given) if given else None,
         )
-        return [self._with_vectors(chunks) for chunks in self.sides.retrieve(queries, search)]
+        found = BothSides.of(self.strategy).retrieve(queries, search)
+        return [self._with_vectors(chunks) for chunks in found]
+
+    @property
+    def lookup(self) -> GoldLookup:
+        """See `ragbench.pipeline.gold.Searched`."""
+        given = self.settings.filters
+        dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
+        return GoldLookup(
+            store=self.store,
+            dimension=self.store.info().dimension,
+            has_documents=True,
+            by_text=[for_passages(dense)],
+            filters=parse_filters(given) if given else None,
+            get=self.store.get,
+        )
+
+    def variant(self, variant: SearchVariant) -> _OpenEngine | None:
+        """See `ragbench.pipeline.gold.Searched`."""
+        if variant is SearchVariant.PLAIN:
+            return self
+        if variant is SearchVariant.EXACT:
+            strategy = exactly(self.strategy)
+            return None if strategy is None else replace(self, strategy=strategy)
+        unlimited = replace(self.settings, score_threshold=_UNLIMITED)
+        if variant is SearchVariant.UNLIMITED:
+            return replace(self, settings=unlimited)
+        if not self.settings.filters:
+            return None
+        return replace(self, settings=replace(unlimited, filters=None))
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         if not self.settings.gives_embeddings or not query.strip():

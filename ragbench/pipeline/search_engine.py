@@ -129,6 +129,7 @@ class Collection:
             store=self.store,
             embedder=embedder,
             calibration=CosineScale.from_json(self.identity.calibration),
+            effort=self.settings.effort,
         )
 
     @cached_property

@@ -16,7 +16,7 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError
 from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.base import Vectors, VectorStore
+from ragbench.stores.base import NORMAL, Effort, Vectors, VectorStore
 from ragbench.stores.record import searched_fields
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "SparseStrategy",
     "Strategy",
     "StrategyName",
+    "exactly",
     "filter_problem",
 ]
 
@@ -68,9 +69,15 @@ class RetrievalSettings:
     candidates: int = 100
     """Hybrid: how many chunks of each leg are fused, at least 1 and never fewer than are asked
     for."""
+    ef: int | None = None
+    """Dense and hybrid: how many candidates the store's approximate index keeps while it looks;
+    None for the store's own setting. See `ragbench.stores.base.Effort`."""
+    exact: bool = False
+    """Dense and hybrid: whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
         """Refuses settings out of their range."""
+        Effort(ef=self.ef, exact=self.exact)
         for name in ("top_k", "rrf_k", "candidates"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -82,6 +89,11 @@ class RetrievalSettings:
         weights = (1.0 if self.dense_weight is None else self.dense_weight, self.sparse_weight)
         if not all(0 <= weight < math.inf for weight in weights) or not any(weights):
             raise ConfigError("the weights must be at least 0, and one of them above 0")
+
+    @property
+    def effort(self) -> Effort:
+        """How hard the store's index looks."""
+        return Effort(ef=self.ef, exact=self.exact)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> RetrievalSettings:
@@ -112,11 +124,14 @@ def _read(name: str, variable: str, text: str) -> object:
         if isinstance(default, float) or name in ("dense_weight", "score_threshold"):
             wanted = "a number"
             value = float(text)
-        elif isinstance(default, int):
+        elif isinstance(default, bool):
+            wanted = "true or false"
+            value = {"true": True, "false": False}[text.strip().lower()]
+        elif isinstance(default, int) or name == "ef":
             wanted = "a whole number"
             value = int(text)
         RetrievalSettings(**{name: cast("Any", value)})
-    except (ValueError, ConfigError) as error:
+    except (ValueError, KeyError, ConfigError) as error:
         detail = str(error) if isinstance(error, ConfigError) else f"expected {wanted}"
         raise ConfigError(f"{variable}={text!r}: {detail}") from error
     return value
@@ -149,8 +164,18 @@ class Strategy(Protocol):
 class Searchable(Protocol):
     """What finds chunks by vectors; see `ragbench.stores.base.VectorStore.search`."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares every vector."""
+        ...
+
     def search(
-        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+        self,
+        vectors: Vectors,
+        *,
+        k: int,
+        filters: Filter | None = None,
+        effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
         """The chunks most similar to each query."""
         ...
@@ -168,6 +193,8 @@ class DenseStrategy:
     """The one that the collection was built with."""
     calibration: CosineScale | None
     """That embedder's; None leaves scores as the store gives them."""
+    effort: Effort = NORMAL
+    """How hard the store's index looks."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
         """See `ragbench.pipeline.strategies.Strategy`."""
@@ -176,7 +203,9 @@ class DenseStrategy:
         if not asked:
             return found
         vectors = self.embedder.embed_queries([readable_text(queries[at]) for at in asked])
-        rankings = self.store.search(vectors, k=search.k, filters=search.filters)
+        rankings = self.store.search(
+            vectors, k=search.k, filters=search.filters, effort=self.effort
+        )
         for at, chunks in zip(asked, rankings, strict=True):
             scored = [self._scored(chunk) for chunk in chunks]
             found[at] = self._kept(scored, search.threshold)
@@ -193,6 +222,18 @@ class DenseStrategy:
         if self.calibration is None:
             return chunk
         return replace(chunk, score=self.calibration.score(chunk.score or 0.0))
+
+
+def exactly(strategy: Strategy) -> Strategy | None:
+    """The same search with every vector compared; None where it does so already."""
+    if isinstance(strategy, DenseStrategy):
+        if strategy.store.is_exact or strategy.effort.exact:
+            return None
+        return replace(strategy, effort=Effort(exact=True))
+    if isinstance(strategy, HybridStrategy):
+        dense = exactly(strategy.dense)
+        return None if dense is None else replace(strategy, dense=dense)
+    return None
 
 
 def filter_problem(store: Searchable, dimension: int, filters: Filter | None) -> str | None:

@@ -22,6 +22,7 @@ from ragbench.core.attribution import (
 )
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
+from ragbench.core.gold_search import GoldCause, GoldFate
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.result import RetrievalResult
@@ -243,10 +244,37 @@ def _by_gold(
     if corpus is not None and corpus.absent.get(trace.case.id):
         detail = f"None of the {corpus.documents:,} documents holds it."
         return replace(known, cause=Cause.NOT_IN_CORPUS, detail=detail)
+    fate = None if trace.location is None else trace.location.value
+    if fate is not None and fate.cause in _LOST:
+        return _located(known, fate.nearest, is_in_corpus=corpus is not None)
     size = 0 if trace.retrieval.value is None else len(trace.retrieval.value)
     where = "The corpus holds it; it" if corpus is not None else "It"
     detail = f"{where} is not among the {size:,} retrieved chunks."
     return replace(known, cause=Cause.NOT_RETRIEVED, stage="retrieve", detail=detail)
+
+
+_LOST = {
+    GoldCause.RANKED_LOWER: ("ranking", "The same search has it at rank {rank}."),
+    GoldCause.LOST_BY_THRESHOLD: ("threshold", "The score threshold left it out, at rank {rank}."),
+    GoldCause.LOST_BY_INDEX: (
+        "index",
+        "The store's index missed it; exact search: rank {rank}.",
+    ),
+    GoldCause.LOST_BY_FILTER: ("filter", "The filter excludes it."),
+    GoldCause.NOT_RANKED: ("ranking", "The collection holds it, ranked too low to be looked at."),
+    GoldCause.CUT: ("chunking", "It was cut: no chunk holds all of it."),
+    GoldCause.NOT_INDEXED: ("indexing", "No chunk of the collection holds it."),
+}
+"""What lost the gold, and the sentence that says so."""
+
+
+def _located(known: Attribution, fate: GoldFate, *, is_in_corpus: bool) -> Attribution:
+    """What looking into the collection says of gold that was not retrieved."""
+    stage, told = _LOST[fate.cause]
+    missing = fate.cause is GoldCause.NOT_INDEXED and not is_in_corpus
+    cause = Cause.NOT_IN_CORPUS if missing else Cause.NOT_RETRIEVED
+    detail = told.format(rank=fate.rank)
+    return replace(known, cause=cause, stage=stage, rank=fate.rank, detail=detail)
 
 
 def _best_rank(places: Sequence[frozenset[int]]) -> int | None:

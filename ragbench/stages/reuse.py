@@ -24,6 +24,7 @@ from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import project_folder
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.rag.load import stage_origin
+from ragbench.stages.locate import LOCATE
 from ragbench.stages.system import System
 
 __all__ = ["OutcomeReuse", "RunVersion", "run_version"]
@@ -195,9 +196,10 @@ def _changed_settings(before: Origin, now: Origin) -> str:
 def _origin_of(stage: str, system: System, inputs: Inputs) -> Callable[[], Origin]:
     """What makes a stage's origin, as far as it was seen up to then."""
     rag, settings = system.rag, system.settings
-    if stage in ("retrieve", "generate") and rag is not None:
-        more: Mapping[str, Any] = {"top_k": settings["top_k"]} if stage == "retrieve" else {}
-        return lambda: stage_origin(rag, stage, inputs, system.description, **more)
+    if stage in ("retrieve", LOCATE, "generate") and rag is not None:
+        more: Mapping[str, Any] = {} if stage == "generate" else {"top_k": settings["top_k"]}
+        asked = "retrieve" if stage == LOCATE else stage  # it searches where retrieval does
+        return lambda: stage_origin(rag, asked, inputs, system.description, **more)
     if stage == POST_RETRIEVE and system.post_retrieval is not None:
         operators = system.post_retrieval.operators
         return lambda: inputs.origin(stage, *operators, settings=settings[POST_RETRIEVE])

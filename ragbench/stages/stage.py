@@ -136,12 +136,14 @@ class Row:
         """The case with its outcomes; only once retrieval and generation are settled."""
         if self._trace is None:
             between, verdict = self.settled.get("post_retrieve"), self.settled.get("validate")
+            location = self.settled.get("locate")
             self._trace = Trace(
                 case=self.case,
                 retrieval=self.settled["retrieve"].outcome,
                 generation=self.settled["generate"].outcome,
                 post_retrieval=None if between is None else between.outcome,
                 validation=None if verdict is None else verdict.outcome,
+                location=None if location is None else location.outcome,
             )
         return self._trace
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
-STAGES = ("retrieve", "post_retrieve", "validate", "generate")
+STAGES = ("retrieve", "locate", "post_retrieve", "validate", "generate")
 """In the order in which a case goes through them."""
 
 

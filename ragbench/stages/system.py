@@ -11,6 +11,7 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import describe_rag
 from ragbench.rag.parts import Adapted
+from ragbench.stages.locate import LOCATE, Locator, locate_stage
 from ragbench.stages.rag import (
     NO_GENERATION,
     NO_RETRIEVAL,
@@ -39,6 +40,7 @@ class System:
     rag: RAG | None = None
     post_retrieval: PostRetrieval | None = None
     validator: Validator | None = None
+    locator: Locator | None = None
 
 
 def system_of(
@@ -49,6 +51,7 @@ def system_of(
     top_k: int | None,
     post_retrieval: PostRetrieval | None,
     validator: Validator | None,
+    locator: Locator | None = None,
 ) -> System:
     """Describes what is evaluated.
 
@@ -64,6 +67,8 @@ def system_of(
         shown = name or type(cast("object", rag)).__name__
         found = description or describe_rag(rag, shown)
         stages = _stage_fingerprints(rag, found, top_k)
+    if locator is not None and "retrieve" in stages:
+        stages[LOCATE] = fingerprint((LOCATE, stages["retrieve"]))
     if post_retrieval is not None:
         if rag is not None:
             _check_room(rag)
@@ -81,6 +86,7 @@ def system_of(
         rag=rag,
         post_retrieval=post_retrieval,
         validator=validator,
+        locator=locator,
     )
 
 
@@ -134,6 +140,8 @@ def _call_stage(name: str, system: System, identity: bytes) -> Stage:
         return post_retrieve_stage(operators, identity)
     if name == VALIDATE and validator is not None:
         return validate_stage(validator, identity)
+    if name == LOCATE and system.locator is not None:
+        return locate_stage(system.locator, identity, system.settings["top_k"])
     if name == "generate" and rag is not None:
         return generate_stage(rag, identity)
     return retrieve_stage(cast("RAG", rag), identity, system.settings["top_k"])

@@ -24,15 +24,17 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checka
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
-from ragbench.errors import StoreError
+from ragbench.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
+    "NORMAL",
     "CollectionInfo",
     "Database",
+    "Effort",
     "IndexIdentity",
     "VectorStore",
     "Vectors",
@@ -80,6 +82,31 @@ class IndexIdentity:
                 "release of it: index it anew under another name"
             ) from error
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effort:
+    """How hard a store looks in a search by vectors.
+
+    Raises:
+        ConfigError: ``ef`` is below 1, or is given for an exact search.
+    """
+
+    ef: int | None = None
+    """How many candidates an approximate index keeps while it looks (``hnsw.ef_search`` in
+    PostgreSQL, ``hnsw_ef`` in Qdrant, ``ef`` in Milvus); None for the store's own setting. A store
+    without such an index has no use for it."""
+    exact: bool = False
+    """Whether every vector is compared, whatever index there is."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        if self.ef is not None and (self.exact or self.ef < 1):
+            problem = "has no meaning for an exact search" if self.exact else "must be at least 1"
+            raise ConfigError(f"ef {problem}: {self.ef}")
+
+
+NORMAL = Effort()
+"""As the store is set."""
 
 Vectors: TypeAlias = "NDArray[np.floating[Any]]"
 """Rows of floats, shape (number of texts, dimension)."""
@@ -151,8 +178,18 @@ class VectorStore(Protocol):
         """How many chunks there are."""
         ...
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares every vector: there is no index that could miss one."""
+        ...
+
     def search(
-        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+        self,
+        vectors: Vectors,
+        *,
+        k: int,
+        filters: Filter | None = None,
+        effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
         """The chunks most similar to each query.
 
@@ -160,6 +197,7 @@ class VectorStore(Protocol):
             vectors: one row a query.
             k: how many chunks to return for each, at least 1; fewer where there are no more.
             filters: what the chunks' metadata must pass.
+            effort: how hard an approximate index looks; an exact search misses nothing.
 
         Returns:
             For each query its chunks with their ``score``, best first.
@@ -167,7 +205,7 @@ class VectorStore(Protocol):
         Raises:
             StoreError: a vector has another length than the collection's or is not finite, or
                 the store fails.
-            ConfigError: `k` is below 1.
+            ConfigError: `k` is below 1, or the store's index has no such setting.
         """
         ...
 

@@ -14,9 +14,9 @@ from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import ConfigError, ForeignCollectionError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
-from ragbench.stores.base import CollectionInfo
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit
+from ragbench.stores.engine import Engine, Hit, exhaustive
 from ragbench.stores.record import StoredChunk, number_name, wanted_labels
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class Chroma:
     """One collection; see `ragbench.stores.engine.Engine`."""
 
     most = None
+    is_exact = False
 
     def __init__(
         self, address: str, client: Any, name: str, failures: tuple[type[Exception], ...]
@@ -200,9 +201,19 @@ class Chroma:
         return int(self._collection.count())
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+        self,
+        rows: NDArray[np.float32],
+        limit: int,
+        filters: Filter | None,
+        effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
+        if effort.exact:
+            return exhaustive(self, rows, limit, filters)
+        if effort.ef is not None:
+            raise ConfigError(
+                "Chroma takes no ef with a search: it is a setting of the collection (ef_search)"
+            )
         found = self._collection.query(
             query_embeddings=rows,
             n_results=limit,

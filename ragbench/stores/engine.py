@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import Filter, folded
+from ragbench.core.filters import Filter, folded, matches
 from ragbench.errors import RagbenchError, StoreError
 from ragbench.safe_text import mask_text
-from ragbench.stores.base import CollectionInfo, Vectors
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
 from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
-from ragbench.stores.record import StoredChunk, decode, similarity, top_k
+from ragbench.stores.record import StoredChunk, decode, searched_fields, similarity, top_k
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,11 +31,14 @@ __all__ = [
     "EngineStore",
     "Hit",
     "engine_failures",
+    "exhaustive",
 ]
 
 Hit: TypeAlias = tuple[float, str]
 """What an engine found: the inner product, or whatever else it ranks by, and a chunk's body."""
 
+_READ = 2000
+"""Vectors that are read at once."""
 _UNREACHABLE = re.compile(
     r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
     re.IGNORECASE,
@@ -87,11 +90,50 @@ class Engine(Protocol):
         """How many chunks there are."""
         ...
 
-    def nearest(
-        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
-    ) -> list[list[Hit]]:
-        """The chunks of the greatest inner products; the filter is a folded one."""
+    @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` compares every vector, whatever the effort."""
         ...
+
+    def nearest(
+        self,
+        rows: NDArray[np.float32],
+        limit: int,
+        filters: Filter | None,
+        effort: Effort = NORMAL,
+    ) -> list[list[Hit]]:
+        """The chunks of the greatest inner products; the filter is a folded one.
+
+        Raises:
+            ConfigError: the engine cannot be told such an effort.
+        """
+        ...
+
+
+def exhaustive(
+    engine: Engine, rows: NDArray[np.float32], limit: int, filters: Filter | None
+) -> list[list[Hit]]:
+    """`Engine.nearest` by reading every vector, for engines that search by their index alone."""
+    import numpy as np
+
+    ids = sorted(engine.digests())
+    best: list[list[tuple[float, str]]] = [[] for _ in rows]
+    for first in range(0, len(ids), _READ):
+        part = ids[first : first + _READ]
+        if filters is not None:
+            chunks = map(decode, engine.bodies(part))
+            part = [one.id for one in chunks if matches(filters, searched_fields(one))]
+        stored = engine.rows(part)
+        if not stored:
+            continue
+        products = rows @ np.stack([stored[id_] for id_ in stored]).T
+        for ranking, scores in zip(best, products.tolist(), strict=True):
+            ranking += zip(scores, stored, strict=True)
+            ranking.sort(key=lambda hit: (-hit[0], hit[1]))
+            del ranking[limit:]
+    wanted = sorted({id_ for ranking in best for _, id_ in ranking})
+    bodies = {decode(body).id: body for body in engine.bodies(wanted)} if wanted else {}
+    return [[(score, bodies[id_]) for score, id_ in ranking] for ranking in best]
 
 
 @contextmanager
@@ -188,8 +230,18 @@ class EngineStore:
         with self.working() as engine:
             return engine.count()
 
+    @property
+    def is_exact(self) -> bool:
+        """See `ragbench.stores.base.VectorStore`."""
+        return self._engine.is_exact
+
     def search(
-        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+        self,
+        vectors: Vectors,
+        *,
+        k: int,
+        filters: Filter | None = None,
+        effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
         """See `ragbench.stores.base.VectorStore`."""
         check_k(k)
@@ -202,7 +254,7 @@ class EngineStore:
 
             def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
                 rows = queries if len(asked) == len(queries) else queries[list(asked)]
-                found = engine.nearest(rows, limit, condition)
+                found = engine.nearest(rows, limit, condition, effort)
                 return [[decode(body, similarity(score)) for score, body in hits] for hits in found]
 
             return top_k(fetch, len(queries), k, most=engine.most)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded
 from ragbench.errors import StoreError
-from ragbench.stores.base import CollectionInfo, Vectors
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
 from ragbench.stores.checks import (
     check_dimension,
     check_identity,
@@ -206,8 +206,18 @@ class MemoryStore:
         """See `ragbench.stores.base.VectorStore`."""
         return len(self._chunks)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `ragbench.stores.base.VectorStore`."""
+        return True
+
     def search(
-        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+        self,
+        vectors: Vectors,
+        *,
+        k: int,
+        filters: Filter | None = None,
+        effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
         """See `ragbench.stores.base.VectorStore`."""
         import numpy as np

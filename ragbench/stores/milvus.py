@@ -19,9 +19,9 @@ from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
-from ragbench.stores.base import CollectionInfo
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit
+from ragbench.stores.engine import Engine, Hit, exhaustive
 from ragbench.stores.record import StoredChunk, number_name, wanted_labels
 
 if TYPE_CHECKING:
@@ -197,6 +197,11 @@ class Milvus:
 
     most = MOST
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Engine`."""
+        return self._lite
+
     def __init__(
         self,
         address: str,
@@ -290,13 +295,20 @@ class Milvus:
         return int(answer[0]["count(*)"])
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+        self,
+        rows: NDArray[np.float32],
+        limit: int,
+        filters: Filter | None,
+        effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
+        if effort.exact and not self._lite:
+            return exhaustive(self, rows, limit, filters)
         with quiet():
             answers = self._client.search(
                 self._name,
                 list(rows),
+                search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
                 anns_field="vector",
                 limit=limit,
                 filter="" if filters is None else condition(filters, lite=self._lite),

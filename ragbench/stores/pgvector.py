@@ -16,10 +16,17 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
-from ragbench.stores.base import CollectionInfo
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit
-from ragbench.stores.pgvector_sql import Condition, condition, find_table, number_expression
+from ragbench.stores.pgvector_sql import (
+    Condition,
+    condition,
+    find_table,
+    has_approximate_index,
+    number_expression,
+    searching,
+)
 from ragbench.stores.record import StoredChunk
 
 if TYPE_CHECKING:
@@ -277,8 +284,17 @@ class Pgvector:
         """See `Engine`."""
         return int(self._connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Engine`."""
+        return not has_approximate_index(self._connection, self._table)
+
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+        self,
+        rows: NDArray[np.float32],
+        limit: int,
+        filters: Filter | None,
+        effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
         where = _where(filters)
@@ -287,10 +303,11 @@ class Pgvector:
             "ORDER BY distance LIMIT %s"
         )
         found: list[list[Hit]] = []
-        for row in rows:
-            values = (row, *where.values, limit)
-            hits = self._connection.execute(asked, values, binary=True).fetchall()
-            found.append([(-distance, body) for distance, body in hits])
+        with searching(self._connection, effort):
+            for row in rows:
+                values = (row, *where.values, limit)
+                hits = self._connection.execute(asked, values, binary=True).fetchall()
+                found.append([(-distance, body) for distance, body in hits])
         return found
 
     def _index_numbers(self, names: set[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ragbench.core.filters import And, Filter, Not, Or, Range
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.record import number_name, wanted_labels
 
 __all__ = [
@@ -14,7 +17,9 @@ __all__ = [
     "SqlTable",
     "condition",
     "find_table",
+    "has_approximate_index",
     "number_expression",
+    "searching",
     "table_names",
 ]
 
@@ -115,6 +120,31 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     if row is None:
         return None
     return SqlTable(sql=shared, columns=_columns(connection, shared), part=row[0])
+
+
+def has_approximate_index(connection: Any, table: str) -> bool:
+    """Whether a table, by its quoted name, has an index that may miss a nearest vector."""
+    row = connection.execute(
+        "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+        "JOIN pg_am a ON a.oid = c.relam WHERE i.indrelid = %s::regclass "
+        "AND a.amname = ANY(%s)",
+        (table, ["hnsw", "ivfflat"]),
+    ).fetchone()
+    return bool(row[0])
+
+
+@contextmanager
+def searching(connection: Any, effort: Effort) -> Generator[None]:
+    """How hard the vectors' index looks, for the length of a block."""
+    if effort == NORMAL:
+        yield
+        return
+    with connection.transaction():
+        if effort.exact:
+            connection.execute("SET LOCAL enable_indexscan = off")
+        else:
+            connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
+        yield
 
 
 def table_names(connection: Any) -> list[str]:

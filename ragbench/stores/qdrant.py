@@ -12,7 +12,7 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
-from ragbench.stores.base import CollectionInfo
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Hit
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
@@ -200,14 +200,29 @@ class QdrantServer:
         """See `Engine`."""
         return int(self._client.count(self._name, exact=True).count)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `Engine`."""
+        return self._local
+
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+        self,
+        rows: NDArray[np.float32],
+        limit: int,
+        filters: Filter | None,
+        effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
         wanted = None if filters is None else condition(filters, self._models)
+        effort_of = self._models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [
             self._models.QueryRequest(
-                query=row.tolist(), using=DENSE, filter=wanted, limit=limit, with_payload=["body"]
+                query=row.tolist(),
+                using=DENSE,
+                filter=wanted,
+                limit=limit,
+                with_payload=["body"],
+                params=None if effort == NORMAL else effort_of,
             )
             for row in rows
         ]

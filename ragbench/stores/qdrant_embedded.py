@@ -15,7 +15,7 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.plugins import require
-from ragbench.stores.base import CollectionInfo
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Hit
 from ragbench.stores.qdrant_points import (
@@ -137,6 +137,7 @@ class QdrantEmbedded:
 
     failures: tuple[type[Exception], ...] = (Exception,)
     most = None
+    is_exact = True
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
         """Takes what is open."""
@@ -206,7 +207,11 @@ class QdrantEmbedded:
         return int(self._shard.count(self._package.CountRequest(exact=True)))
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, filters: Filter | None
+        self,
+        rows: NDArray[np.float32],
+        limit: int,
+        filters: Filter | None,
+        effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
         wanted = None if filters is None else condition(filters, self._package)

@@ -40,6 +40,7 @@ from ragbench.post.stage import PostRetrieval
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.in_flight import InFlight
 from ragbench.stages.judge_identity import judge_key
+from ragbench.stages.locate import Locator
 from ragbench.stages.loop import run_stages
 from ragbench.stages.rag import (
     RAG,
@@ -75,6 +76,7 @@ def evaluate(
     out: Path,
     post_retrieval: PostRetrieval | None = None,
     validator: Validator | None = None,
+    locator: Locator | None = None,
     metrics: Sequence[MetricLike] | None = None,
     name: str = "dataset",
     source: str = "",
@@ -109,6 +111,8 @@ def evaluate(
             nothing when not given.
         validator: what judges the chunks that generation is given, and changes nothing of them;
             nothing when not given.
+        locator: says where the gold is that retrieval has missed, such as
+            `ragbench.pipeline.pipeline.OpenPipeline.locator`; nothing when not given.
         metrics: what to measure: metrics, their spellings, functions that `ragbench.metric` made
             metrics; `default_metrics` when not given.
         name: the dataset's name in reports.
@@ -157,6 +161,7 @@ def evaluate(
         top_k=top_k,
         post_retrieval=post_retrieval,
         validator=validator,
+        locator=locator,
     )
     folder = RunFolder(path=out)
     with ExitStack() as stack:

@@ -16,6 +16,7 @@ import orjson
 from ragbench.core.attribution import Attribution, CorpusGold
 from ragbench.core.biography import Biography
 from ragbench.core.chat import Usage
+from ragbench.core.gold_search import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Known, Outcome, Status
 from ragbench.core.report import (
@@ -46,6 +47,7 @@ from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_identity import price_of
+from ragbench.stages.locate import LOCATE
 from ragbench.stages.panel import PanelTally, by_judge
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.story import story_of
@@ -345,6 +347,7 @@ class ReportBuilder:
             operators=self._biographies.table(),
             causes=self._causes.counts(),
             rows=self._rows,
+            gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
         )
 
     def _rows(self) -> Iterator[CaseRow]:
@@ -394,6 +397,8 @@ def _complete(case: TracedCase) -> tuple[Cell, ...]:
 def _stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
     between = trace.post_retrieval
     stages: list[tuple[str, Outcome[Any]]] = [("retrieve", trace.retrieval)]
+    if trace.location is not None:
+        stages.append((LOCATE, trace.location))
     if between is not None:
         stages.append((POST_RETRIEVE, between))
     if trace.validation is not None:
@@ -441,6 +446,7 @@ def _row(
         else replace(trace.validation.value, query_id=trace.case.id),
         attribution=attribution,
         story=story,
+        location=None if trace.location is None else trace.location.value,
     )
 
 
@@ -469,12 +475,15 @@ class _Tally:
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     seconds: dict[str, array[float]] = field(default_factory=lambda: defaultdict(_doubles))
     repeated_ids: int = 0
+    gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
     validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
         """Counts a case."""
         if trace.validation is not None:
             self.validation.add(trace)
+        if trace.location is not None and trace.location.value is not None:
+            self.gold[trace.location.value.cause] += 1
         for stage, outcome in _stage_outcomes(trace):
             self.statuses[stage, outcome.status] += 1
             if outcome.known is not Known.ASKED:
@@ -505,7 +514,7 @@ class _Tally:
                 reused=self.known[stage, Known.REUSED],
                 recorded=self.known[stage, Known.RECORDED],
             )
-            for stage in ("retrieve", POST_RETRIEVE, VALIDATE, "generate")
+            for stage in ("retrieve", LOCATE, POST_RETRIEVE, VALIDATE, "generate")
             if any(self.statuses[stage, status] for status in Status)
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragbench.core.gold_search import GoldCause
 from ragbench.core.report import Report, Summary
 from ragbench.core.validation import Share
 from ragbench.safe_text import markdown_table, markdown_text
@@ -27,6 +28,7 @@ def markdown_report(report: Report) -> Iterator[bytes]:
         _title,
         _metrics,
         _causes,
+        _gold,
         _operators,
         _validation,
         _slices,
@@ -108,6 +110,33 @@ def _causes(report: Report) -> Iterator[str]:
         yield "## Causes"
         yield ""
         yield from lines
+
+
+_CAUSES = {
+    GoldCause.RETRIEVED: "retrieved",
+    GoldCause.RANKED_LOWER: "found by the same search, at a later rank than were retrieved",
+    GoldCause.LOST_BY_THRESHOLD: "below the score threshold",
+    GoldCause.LOST_BY_INDEX: "found by an exact search, missed by the store's index",
+    GoldCause.LOST_BY_FILTER: "in the collection, excluded by the filter",
+    GoldCause.NOT_RANKED: "in the collection, ranked too low to be looked at",
+    GoldCause.CUT: "cut: parts of it are in several chunks, none holds it whole",
+    GoldCause.NOT_INDEXED: "not in the collection",
+    GoldCause.UNKNOWN: "unknown: the collection cannot be asked for it",
+}
+
+
+def _gold(report: Report) -> Iterator[str]:
+    if not report.gold:
+        return
+    total = sum(report.gold.values())
+    yield "## Where the gold was"
+    yield ""
+    yield "Of each case the gold context that came nearest to generation."
+    yield ""
+    yield from markdown_table(
+        ("the gold is", "cases", "share"),
+        ((_CAUSES[cause], f"{n:,}", _number(n / total)) for cause, n in report.gold.items()),
+    )
 
 
 def _validation(report: Report) -> Iterator[str]:

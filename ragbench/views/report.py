@@ -69,6 +69,13 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         found["validation"] = validation_object(row.validation)
     if row.biography is not None:
         found["post_retrieval"] = biography_object(row.biography)
+    if row.location is not None:
+        found["gold"] = {
+            "cause": row.location.cause,
+            "golds": row.location.golds,
+            "retrieved": row.location.retrieved,
+            "depth": row.location.depth,
+        }
     return found
 
 
@@ -221,6 +228,8 @@ def _head(report: Report) -> dict[str, Any]:
         found["validation"] = _validation(report.validation)
     if report.operators is not None:
         found["post_retrieval"] = operator_object(report.operators)
+    if report.gold:
+        found["gold"] = {cause.value: count for cause, count in report.gold.items()}
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from ragbench.views.report import report_schema
 from tests.llm_server import FaultServer
 
 Ragbench = Callable[..., Any]
@@ -191,3 +192,20 @@ def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None
     ragbench("init", str(template), "--with", "pipeline")
     text = (template / "pipeline.yaml").read_text("utf-8")
     assert not list(validator.iter_errors(yaml.safe_load(text)))
+
+
+def test_a_report_says_where_the_gold_was_and_asks_once(ragbench: Ragbench) -> None:
+    save("indexing: {embedder: 'hashing:64', chunker: whole}\nretrieval: {type: sparse, top_k: 1}")
+    assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run").code == 0
+    first = report("run")
+    assert sum(first["gold"].values()) == sum("gold" in case for case in first["cases"])
+    assert first["gold"]["retrieved"] > 0
+    Draft202012Validator(report_schema()).validate(first)
+    assert "## Where the gold was" in Path("run/report.md").read_text("utf-8")
+    again = ragbench(
+        "eval", "office", "-m", "recall@3,token_f1", "--pipeline", "rag.yaml", "--out", "run"
+    )
+    assert again.code == 0
+    assert report("run")["gold"] == first["gold"]
+    (located,) = [stage for stage in report("run")["stages"] if stage["stage"] == "locate"]
+    assert located["reused"] == located["measured"] > 0

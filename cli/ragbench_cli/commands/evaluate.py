@@ -251,6 +251,7 @@ def command(
                 out=folder,
                 post_retrieval=stage,
                 validator=judge,
+                locator=system.locator,
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,

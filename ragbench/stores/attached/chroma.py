@@ -11,6 +11,7 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import require
 from ragbench.stores.attached.engine import Space, chosen_vector, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.chroma import open_chroma
 from ragbench.stores.database import EngineDatabase
 
@@ -35,6 +36,7 @@ class ForeignChroma:
     most = None
     key = None
     words = None
+    is_exact = False
 
     def __init__(self, collection: Any, space: Space) -> None:
         """Takes what is open."""
@@ -93,9 +95,14 @@ class ForeignChroma:
         return {"$and": parts} if len(parts) > 1 else parts[0] if parts else None
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
         """See `ForeignEngine`."""
+        if effort != NORMAL:
+            raise ConfigError(
+                "a collection of Chroma is searched by its index alone: neither ef nor an exact "
+                "search can be asked for"
+            )
         found = self._collection.query(
             query_embeddings=rows,
             n_results=limit,

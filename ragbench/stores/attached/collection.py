@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
@@ -28,7 +29,7 @@ from ragbench.stores.attached.mapping import (
     field_mapping,
 )
 from ragbench.stores.attached.rows import AttachedRows, counted
-from ragbench.stores.base import Vectors
+from ragbench.stores.base import NORMAL, Effort, Vectors
 from ragbench.stores.checks import check_k, finite_rows
 from ragbench.stores.database import EngineDatabase
 from ragbench.stores.engine import engine_failures
@@ -124,8 +125,25 @@ class ForeignCollection:
         with self._working() as engine:
             return engine.count()
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether a search compares every vector: there is no index that could miss one."""
+        with self._working() as engine:
+            return engine.is_exact
+
+    def unfiltered(self) -> ForeignCollection:
+        """The same collection without its native filter; closed with this one."""
+        view = copy(self)
+        view._native = None
+        return view
+
     def search(
-        self, vectors: Vectors, *, k: int, filters: Filter | None = None
+        self,
+        vectors: Vectors,
+        *,
+        k: int,
+        filters: Filter | None = None,
+        effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
         """The rows nearest to each query; a query of zeros finds nothing.
 
@@ -134,6 +152,7 @@ class ForeignCollection:
             k: how many chunks to return for each, at least 1; fewer where there are no more.
             filters: what rows must pass. The store executes them, so lists, dates and missing
                 fields mean what they mean there (docs/stores.md).
+            effort: how hard the store's index looks.
 
         Returns:
             For each query its chunks with their ``score``, best first.
@@ -141,7 +160,8 @@ class ForeignCollection:
         Raises:
             StoreError: a vector has another length than the collection's or is not finite, or
                 the store fails.
-            ConfigError: `k` is below 1, or the store cannot execute the filter.
+            ConfigError: `k` is below 1, or the store cannot execute the filter, or be told such an
+                effort.
         """
         queries = finite_rows(vectors, self.dimension, what="query vector")
         asked = [at for at, row in enumerate(queries) if row.any()]
@@ -149,7 +169,7 @@ class ForeignCollection:
         def ask(
             engine: ForeignEngine, which: Sequence[int], limit: int, condition: object
         ) -> list[list[ForeignRow]]:
-            return engine.nearest(queries[list(which)], limit, condition)
+            return engine.nearest(queries[list(which)], limit, condition, effort)
 
         return self._found(ask, asked, len(queries), k=k, filters=filters)
 

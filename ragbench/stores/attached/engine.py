@@ -10,6 +10,7 @@ from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError
 from ragbench.safe_text import listed
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.database import EngineDatabase
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class ForeignEngine(Protocol):
         ...
 
     @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` compares every vector, whatever the effort."""
+        ...
+
+    @property
     def key(self) -> str | None:
         """The field that is the engine's own id; None where the id is not a field."""
         ...
@@ -113,9 +119,13 @@ class ForeignEngine(Protocol):
         ...
 
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """The rows nearest to each query, at most so many each."""
+        """The rows nearest to each query, at most so many each.
+
+        Raises:
+            ConfigError: the engine cannot be told such an effort.
+        """
         ...
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[ForeignRow]]:

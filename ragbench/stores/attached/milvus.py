@@ -11,6 +11,7 @@ from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scala
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.database import EngineDatabase
 from ragbench.stores.milvus import MOST, open_milvus, quiet
 
@@ -135,13 +136,24 @@ class ForeignMilvus:
             parts.append(f"({native})")
         return " and ".join(parts)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `ForeignEngine`."""
+        with quiet():
+            indexes = self._client.list_indexes(self._name)
+            kinds = [self._client.describe_index(self._name, at) for at in indexes]
+        searched = [one for one in kinds if one["field_name"] == self.space.vector]
+        return all(one.get("index_type") == "FLAT" for one in searched)
+
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: str
+        self, rows: NDArray[np.float32], limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
         """See `ForeignEngine`."""
         # What pymilvus calls the distance is a similarity but for L2, which is squared.
         sign = -1.0 if self.space.metric == "euclid" else 1.0
-        found = self._ask(list(rows), self.space.vector, limit, condition)
+        if effort.exact and not self.is_exact:
+            raise ConfigError("Milvus searches by its index alone: it has no exact search")
+        found = self._ask(list(rows), self.space.vector, limit, condition, effort)
         return [[row._replace(score=sign * row.score) for row in hits] for hits in found]
 
     def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[ForeignRow]]:
@@ -152,7 +164,12 @@ class ForeignMilvus:
         return [[row._replace(score=abs(row.score)) for row in hits if row.score] for hits in found]
 
     def _ask(
-        self, asked: list[Any], field: str, limit: int, condition: str
+        self,
+        asked: list[Any],
+        field: str,
+        limit: int,
+        condition: str,
+        effort: Effort = NORMAL,
     ) -> list[list[ForeignRow]]:
         with quiet():
             answers = self._client.search(
@@ -162,6 +179,7 @@ class ForeignMilvus:
                 anns_field=field,
                 limit=limit,
                 output_fields=["*"],
+                search_params={} if effort.ef is None else {"params": {"ef": effort.ef}},
             )
         return [
             [self._row(hit["entity"], float(hit["distance"])) for hit in hits] for hits in answers

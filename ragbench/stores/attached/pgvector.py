@@ -11,9 +11,18 @@ from ragbench.errors import ConfigError
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
 from ragbench.stores.attached.pgvector_filters import native_condition, quoted, sql_condition
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.database import EngineDatabase
 from ragbench.stores.pgvector import open_pgvector
-from ragbench.stores.pgvector_sql import Condition, SqlColumn, SqlTable, find_table, table_names
+from ragbench.stores.pgvector_sql import (
+    Condition,
+    SqlColumn,
+    SqlTable,
+    find_table,
+    has_approximate_index,
+    searching,
+    table_names,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,8 +159,13 @@ class ForeignPgvector:
         values = tuple(value for part in parts for value in part.values)
         return Condition(sql=" AND ".join(part.sql for part in parts), values=values)
 
+    @property
+    def is_exact(self) -> bool:
+        """See `ForeignEngine`."""
+        return not has_approximate_index(self._connection, self._table)
+
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Condition
+        self, rows: NDArray[np.float32], limit: int, condition: Condition, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
         """See `ForeignEngine`."""
         where, values = self._where(condition)
@@ -160,10 +174,11 @@ class ForeignPgvector:
             f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         )
         found: list[list[ForeignRow]] = []
-        for row in rows:
-            query = f"[{','.join(map(repr, row.tolist()))}]"
-            hits = self._connection.execute(asked, (query, *values, limit)).fetchall()
-            found.append([self._row(hit) for hit in hits])
+        with searching(self._connection, effort):
+            for row in rows:
+                query = f"[{','.join(map(repr, row.tolist()))}]"
+                hits = self._connection.execute(asked, (query, *values, limit)).fetchall()
+                found.append([self._row(hit) for hit in hits])
         return found
 
     def matching(

@@ -16,6 +16,7 @@ from ragbench.plugins import require
 from ragbench.safe_text import mask_text, shown_line
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
+from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.database import EngineDatabase
 from ragbench.stores.qdrant import QdrantServerDatabase, open_qdrant
 
@@ -122,13 +123,19 @@ class ForeignQdrant:
             parts.append(_native(native, models))
         return models.Filter(must=parts) if parts else None
 
+    @property
+    def is_exact(self) -> bool:
+        """See `ForeignEngine`; the client's local mode has no index."""
+        local = importlib.import_module("qdrant_client.local.qdrant_local").QdrantLocal
+        return isinstance(self._client._client, local)
+
     def nearest(
-        self, rows: NDArray[np.float32], limit: int, condition: Any
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
         """See `ForeignEngine`."""
         sign = -1.0 if self.space.metric in _DISTANCES else 1.0
         queries = [row.tolist() for row in rows]
-        return self._ask(queries, self.space.vector or None, limit, condition, sign)
+        return self._ask(queries, self.space.vector or None, limit, condition, sign, effort)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[ForeignRow]]:
         """See `ForeignEngine`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
@@ -148,12 +155,24 @@ class ForeignQdrant:
         return found
 
     def _ask(
-        self, queries: Sequence[Any], using: str | None, limit: int, condition: Any, sign: float
+        self,
+        queries: Sequence[Any],
+        using: str | None,
+        limit: int,
+        condition: Any,
+        sign: float,
+        effort: Effort = NORMAL,
     ) -> list[list[ForeignRow]]:
         models = _models()
+        params = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [
             models.QueryRequest(
-                query=query, using=using, filter=condition, limit=limit, with_payload=True
+                query=query,
+                using=using,
+                filter=condition,
+                limit=limit,
+                with_payload=True,
+                params=None if effort == NORMAL else params,
             )
             for query in queries
         ]

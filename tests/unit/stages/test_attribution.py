@@ -10,6 +10,7 @@ import pytest
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
 from ragbench.core.case import Case, Evidence
 from ragbench.core.chunk import Chunk, Document
+from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
@@ -75,6 +76,30 @@ def test_shown_and_declined() -> None:
     result = cause_of(replace(trace(), generation=said("I don't know.", abstained=True)))
 
     assert result.cause is Cause.DECLINED
+
+
+@pytest.mark.parametrize(
+    ("lost", "cause", "stage", "told"),
+    [
+        (GoldCause.RANKED_LOWER, Cause.NOT_RETRIEVED, "ranking", "has it at rank 12"),
+        (GoldCause.LOST_BY_INDEX, Cause.NOT_RETRIEVED, "index", "exact search: rank 12"),
+        (GoldCause.LOST_BY_FILTER, Cause.NOT_RETRIEVED, "filter", "The filter excludes it"),
+        (GoldCause.CUT, Cause.NOT_RETRIEVED, "chunking", "no chunk holds all of it"),
+        (GoldCause.NOT_INDEXED, Cause.NOT_IN_CORPUS, "indexing", "No chunk of the collection"),
+        (GoldCause.UNKNOWN, Cause.NOT_RETRIEVED, "retrieve", "not among the 3 retrieved"),
+    ],
+)
+def test_gold_that_was_looked_for_in_the_collection(
+    lost: GoldCause, cause: Cause, stage: str, told: str
+) -> None:
+    fate = GoldFate(gold="handbook", cause=lost, rank=12)
+    located = Outcome(
+        status=Status.MEASURED, value=GoldSearch(golds=(fate,), retrieved=3, depth=100)
+    )
+    result = cause_of(trace("It is 12 weeks.", gold_at=None, location=located))
+
+    assert (result.cause, result.stage) == (cause, stage)
+    assert told in result.detail
 
 
 def test_gold_that_retrieval_missed() -> None:

@@ -1,0 +1,330 @@
+"""Where a search lost the gold: looked for in the collection, not guessed from the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, cast, runtime_checkable
+
+from ragbench.core.case import Case
+from ragbench.core.chunk import Chunk
+from ragbench.core.filters import And, Equals, Filter, matches
+from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
+from ragbench.core.result import RetrievalResult
+from ragbench.metrics.matching import gold_texts, holds, normalised
+from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, PreRetrieved, SearchQuery
+from ragbench.pipeline.stages import Retriever
+from ragbench.pipeline.strategies import Search, Searchable, Strategy
+from ragbench.stores.record import searched_fields
+
+__all__ = [
+    "Gold",
+    "GoldLocator",
+    "GoldLookup",
+    "SearchVariant",
+    "Searched",
+    "golds_of",
+]
+
+_TELLING = 20
+"""Characters from which a part of a text says where it comes from."""
+_CHUNKS_OF_A_DOCUMENT = 1000
+_CANDIDATES = 20
+"""Chunks that are looked at for a gold text, of each way to search for it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gold:
+    """One gold context: an id, a span of a document, or a text."""
+
+    id: str | None = None
+    """Of a chunk, or of a document."""
+    document_id: str | None = None
+    """Of the document that the text stands in, where that is known."""
+    start: int | None = None
+    """Offset of the text in that document."""
+    end: int | None = None
+    text: str = ""
+    """Empty where the id alone is known."""
+
+    @property
+    def name(self) -> str:
+        """How results call it."""
+        return self.text if self.id is None else self.id
+
+    def is_held_by(self, chunk: Chunk) -> bool:
+        """Whether a chunk holds all of it."""
+        document = _document_of(chunk)
+        if self.id is not None and (document is not None or not self.text):
+            return self.id in (chunk.id, document)
+        overlap = self._overlap(chunk, document)
+        if overlap is not None:
+            return overlap == self._length
+        text, gold = normalised(chunk.text), normalised(self.text)
+        # A chunk that is a part of the gold resembles it, too, and does not hold all of it.
+        return len(text) >= len(gold) and holds(text, gold)
+
+    def is_cut_by(self, chunk: Chunk) -> bool:
+        """Whether a chunk holds a part of it, up to the chunk's own edge."""
+        overlap = self._overlap(chunk, _document_of(chunk))
+        if overlap is not None:
+            return overlap > 0
+        text, gold = normalised(chunk.text), normalised(self.text)
+        if min(len(text), len(gold)) < _TELLING:
+            return False
+        head, tail = text.find(gold[:_TELLING]), text.rfind(gold[-_TELLING:])
+        return (
+            text in gold
+            or (head >= 0 and gold.startswith(text[head:]))
+            or (tail >= 0 and gold.endswith(text[: tail + _TELLING]))
+        )
+
+    @property
+    def _length(self) -> int:
+        return (self.end or 0) - (self.start or 0)
+
+    def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
+        """Characters in common; None where offsets do not tell."""
+        known = (self.start, self.end, chunk.start, chunk.end)
+        if document is None or document != self.document_id or None in known:
+            return None
+        start, end, first, last = cast("tuple[int, int, int, int]", known)
+        return max(0, min(end, last) - max(start, first))
+
+
+def golds_of(case: Case) -> tuple[Gold, ...]:
+    """What a retrieval for a case should find: evidence spans, else ids, else texts.
+
+    Spans too short to be recognised count only where their offsets are known.
+    """
+    spans = [
+        Gold(document_id=one.document_id, start=one.start, end=one.end, text=one.text)
+        for one in case.evidence
+        if one.text.strip()
+    ]
+    if spans and all(one.start is not None or len(one.text) >= _TELLING for one in spans):
+        return tuple(spans)
+    ids = [id_ for id_, grade in (case.judgements or {}).items() if grade > 0]
+    texts = case.reference_contexts or ()
+    paired = texts if len(texts) == len(ids) else [""] * len(ids)
+    if ids:
+        return tuple(Gold(id=id_, text=text) for id_, text in zip(ids, paired, strict=True))
+    return tuple(Gold(text=text) for text in gold_texts(case) or ())
+
+
+def _document_of(chunk: Chunk) -> str | None:
+    if chunk.document_id is not None:
+        return chunk.document_id
+    named = chunk.metadata.get("document_id")
+    return named if isinstance(named, str) else None
+
+
+class SearchVariant(StrEnum):
+    """The search that is evaluated, and what tells whether something of it lost the gold."""
+
+    PLAIN = "plain"
+    """As it is."""
+    EXACT = "exact"
+    """Without the store's approximate index."""
+    UNLIMITED = "unlimited"
+    """Without a score threshold."""
+    UNFILTERED = "unfiltered"
+    """Without the filter, and without a threshold."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldLookup:
+    """Finds gold by what it is, not by the question."""
+
+    store: Searchable
+    dimension: int
+    has_documents: bool
+    """Whether a filter on ``document_id`` means something there."""
+    by_text: Sequence[Strategy]
+    """Ways to find a passage by its text."""
+    filters: Filter | None
+    """Of the search that is evaluated."""
+    get: Callable[[Sequence[str]], Mapping[str, Chunk]] | None = None
+    """Chunks by their ids; None where the store's ids are not those of chunks."""
+
+    def chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
+        """Chunks that may hold a gold context.
+
+        Args:
+            gold: what is looked for.
+            filtered: whether they must pass the filter.
+
+        Returns:
+            None where nothing can be asked.
+        """
+        filters = self.filters if filtered else None
+        document = gold.document_id if gold.id is None else gold.id
+        found: list[Chunk] | None = None
+        if document is not None and self.has_documents:
+            found = self._of_document(document, filters)
+        if document is not None and self.get is not None:
+            kept = self.get([document]).values()
+            passing = (one for one in kept if _passes(one, filters))
+            found = [*(found or ()), *passing]
+        if gold.text.strip() and not any(gold.is_held_by(one) for one in found or ()):
+            search = Search(k=_CANDIDATES, filters=filters)
+            more = [one for way in self.by_text for one in way.retrieve([gold.text], search)[0]]
+            found = [*(found or ()), *more]
+        return found
+
+    def _of_document(self, document: str, filters: Filter | None) -> list[Chunk]:
+        import numpy as np
+
+        wanted: Filter = Equals(field="document_id", value=document)
+        if filters is not None:
+            wanted = And(filters=(wanted, filters))
+        anything = np.ones((1, self.dimension), dtype=np.float32)
+        return self.store.search(anything, k=_CHUNKS_OF_A_DOCUMENT, filters=wanted)[0]
+
+
+def _passes(chunk: Chunk, filters: Filter | None) -> bool:
+    return filters is None or matches(filters, searched_fields(chunk))
+
+
+@runtime_checkable
+class Searched(Protocol):
+    """A retriever over a collection in which gold can be looked for."""
+
+    @property
+    def lookup(self) -> GoldLookup:
+        """What finds gold in the collection."""
+        ...
+
+    def variant(self, variant: SearchVariant) -> Retriever | None:
+        """The same search but for one thing; None where that makes no difference."""
+        ...
+
+
+@dataclass(slots=True)
+class _Sought:
+    """A case whose gold is looked for."""
+
+    queries: PreRetrieved
+    golds: Sequence[Gold]
+    fates: dict[int, GoldFate] = field(default_factory=dict[int, GoldFate])
+    """By position; those that are settled."""
+
+    def take(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
+        """Settles the gold that a ranking holds."""
+        for at, gold in enumerate(self.golds):
+            if at in self.fates:
+                continue
+            ranks = [rank for rank, chunk in enumerate(ranking, 1) if gold.is_held_by(chunk)]
+            if ranks:
+                held = tuple(ranking[rank - 1].id for rank in ranks)
+                self.fates[at] = GoldFate(
+                    gold=gold.name, cause=cause, rank=ranks[0], chunk_ids=held
+                )
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.fates) < len(self.golds)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldLocator:
+    """Says for each gold context of a case whether it was retrieved, and if not, what lost it.
+
+    The search that is evaluated is asked for more chunks, then without what may have lost the gold:
+    the store's approximate index, the threshold, the filter. What no search has is looked up by its
+    document, id or text.
+    """
+
+    rankings: Callable[[Retriever, Sequence[PreRetrieved], int], list[list[Chunk]]]
+    """How the evaluated retrieval asks a retriever: for these queries, so many chunks each."""
+    retriever: Retriever
+    """A `Searched` one."""
+    top_k: int
+    """How many chunks are retrieved where a run does not say."""
+    depth: int = 100
+    """How many chunks of a ranking are looked at."""
+
+    def located(
+        self, inputs: Sequence[tuple[Case, RetrievalResult[Any]]], top_k: int | None = None
+    ) -> list[GoldSearch]:
+        """What became of the gold of each case.
+
+        Args:
+            inputs: cases with gold, and what was retrieved for each.
+            top_k: how many chunks were asked for; None for the retrieval's own setting.
+        """
+        asked = self.top_k if top_k is None else top_k
+        depth = max(self.depth, asked)
+        sought = [
+            _Sought(queries=_queries(case, result), golds=golds_of(case)) for case, result in inputs
+        ]
+        for one, (_, result) in zip(sought, inputs, strict=True):
+            one.take(_chunks_of(result), GoldCause.RETRIEVED)
+        for variant, cause, limit in (
+            (SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, asked),
+            (SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth),
+            (SearchVariant.EXACT, GoldCause.RANKED_LOWER, depth),
+            (SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth),
+            (SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth),
+        ):
+            self._search(variant, [one for one in sought if one.is_open], cause, limit)
+        found: list[GoldSearch] = []
+        for one, (_, result) in zip(sought, inputs, strict=True):
+            fates = [one.fates.get(at) or self._looked_up(g) for at, g in enumerate(one.golds)]
+            found.append(GoldSearch(golds=tuple(fates), retrieved=len(result), depth=depth))
+        return found
+
+    def _search(
+        self, variant: SearchVariant, sought: Sequence[_Sought], cause: GoldCause, limit: int
+    ) -> None:
+        varied = cast("Searched", self.retriever).variant(variant) if sought else None
+        if varied is None:
+            return
+        rankings = self.rankings(varied, [one.queries for one in sought], limit)
+        for one, ranking in zip(sought, rankings, strict=True):
+            one.take(ranking, cause)
+
+    def _looked_up(self, gold: Gold) -> GoldFate:
+        lookup = cast("Searched", self.retriever).lookup
+        everywhere = lookup.chunks(gold, filtered=False)
+        if everywhere is None:
+            return GoldFate(gold=gold.name, cause=GoldCause.UNKNOWN)
+        held = {chunk.id for chunk in everywhere if gold.is_held_by(chunk)}
+        if held:
+            passing = lookup.chunks(gold, filtered=True) or ()
+            passes = any(chunk.id in held for chunk in passing)
+            cause = GoldCause.NOT_RANKED if passes else GoldCause.LOST_BY_FILTER
+            return GoldFate(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(held)))
+        parts = {chunk.id for chunk in everywhere if gold.is_cut_by(chunk)}
+        cause = GoldCause.CUT if parts else GoldCause.NOT_INDEXED
+        return GoldFate(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(parts)))
+
+
+def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
+    """What was retrieved, with the document and offsets that its metadata name."""
+    found: list[Chunk] = []
+    for chunk in result.to_chunks():
+        said = {name: chunk.metadata.get(name) for name in ("start", "end")}
+        spans = {name: at for name, at in said.items() if isinstance(at, int)}
+        found.append(
+            Chunk(
+                id=chunk.id,
+                text=chunk.text,
+                document_id=_document_of(chunk),
+                start=spans.get("start"),
+                end=spans.get("end"),
+            )
+        )
+    return found
+
+
+def _queries(case: Case, result: RetrievalResult[Any]) -> PreRetrieved:
+    """What was searched for: no model is asked again."""
+    metadata: object = result.metadata
+    known: Mapping[str, Any] = {}
+    if isinstance(metadata, Mapping):
+        known = cast("Mapping[str, Any]", metadata)
+    said: Mapping[str, Any] = known.get(PRE_RETRIEVE) or {}
+    queries = [SearchQuery(**one) for one in said.get("queries", ())]
+    return PreRetrieved(queries=tuple(queries) or (SearchQuery(text=case.query),))
