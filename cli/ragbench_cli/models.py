@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ragbench_cli import console
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ragbench.core.report import Report
     from ragbench.llm.book import CallBook
     from ragbench.llm.budget import Budget, Receipt
+    from ragbench.llm.schema import Schema
     from ragbench.llm.session import LLMSession, ModelClients
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.dry_run import DryRun
@@ -31,6 +32,9 @@ __all__ = [
     "models_in_use",
     "with_canaries",
 ]
+
+
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(slots=True)
@@ -58,6 +62,16 @@ class LanguageModel:
             ConfigError: no model is named, or a setting is wrong.
         """
         return self._chat().complete(messages)
+
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`.
+
+        Raises:
+            ConfigError: no model is named, or a setting is wrong.
+        """
+        from ragbench.llm.replies import ask_structure
+
+        return ask_structure(self._chat(), messages, schema)
 
     def _chat(self) -> ChatModel:
         return self.session().chat(self.purpose)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from ragbench.core.calling import LoopThread
 from ragbench.core.chat import Embeddings, Message, Reply
 from ragbench.llm.budget import Receipt
 from ragbench.llm.client import LLMClient
 from ragbench.llm.embeddings import EmbeddingClient
+from ragbench.llm.schema import Schema
 
 __all__ = [
     "BlockingChat",
     "BlockingEmbeddings",
 ]
+
+
+ValueT = TypeVar("ValueT")
 
 
 class BlockingChat:
@@ -105,6 +109,21 @@ class BlockingChat:
         return self._thread.run(
             client.ask(messages, purpose=booked, version=self._version, repeat=repeat)
         )
+
+    def ask_structure(
+        self, messages: Sequence[Message], schema: Schema[ValueT], *, purpose: str | None = None
+    ) -> ValueT:
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`.
+
+        Args:
+            messages: the conversation.
+            schema: the form of the answer.
+            purpose: what the call is booked under, when not under the usual one.
+        """
+        client = self._opened()
+        booked = self._purpose if purpose is None else purpose
+        asked = client.ask(messages, schema=schema, purpose=booked, version=self._version)
+        return self._thread.run(asked).value
 
     def receipt(self) -> Receipt:
         """What was spent so far."""

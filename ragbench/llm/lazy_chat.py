@@ -7,17 +7,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ragbench.core.chat import Message, Reply, SamplingChat
 from ragbench.llm.blocking import BlockingChat
 from ragbench.llm.budget import Budget, Receipt, check_cap
+from ragbench.llm.schema import Schema
 from ragbench.llm.session import open_client
 from ragbench.llm.settings import LLMSettings
 
 __all__ = [
     "LateChat",
 ]
+
+
+ValueT = TypeVar("ValueT")
 
 
 class LateChat:
@@ -99,6 +103,18 @@ class LateChat:
         """
         return self._opened().ask(messages, repeat=repeat, purpose=purpose)
 
+    def ask_structure(
+        self, messages: Sequence[Message], schema: Schema[ValueT], *, purpose: str | None = None
+    ) -> ValueT:
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`.
+
+        Args:
+            messages: the conversation.
+            schema: the form of the answer.
+            purpose: what the call is booked under, when not under the usual one.
+        """
+        return self._opened().ask_structure(messages, schema, purpose=purpose)
+
     def booked_under(self, purpose: str) -> SamplingChat:
         """The same model, connection and cache; its calls are booked under another purpose."""
         return _Booked(chat=self, purpose=purpose)
@@ -149,6 +165,10 @@ class _Booked:
     def complete(self, messages: Sequence[Message]) -> str:
         """See `LateChat.complete`."""
         return self.ask(messages).text
+
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        """See `LateChat.ask_structure`."""
+        return self.chat.ask_structure(messages, schema, purpose=self.purpose)
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
         """See `LateChat.ask`."""

@@ -24,6 +24,7 @@ __all__ = [
     "json_values",
     "read_structure",
     "schema_of",
+    "without_thoughts",
 ]
 
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
@@ -49,7 +50,7 @@ def json_values(text: str) -> Iterator[object]:
         Values as `json.loads` gives them. Numbers that JSON does not know (NaN, Infinity) are no
         values.
     """
-    told = _without_thoughts(text)
+    told = without_thoughts(text)
     for candidate in (told, *reversed(_FENCE.findall(told))):
         value = _whole(candidate)
         if value is not _NOTHING:
@@ -61,8 +62,11 @@ def json_values(text: str) -> Iterator[object]:
 _NOTHING = object()
 
 
-def _without_thoughts(text: str) -> str:
-    """Some servers cut the opening tag off."""
+def without_thoughts(text: str) -> str:
+    """What a model said behind its thoughts, where it thinks in tags.
+
+    Some servers cut the opening tag off.
+    """
     # Not within a value: a text about tags may quote one.
     if _whole(text) is not _NOTHING:
         return text

@@ -18,7 +18,7 @@ from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import Clock
 from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.schema import schema_of
+from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import Transport
 
@@ -369,5 +369,18 @@ class _Chat:
                 raise ConfigError("no language model is named")
             reply = await models.chat.ask(messages, purpose=self.purpose, version=self.version)
             return reply.text
+
+        return self.session.run(ask)
+
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`."""
+
+        async def ask(models: ModelClients) -> ValueT:
+            if models.chat is None:
+                raise ConfigError("no language model is named")
+            reply = await models.chat.ask(
+                messages, schema=schema, purpose=self.purpose, version=self.version
+            )
+            return reply.value
 
         return self.session.run(ask)

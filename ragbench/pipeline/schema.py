@@ -100,6 +100,7 @@ def _post_retrieval() -> dict[str, Any]:
             "operators": listed,
             "on_error": _ON_ERROR,
             "score_field": {"type": "string"},
+            "now": {"type": "string", "description": "What ages are counted from, a date."},
         },
     }
     return {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import ClassVar
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
-from ragbench.post.chunks import made_from, numbered_passages, rewritten, text_of
+from ragbench.llm.replies import ask_text
+from ragbench.post.chunks import made_from, numbered_passages, rewritten
 from ragbench.post.merge import newcomers
 from ragbench.post.operator import (
     ChunkNeighbours,
@@ -20,7 +22,7 @@ from ragbench.post.operator import (
     not_empty,
     refuse,
 )
-from ragbench.post.rerankers.weighted import parse_time
+from ragbench.post.times import KnownTime, age_text, known_time
 
 __all__ = [
     "REFLECTION_ID",
@@ -210,10 +212,11 @@ class Reflection:
         if not read:
             return OperatorOutput(chunks=context.chunks)
         question = numbered_passages(context.query.text, [entry.chunk.text for entry in read])
-        answer = self.chat.complete(
-            [Message(role="system", content=_TASK), Message(role="user", content=question)]
+        reflection = ask_text(
+            self.chat,
+            [Message(role="system", content=_TASK), Message(role="user", content=question)],
         )
-        added = made_from(read, text_of(answer), id=REFLECTION_ID, by=self.name)
+        added = made_from(read, reflection, id=REFLECTION_ID, by=self.name)
         return OperatorOutput(chunks=in_order([added, *context.chunks]))
 
 
@@ -221,15 +224,18 @@ class Reflection:
 class Temporal:
     """Begins each chunk with its date and its age, such as ``[2024-05-01, 12 days old]``.
 
-    Ages are counted from the query's ``now``, and without it from the newest time among the
-    chunks, so that the same input gives the same output. A chunk without a time stays as it is.
+    Ages are counted from the stage's ``now`` (a run's date by default). Without one only the date
+    is written. A year stays a year (``[1998, 26 years old]``), and a chunk without a time stays as
+    it is.
 
     Raises:
         ConfigError: the name of the field is empty.
     """
 
+    reads_now: ClassVar[bool] = True
+
     field: str = "timestamp"
-    """The metadata key of the time: ISO 8601, a `datetime`, or seconds since 1970."""
+    """The metadata key of the time; see `ragbench.post.times.known_time`."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -242,28 +248,20 @@ class Temporal:
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`."""
-        times = [parse_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]
-        known = [time for time in times if time is not None]
-        if not known:
-            return OperatorOutput(chunks=context.chunks)
-        now = parse_time(context.query.now) or max(known)
-        return OperatorOutput(
-            chunks=tuple(
-                entry
-                if time is None
-                else rewritten(entry, f"[{_age_text(time, now)}]\n{entry.chunk.text}", by=self.name)
-                for entry, time in zip(context.chunks, times, strict=True)
-            )
-        )
+        times = [known_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]
+        now = context.query.now
+        undated = sum(time is None for time in times)
+        notes: list[str] = []
+        if undated:
+            notes.append(f"{undated} of {len(times)} chunks have no time in '{self.field}'")
+        if now is None and undated < len(times):
+            notes.append("no 'now' is set: dates were written without ages")
+        chunks = [
+            entry if time is None else self._dated(entry, time, now)
+            for entry, time in zip(context.chunks, times, strict=True)
+        ]
+        return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
-
-def _age_text(time: datetime, now: datetime) -> str:
-    day = time.astimezone(UTC).date()
-    days = (now.astimezone(UTC).date() - day).days
-    if days < 0:
-        age = f"in {-days} {'day' if days == -1 else 'days'}"
-    elif days == 0:
-        age = "today"
-    else:
-        age = f"{days} {'day' if days == 1 else 'days'} old"
-    return f"{day.isoformat()}, {age}"
+    def _dated(self, entry: RankedChunk, time: KnownTime, now: datetime | None) -> RankedChunk:
+        age = "" if now is None else f", {age_text(time, now)}"
+        return rewritten(entry, f"[{time.shown}{age}]\n{entry.chunk.text}", by=self.name)

@@ -17,6 +17,7 @@ from ragbench.post.catalogue import OPERATORS, RERANKERS, build_reranker, types_
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
 from ragbench.post.stage import PostRetrieval
+from ragbench.post.times import parse_time
 from ragbench.safe_text import mask_text
 from ragbench.text.token_counter import TokenCounter, token_counter
 
@@ -200,7 +201,7 @@ class _Makers:
         )
 
 
-_OF_STAGE = ("operators", "on_error", "score_field")
+_OF_STAGE = ("operators", "on_error", "score_field", "now")
 _SHARED = ("chat", "service")
 
 
@@ -333,7 +334,10 @@ class _Reading:
         if score_field is not None and not isinstance(score_field, str):
             self.wrong((*place, "score_field"), f"expected a text, not {_shown(score_field)}")
             score_field = None
-        stage = PostRetrieval(operators=operators, score_field=score_field)
+        now = None if entry.get("now") is None else parse_time(entry["now"])
+        if entry.get("now") is not None and now is None:
+            self.wrong((*place, "now"), f"expected a date, not {_shown(entry['now'])}")
+        stage = PostRetrieval(operators=operators, score_field=score_field, now=now)
         try:
             return replace(stage, on_error=entry.get("on_error", "keep"))
         except ConfigError as error:

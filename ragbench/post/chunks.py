@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from numbers import Real
 from typing import Any, cast
 
 from ragbench.core.chunk import Chunk
-from ragbench.errors import InputError, InterfaceError
+from ragbench.errors import InputError
+from ragbench.llm.replies import field_schema
+from ragbench.llm.schema import Schema
 from ragbench.post.operator import Query, RankedChunk
+from ragbench.post.times import parse_time
 from ragbench.text.sentences import Span
 
 __all__ = [
@@ -20,16 +22,13 @@ __all__ = [
     "chunks_of",
     "made_from",
     "numbered_passages",
-    "numbers_in",
+    "numbers_schema",
     "query_of",
     "rewritten",
     "shown_reply",
     "sliced",
-    "text_of",
     "written_back",
 ]
-
-_FENCE = re.compile(r"```[\w-]*\s*(.*?)```", re.DOTALL)
 
 
 def numbered_passages(question: str, texts: Sequence[str]) -> str:
@@ -38,55 +37,23 @@ def numbered_passages(question: str, texts: Sequence[str]) -> str:
     return json.dumps({"question": question, "passages": passages}, ensure_ascii=False)
 
 
-def numbers_in(answer: str, key: str, count: int) -> list[int]:
-    """The numbers of passages in an answer such as ``{"keep": [1, 3]}``.
+def numbers_schema(key: str, count: int) -> Schema[list[int]]:
+    """The form of an answer that names passages, such as ``{"keep": [1, 3]}``.
 
     Args:
-        answer: what the model said; words around the JSON object are passed over.
         key: where the list stands.
-        count: how many passages there are.
-
-    Raises:
-        InterfaceError: there is no such list in it, or a number that no passage has.
+        count: how many passages there are. Another number is refused.
     """
-    value = _json_object(answer).get(key)
-    if not isinstance(value, list):
-        raise InterfaceError(f"the model's answer has no list '{key}': {shown_reply(answer)}")
-    numbers: list[int] = []
-    for number in cast("list[Any]", value):
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
-            raise InterfaceError(
-                f"the model's answer names passage {number!r}; there are {count}: "
-                f"{shown_reply(answer)}"
-            )
-        numbers.append(number)
-    return numbers
 
+    def check(value: object) -> list[int]:
+        if not isinstance(value, list):
+            raise ValueError(f"'{key}' is not a list")
+        for number in cast("list[object]", value):
+            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
+                raise ValueError(f"'{key}' names passage {number!r}; there are {count}")
+        return cast("list[int]", value)
 
-def text_of(answer: str) -> str:
-    """A plain text that a model was asked for.
-
-    Raises:
-        InterfaceError: it is empty.
-    """
-    text = answer.strip()
-    if not text:
-        raise InterfaceError("the model's answer is empty")
-    return text
-
-
-def _json_object(answer: str) -> dict[str, Any]:
-    fenced = _FENCE.search(answer)
-    text = fenced[1] if fenced else answer
-    start = text.find("{")
-    if start >= 0:
-        try:
-            value, _ = json.JSONDecoder().raw_decode(text, start)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
-    raise InterfaceError(f"the model's answer is not a JSON object: {shown_reply(answer)}")
+    return field_schema(key, {"type": "array", "items": {"type": "integer"}}, check)
 
 
 def shown_reply(answer: str) -> str:
@@ -170,21 +137,23 @@ def query_of(data: Mapping[str, Any]) -> Query:
     """The question in a mapping.
 
     Raises:
-        InputError: ``question`` is not a text.
+        InputError: ``question`` is not a text, or ``now`` not a time.
     """
     question = data.get("question", "")
     if not isinstance(question, str):
         raise InputError(f"question must be a text, not {type(question).__name__}")
     now = data.get("now")
-    return Query(
-        text=question,
-        embedding=data.get("query_embedding"),
-        now=now if isinstance(now, datetime) else None,
-    )
+    time = None if now is None else parse_time(now)
+    if now is not None and time is None:
+        raise InputError(f"now must be a time, such as 2025-01-31T12:00:00Z, not {now!r}")
+    return Query(text=question, embedding=data.get("query_embedding"), now=time)
 
 
 def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
-    """The items of ``memory_data`` as chunks; one without an id is named by its position.
+    """The items of ``memory_data`` as chunks; each has an id that no other one has.
+
+    An item without an id is named by its position, one whose id another item has by both; each
+    differs from all ids that were given.
 
     Raises:
         InputError: it is not a list, or holds something that is not an item.
@@ -192,7 +161,18 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
     items: Any = data.get("memory_data") or []
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
         raise InputError(f"memory_data must be a list, not {type(items).__name__}")
-    return [_chunk(position, item) for position, item in enumerate(cast("Sequence[Any]", items))]
+    chunks = [_chunk(at, item) for at, item in enumerate(cast("Sequence[Any]", items))]
+    taken = {chunk.id for chunk in chunks} - {""}
+    known: set[str] = set()
+    for at, chunk in enumerate(chunks):
+        if chunk.id == "" or chunk.id in known:
+            wanted = str(at) if chunk.id == "" else f"{chunk.id}#{at}"
+            while wanted in taken:
+                wanted += "'"
+            taken.add(wanted)
+            chunks[at] = replace(chunk, id=wanted)
+        known.add(chunks[at].id)
+    return chunks
 
 
 def written_back(
@@ -242,7 +222,7 @@ def _chunk(position: int, item: object) -> Chunk:
         raise InputError(f"{where}: metadata must be a mapping, not {type(metadata).__name__}")
     held = cast("Mapping[str, Any]", metadata)
     return Chunk(
-        id=_id(position, known, held),
+        id=_id(known, held),
         text=text,
         score=_score(where, known.get("score")),
         document_id=held.get("document_id"),
@@ -250,17 +230,19 @@ def _chunk(position: int, item: object) -> Chunk:
     )
 
 
-def _id(position: int, item: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+def _id(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """The id of an item; empty when it has none."""
     for place in (item, metadata):
         for key in _IDS:
             if place.get(key) not in (None, ""):
                 return str(place[key])
-    return str(position)
+    return ""
 
 
 def _score(where: str, score: object) -> float | None:
     if score is None:
         return None
-    if isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score):
+    # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
+    if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
         raise InputError(f"{where}: score must be a finite number, not {score!r}")
     return float(score)

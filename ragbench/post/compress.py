@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragbench.core.chat import ChatModel, Message
+from ragbench.llm.replies import ask_text
 from ragbench.post.candidate_tokens import query_weights
-from ragbench.post.chunks import made_from, numbered_passages, rewritten, sliced, text_of
+from ragbench.post.chunks import made_from, numbered_passages, rewritten, sliced
 from ragbench.post.filter import truncated
 from ragbench.post.operator import (
     OperatorInput,
@@ -108,16 +109,21 @@ class Abstractive:
 
     def _summary(self, question: str, entries: Sequence[RankedChunk]) -> str | None:
         passages = numbered_passages(question, [entry.chunk.text for entry in entries])
-        answer = self.chat.complete(
-            [Message(role="system", content=_TASK), Message(role="user", content=passages)]
+        text = ask_text(
+            self.chat,
+            [Message(role="system", content=_TASK), Message(role="user", content=passages)],
         )
-        text = text_of(answer)
-        return None if text.strip(" .\"'") == NOTHING else text
+        return None if _says_nothing(text) else text
 
     def _within_budget(self, entry: RankedChunk) -> RankedChunk | None:
         if self.budget is None or self.counter.count(entry.chunk.text) <= self.budget:
             return entry
         return truncated(entry, self.budget, self.counter, by=self.name)
+
+
+def _says_nothing(text: str) -> bool:
+    """Whether a model said the word that it was asked to say; case and marks do not count."""
+    return text.strip(" \n\t.!:*_`'\"").upper() == NOTHING
 
 
 _NEARLY = 0.9

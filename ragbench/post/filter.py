@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chat import ChatModel, Message
-from ragbench.post.chunks import numbered_passages, numbers_in, sliced
+from ragbench.llm.replies import ask_structure
+from ragbench.post.chunks import numbered_passages, numbers_schema, sliced
 from ragbench.post.operator import (
     OperatorInput,
     OperatorOutput,
@@ -78,10 +79,11 @@ class LlmFilter:
         if not chunks:
             return OperatorOutput(chunks=chunks)
         question = numbered_passages(context.query.text, [entry.chunk.text for entry in chunks])
-        answer = self.chat.complete(
-            [Message(role="system", content=_TASK), Message(role="user", content=question)]
+        chosen = ask_structure(
+            self.chat,
+            [Message(role="system", content=_TASK), Message(role="user", content=question)],
+            numbers_schema("keep", len(chunks)),
         )
-        chosen = numbers_in(answer, "keep", len(chunks))
         return OperatorOutput(chunks=in_order(chunks[at - 1] for at in sorted(set(chosen))))
 
 

@@ -46,8 +46,7 @@ class Query:
     """Embeddings of chunks by id; None when unknown. A chunk may also carry its own under
     ``metadata["embedding"]``."""
     now: datetime | None = None
-    """The point in time that ages are counted from; None for the newest time among the chunks, so
-    that the same input gives the same output."""
+    """The point in time that ages are counted from; None when it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from ragbench.core.chunk import Chunk
@@ -130,12 +131,24 @@ class PostRetrieval:
     """``"keep"``: an operator that raises is passed over, and the failure stands on the result.
     ``"raise"``: what it raised is raised. `InputError` (a package that is not installed, a model
     that does not exist) is always raised: it would fail for every question."""
+    now: datetime | None = None
+    """The point in time that ages are counted from, where a query does not bring its own. A run
+    sets its date, where an operator reads it (``reads_now``) and none is given; it is recorded."""
     score_field: str | None = None
     """Only for `execute`: the metadata key under which each item's final score is written."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         refuse(one_of("on_error", self.on_error, ("keep", "raise")))
+
+    @property
+    def reads_now(self) -> bool:
+        """Whether an operator, or a reranker within one, says that it reads the time."""
+        return any(map(_reads_now, self.operators))
+
+    def dated(self, now: datetime) -> PostRetrieval:
+        """The same with a time that ages are counted from, where that matters and none is set."""
+        return replace(self, now=now) if self.now is None and self.reads_now else self
 
     def run(self, query: Query | str, chunks: Sequence[Chunk]) -> PostRetrieved:
         """Takes one question's chunks through every operator.
@@ -150,7 +163,10 @@ class PostRetrieval:
         Raises:
             RagbenchError: with ``on_error="raise"``, an operator failed.
         """
-        state = OperatorInput(query=as_query(query), chunks=tuple(ranked(chunks)))
+        query = as_query(query)
+        if query.now is None and self.now is not None:
+            query = replace(query, now=self.now)
+        state = OperatorInput(query=query, chunks=tuple(ranked(chunks)))
         steps: list[Step] = []
         for operator in self.operators:
             output = self._applied(operator, state)
@@ -170,15 +186,16 @@ class PostRetrieval:
 
         Args:
             data: ``memory_data`` (a list of mappings with ``text`` and, where known, ``id`` or
-                ``entry_id``, ``score`` and ``metadata``), ``question``, and where it is known
-                ``query_embedding``. Other keys are handed on.
+                ``entry_id``, ``score`` and ``metadata``), ``question``, and where they are known
+                ``query_embedding`` and ``now`` (a time, or a text that names one). Other keys are
+                handed on.
 
         Returns:
             A new mapping with the final ``memory_data``, and ``history_text``. What was given
             stays as it is.
 
         Raises:
-            InputError: ``memory_data`` or an item in it is nothing of the kind.
+            InputError: ``memory_data``, an item in it or ``now`` is nothing of the kind.
             RagbenchError: with ``on_error="raise"``, an operator failed.
         """
         chunks = chunks_of(data)
@@ -192,6 +209,7 @@ class PostRetrieval:
         return {
             "version": POST_RETRIEVAL_VERSION,
             "on_error": self.on_error,
+            **({} if self.now is None else {"now": self.now.isoformat()}),
             "operators": [described(operator) for operator in self.operators],
         }
 
@@ -209,6 +227,15 @@ class PostRetrieval:
         if output.failures and self.on_error == "raise":
             raise RagbenchError(str(output.failures[0]))
         return output
+
+
+def _reads_now(step: object) -> bool:
+    """Also of rerankers within rerankers."""
+    if getattr(step, "reads_now", False):
+        return True
+    inner: list[object] = [getattr(step, "reranker", None)]
+    inner += list(cast("Sequence[object]", getattr(step, "rerankers", None) or ()))
+    return any(_reads_now(one) for one in inner if one is not None)
 
 
 def _checked(output: object, operator: Operator) -> OperatorOutput:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,13 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.report import Report
 from ragbench.core.trace import Entry
-from ragbench.errors import DataError, InterfaceError, InterruptedRunError, Problem
+from ragbench.errors import (
+    DataError,
+    InterfaceError,
+    InterruptedRunError,
+    Problem,
+    RunMismatchError,
+)
 from ragbench.io.read import Selection
 from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder
@@ -36,7 +42,7 @@ from ragbench.metrics.abstention import abstained
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
-from ragbench.post.stage import PostRetrieval
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.in_flight import InFlight
 from ragbench.stages.judge_identity import judge_key
@@ -159,7 +165,7 @@ def evaluate(
         name=rag_name,
         description=rag_description,
         top_k=top_k,
-        post_retrieval=post_retrieval,
+        post_retrieval=_dated(post_retrieval, out, fresh=fresh),
         validator=validator,
         locator=locator,
     )
@@ -246,6 +252,25 @@ def _journal(folder: RunFolder, draw: _Draw, *, fresh: bool) -> Generator[Journa
         if not fresh:
             journal.replace_cases(draw)
         yield journal
+
+
+def _dated(stage: PostRetrieval | None, out: Path, *, fresh: bool) -> PostRetrieval | None:
+    """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
+    if stage is None:
+        return None
+    if not fresh and (now := _kept_date(RunFolder(path=out).manifest)) is not None:
+        return stage.dated(now)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return stage.dated(today)
+
+
+def _kept_date(manifest: Path) -> datetime | None:
+    """The date that an earlier run of the folder counted ages from."""
+    try:
+        settings: Any = read_manifest(manifest).settings.get(POST_RETRIEVE) or {}
+        return datetime.fromisoformat(settings["now"])
+    except (RunMismatchError, KeyError):
+        return None
 
 
 def _judge(metrics: Sequence[Metric], judging: Judging | None) -> Judge | None:

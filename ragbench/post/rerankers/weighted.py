@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
@@ -13,82 +12,15 @@ from ragbench.errors import ConfigError
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, min_max, unscored_note
+from ragbench.post.times import ages_in_hours
 
 __all__ = [
     "Factor",
     "TimeWeightedReranker",
     "WeightedReranker",
-    "ages_in_hours",
-    "parse_time",
 ]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECONDS_FROM = 1e11
-"""Seconds would lie in the year 5138: such numbers are milliseconds."""
-
-
-def parse_time(value: object) -> datetime | None:
-    """Reads a point in time.
-
-    Args:
-        value: a `datetime`, a `date` (its midnight), a text in ISO 8601, or seconds or
-            milliseconds since 1970 as a number or a text. Without a time zone it is UTC.
-
-    Returns:
-        The time, with a zone; None when the value is nothing of the kind.
-    """
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return _since_epoch(float(value))
-    return _from_text(value.strip()) if isinstance(value, str) else None
-
-
-def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
-    """How old each chunk is.
-
-    Args:
-        chunks: the chunks.
-        field: the field of their metadata that holds the time.
-        now: what ages are counted from; None for the newest time among the chunks.
-
-    Returns:
-        Hours, at least 0 (a time in the future counts as now); None for a chunk without a time.
-    """
-    times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
-    known = [time for time in times if time is not None]
-    if not known:
-        return [None] * len(chunks)
-    present = max(known) if now is None else parse_time(now) or max(known)
-    return [
-        None if time is None else max(0.0, (present - time).total_seconds() / 3600)
-        for time in times
-    ]
-
-
-def _from_text(text: str) -> datetime | None:
-    try:
-        return parse_time(datetime.fromisoformat(text))
-    except ValueError:
-        pass
-    try:
-        return _since_epoch(float(text))
-    except ValueError:
-        return None
-
-
-def _since_epoch(number: float) -> datetime | None:
-    if not math.isfinite(number):
-        return None
-    seconds = number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
-    try:
-        return _EPOCH + timedelta(seconds=seconds)
-    except OverflowError:
-        return None
+_FROM_NEWEST = "no 'now' is set: ages were counted from the newest chunk"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +32,7 @@ class TimeWeightedReranker:
     """
 
     NEEDS: ClassVar[tuple[str, ...]] = ("times in the metadata",)
+    reads_now: ClassVar[bool] = True
 
     rate: float = 0.01
     """How much is lost an hour, at least 0; 0.01 halves a score in 69 hours."""
@@ -137,6 +70,8 @@ class TimeWeightedReranker:
                 f"{undated} of {len(chunks)} chunks have no time in '{self.time_field}': "
                 f"their scores were multiplied by {self.undated:g}"
             )
+        if query.now is None and undated < len(chunks):
+            notes.append(_FROM_NEWEST)
         return NotedScores(
             tuple(
                 score * (self.undated if age is None else math.exp(-self.rate * age))
@@ -185,6 +120,11 @@ class WeightedReranker:
             )
 
     @property
+    def reads_now(self) -> bool:
+        """Whether what it gives depends on the time."""
+        return any(factor.field == "recency" for factor in self.factors)
+
+    @property
     def name(self) -> str:
         """``"weighted"``."""
         return "weighted"
@@ -204,6 +144,8 @@ class WeightedReranker:
             values = [factor.default if value is None else value for value in known]
             if self.normalise == "min_max":
                 values = min_max(values)
+            if factor.field == "recency" and query.now is None and missing < len(chunks):
+                notes.append(_FROM_NEWEST)
             totals = [
                 total + factor.weight * value for total, value in zip(totals, values, strict=True)
             ]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ragbench.core.chunk import Chunk
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.augment import Context, Metadata, Neighbours, Reflection, Temporal
 from ragbench.post.operator import OperatorInput, Query, ranked
 from tests.unit.post.operators.builders import Scripted, Shelf, apply, chunk, ids, texts
@@ -54,7 +54,7 @@ def test_fields_are_needed(operator: type[Context] | type[Metadata]) -> None:
         operator(fields=())
 
 
-def test_times_and_ages_count_from_the_newest_chunk() -> None:
+def test_dates_stand_before_texts_and_ages_only_where_now_is_known() -> None:
     given = (
         chunk("a", "T.", timestamp="2024-05-01T10:00:00Z"),
         chunk("b", "U.", timestamp="2024-05-13T09:00:00+00:00"),
@@ -63,9 +63,9 @@ def test_times_and_ages_count_from_the_newest_chunk() -> None:
         chunk("e", "X.", timestamp="soon"),
     )
     assert texts(apply(Temporal(), *given)) == [
-        "[2024-05-01, 12 days old]\nT.",
-        "[2024-05-13, today]\nU.",
-        "[2024-05-12, 1 day old]\nV.",
+        "[2024-05-01]\nT.",
+        "[2024-05-13]\nU.",
+        "[2024-05-12]\nV.",
         "W.",
         "X.",
     ]
@@ -93,7 +93,7 @@ def test_a_reflection_is_a_chunk_of_its_own_before_the_others() -> None:
 
 def test_a_reflection_needs_chunks_and_an_answer() -> None:
     assert ids(apply(Reflection(chat=Scripted([])))) == []
-    with pytest.raises(InterfaceError, match="answer is empty"):
+    with pytest.raises(LLMReplyError, match="answer is empty"):
         apply(Reflection(chat=Scripted([" "])), chunk("a"))
     with pytest.raises(ConfigError, match="first must be at least 1"):
         Reflection(chat=Scripted([]), first=0)
@@ -129,3 +129,8 @@ def test_neighbours_that_are_among_the_chunks_are_not_repeated() -> None:
 def test_neighbours_refuse_bad_settings(setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting} must be at least 1"):
         Neighbours(service=Shelf(), **{setting: 0})
+
+
+def test_a_reflection_holds_nothing_of_what_the_model_thought() -> None:
+    model = Scripted(["<think>They may disagree.</think>\n\nThey agree."])
+    assert texts(apply(Reflection(chat=model), chunk("a")))[0] == "They agree."

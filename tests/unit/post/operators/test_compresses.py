@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragbench.core.chunk import Chunk
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.compress import SUMMARY_ID, Abstractive, Extractive
 from tests.unit.post.operators.builders import Scripted, apply, chunk, ids, texts
 
@@ -107,7 +107,20 @@ def test_a_summary_of_nothing_is_no_chunk() -> None:
 
 
 def test_abstractive_refuses_an_empty_answer_and_bad_settings() -> None:
-    with pytest.raises(InterfaceError, match="empty"):
+    with pytest.raises(LLMReplyError, match="empty"):
         apply(Abstractive(chat=Scripted([""])), LEAVE)
     with pytest.raises(ConfigError, match="budget must be at least 1"):
         Abstractive(chat=Scripted([]), budget=0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Nothing.", "**NOTHING**", "nothing", "<think>Is it 27? No.</think>NOTHING", '"Nothing"'],
+)
+def test_nothing_is_understood_as_models_write_it(answer: str) -> None:
+    assert texts(apply(Abstractive(chat=Scripted([answer])), chunk("a", "A long text. " * 9))) == []
+
+
+def test_a_summary_holds_nothing_of_what_the_model_thought() -> None:
+    model = Scripted(["<think>The passage says a lot.</think>27 days."])
+    assert texts(apply(Abstractive(chat=model), chunk("a", "A long text. " * 9))) == ["27 days."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.dedup import Dedup, DedupNear
 from ragbench.post.filter import LlmFilter, Percentile, Threshold, TokenBudget, TopK
 from tests.unit.post.operators.builders import Scripted, apply, chunk, ids, texts
@@ -175,7 +175,7 @@ def test_a_model_chooses_and_the_order_stays(answer: str, expected: list[str]) -
     ["", "1, 3", '{"keep": "1"}', '{"keep": [4]}', '{"keep": [0]}', '{"keep": [true]}', "[1]"],
 )
 def test_an_answer_of_another_form_is_an_error_and_no_choice(answer: str) -> None:
-    with pytest.raises(InterfaceError, match="the model's answer"):
+    with pytest.raises(LLMReplyError, match="the model's answer"):
         apply(LlmFilter(chat=Scripted([answer])), A, B, C)
 
 
@@ -188,3 +188,8 @@ def test_texts_reach_the_model_as_data() -> None:
 
 def test_no_chunks_are_no_reason_to_ask() -> None:
     assert ids(apply(LlmFilter(chat=Scripted([])))) == []
+
+
+def test_a_draft_in_the_thoughts_is_not_obeyed() -> None:
+    model = Scripted(['<think>{"keep": [1]} perhaps, no.</think>{"keep": [3]}'])
+    assert ids(apply(LlmFilter(chat=model), A, B, C)) == [C.id]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ragbench.errors import InputError
@@ -87,3 +89,33 @@ def test_nothing_is_a_history_without_text(data: dict[str, Any]) -> None:
 def test_what_is_no_memory_is_refused_with_its_place(data: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         stage({"action": "none"}).execute(data)
+
+
+def sent(*items: dict[str, Any], operators: tuple[dict[str, Any], ...] = ()) -> list[Any]:
+    done = stage(*operators).execute({"question": "?", "memory_data": list(items)})
+    return list(done["memory_data"])
+
+
+def test_items_that_share_an_id_keep_their_own_keys() -> None:
+    first = {"id": "x", "text": "One.", "source": "S1"}
+    second = {"id": "x", "text": "Two.", "source": "S2"}
+    found = sent(first, second)
+    assert [(item["id"], item["text"], item["source"]) for item in found] == [
+        ("x", "One.", "S1"),
+        ("x", "Two.", "S2"),
+    ]
+
+
+def test_a_position_never_collides_with_a_given_id() -> None:
+    items = [{"id": "1", "text": "A.", "src": "A"}, {"text": "B.", "src": "B"}]
+    found = sent(*items, operators=({"action": "filter", "type": "dedup"},))
+    assert [(item["text"], item["src"]) for item in found] == [("A.", "A"), ("B.", "B")]
+    turned = sent(*reversed(items), operators=({"action": "filter", "type": "dedup"},))
+    assert [(item["text"], item["src"]) for item in turned] == [("B.", "B"), ("A.", "A")]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, Fraction, int, float])
+def test_scores_of_any_kind_of_number(kind: Any) -> None:
+    (item,) = sent({"text": "A.", "score": kind(1)})
+    assert item["score"] == 1.0
+    assert type(item["score"]) is float

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.chat import Message
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import ConfigError, InterfaceError, LLMReplyError
+from ragbench.llm.schema import Schema
 from ragbench.post.rerankers.llm import (
     LlmListwiseReranker,
     LlmPointwiseReranker,
@@ -43,6 +45,8 @@ class SortingChat:
         ("3, 1, 2", [2, 0, 1]),
         ("[2] > [2] > [9] > [0] > [1]", [1, 0, 2]),
         ("The best is [3].", [2, 0, 1]),
+        ("[2, 3, 1]", [1, 2, 0]),
+        ("<think>[1] > [2], no ...</think>[3] > [2] > [1]", [2, 1, 0]),
     ],
 )
 def test_orders_as_models_write_them(answer: str, places: list[int]) -> None:
@@ -117,6 +121,13 @@ def test_long_chunks_are_cut_and_it_is_said() -> None:
         ("On a scale of 0 to 10, my score: **8**.", 8),
         ("Rating = 3", 3),
         ("10.", 10),
+        ("Score (0 to 10): 9", 9),
+        ("On a scale of 0 to 10, I would give this 7.", 7),
+        ("Passage 2 is relevant. 9", 9),
+        ("<think>could be 2</think>9", 9),
+        ("could be 2</think>\n\n9", 9),
+        ("Of 3 people it names 2. Grade: 6", 6),
+        ("The scale is 0-10.\n\n**8**", 8),
     ],
 )
 def test_grades_as_models_write_them(answer: str, grade: float) -> None:
@@ -125,13 +136,59 @@ def test_grades_as_models_write_them(answer: str, grade: float) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "message"),
-    [("very good", "gave no grade"), ("", "gave no grade"), ("11", "graded 11 on 0 to 10")],
+    [
+        ("very good", "gave no grade"),
+        ("", "gave no grade"),
+        ("11", "graded 11 on 0 to 10"),
+        ("It names 2 of the authors and 5 dates", "more than one number and no grade"),
+        ("<think>7 fits, or perhaps", "gave no grade"),
+    ],
 )
 def test_an_answer_without_a_grade_is_an_error(answer: str, message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         parse_grade(answer, 10)
     with pytest.raises(InterfaceError, match="graded -1"):
         parse_grade("-1", 10)
+
+
+class HeldToSchema:
+    """A model whose endpoint can be held to a schema."""
+
+    name = "held"
+
+    def __init__(self, *values: object) -> None:
+        self.values = list(values)
+        self.asked: list[object] = []
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        raise AssertionError("a structure was to be asked for")
+
+    def ask_structure(self, messages: Sequence[Message], schema: Schema[Any]) -> Any:
+        self.asked.append(schema.definition["properties"])
+        return schema.check(self.values.pop(0))
+
+
+def test_structure_is_asked_for_where_the_endpoint_has_it() -> None:
+    chunks = [chunk("a"), chunk("b")]
+    pointwise = HeldToSchema({"grade": 3}, {"grade": 10})
+    assert list(LlmPointwiseReranker(chat=pointwise).score(query(), chunks)) == [0.3, 1.0]
+    assert pointwise.asked[0] == {"grade": {"type": "number"}}
+    listwise = HeldToSchema({"order": [2, 1]})
+    assert list(LlmListwiseReranker(chat=listwise).score(query(), chunks)) == [0.5, 1.0]
+
+
+def test_what_a_model_thinks_is_not_its_answer() -> None:
+    chunks = [chunk("a"), chunk("b"), chunk("c")]
+    thinks = '<think>{"order": [1, 2, 3]} is a draft</think>{"order": [3, 1, 2]}'
+    reranker = LlmListwiseReranker(chat=ScriptedChat(thinks))
+    assert order(reranker, query(), chunks) == ["c", "a", "b"]
+    grades = ScriptedChat('<think>{"grade": 9}</think>{"grade": 1}', '{"grade": 2}', "3")
+    assert order(LlmPointwiseReranker(chat=grades), query(), chunks) == ["c", "b", "a"]
+
+
+def test_a_cut_off_thought_is_an_error() -> None:
+    with pytest.raises(LLMReplyError, match="empty"):
+        LlmPointwiseReranker(chat=ScriptedChat("<think>hm 3")).score(query(), [chunk("a")])
 
 
 def test_pointwise_asks_about_each() -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
 from ragbench.post.operator import Query
-from ragbench.post.rerankers.weighted import TimeWeightedReranker, ages_in_hours, parse_time
-from tests.unit.post.rerankers.builders import chunk, notes, query
+from ragbench.post.rerankers.weighted import TimeWeightedReranker
+from ragbench.post.times import ages_in_hours, parse_time
+from tests.unit.post.rerankers.builders import chunk, query
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -35,8 +36,8 @@ def test_ages_count_from_the_newest_chunk_when_no_time_is_given() -> None:
 
 def test_a_chunk_without_a_time_or_a_score_is_told() -> None:
     chunks = [chunk("a", score=2.0), chunk("b", timestamp="2024-05-01")]
-    scores = TimeWeightedReranker().score(query(), chunks)
-    assert list(scores) == [1.0, 0.5]
+    scores = TimeWeightedReranker().score(Query(text="q", now=NOON), chunks)
+    assert list(scores) == pytest.approx([1.0, 0.5 * math.exp(-0.12)])
     assert scores.notes == (
         "1 of 2 chunks had no score: 0.5 was taken",
         "1 of 2 chunks have no time in 'timestamp': their scores were multiplied by 0.5",
@@ -47,9 +48,7 @@ def test_fading_never_raises_a_score_below_zero() -> None:
     chunks = [chunk("old", score=-1.0, timestamp=0), chunk("new", score=-0.5, timestamp=10**6)]
     scores = TimeWeightedReranker().score(query(), chunks)
     assert list(scores) == [0.0, 0.5]
-    assert notes(TimeWeightedReranker(), query(), chunks) == (
-        "scores below 0 cannot fade: all were raised by 1",
-    )
+    assert scores.notes[0] == "scores below 0 cannot fade: all were raised by 1"
 
 
 def test_the_future_counts_as_now() -> None:

@@ -28,7 +28,7 @@ def test_mean_by_hand() -> None:
     ]
     scores = reranker.score(query(), chunks)
     assert list(scores) == pytest.approx([(1.8 + math.exp(-1) + 0.3) / 4, (0.2 + 1 + 1) / 4])
-    assert scores.notes == ()
+    assert scores.notes == ("no 'now' is set: ages were counted from the newest chunk",)
 
 
 def test_what_is_missing_takes_the_default_and_is_told() -> None:

@@ -1,0 +1,148 @@
+"""Dates of any spelling, years that are years, and ages that are not made up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.core.result import RetrievalResult
+from ragbench.errors import DataError, InputError
+from ragbench.ledger.manifest import read_manifest
+from ragbench.post.augment import Temporal
+from ragbench.post.build import load_post_retrieval
+from ragbench.post.operator import OperatorInput, Query, ranked
+from ragbench.post.rerank import Rerank
+from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
+from ragbench.post.rerankers.weighted import Factor, TimeWeightedReranker, WeightedReranker
+from ragbench.post.stage import PostRetrieval
+from ragbench.post.times import age_text, known_time
+from ragbench.verbs.report import open_traces
+from tests.unit.post.operators.builders import chunk
+from tests.unit.verbs.rags import NotingRAG, cases, run
+
+NOW = datetime(2024, 6, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "precision"),
+    [
+        (1998, "1998", "year"),
+        ("2024", "2024", "year"),
+        (2024.0, "2024", "year"),
+        ("2023-05", "2023-05", "month"),
+        ("May 2023", "2023-05", "month"),
+        ("May 3, 2024", "2024-05-03", "day"),
+        ("3 May 2024", "2024-05-03", "day"),
+        (20240501, "2024-05-01", "day"),
+        ("Tue, 07 May 2024 22:00:00 -0400", "2024-05-08", "time"),
+        (1714560000, "2024-05-01", "time"),
+        ("1714560000000000000", "2024-05-01", "time"),
+    ],
+)
+def test_a_time_is_as_precise_as_it_was_told(value: object, shown: str, precision: str) -> None:
+    known = known_time(value)
+    assert known is not None
+    assert (known.shown, known.precision) == (shown, precision)
+
+
+@pytest.mark.parametrize("value", ["May", "10:30", "summer", "", "x" * 1000, True, None, [2024]])
+def test_what_names_no_year_is_no_time(value: object) -> None:
+    assert known_time(value) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "age"),
+    [
+        (1998, "26 years old"),
+        (2024, "this year"),
+        (2025, "in 1 year"),
+        ("2024-06", "this month"),
+        ("2023-05", "13 months old"),
+        ("2024-06-02", "today"),
+        ("2024-06-01", "1 day old"),
+        ("2024-06-04", "in 2 days"),
+    ],
+)
+def test_an_age_is_no_more_precise_than_its_time(value: object, age: str) -> None:
+    known = known_time(value)
+    assert known is not None
+    assert age_text(known, NOW) == age
+
+
+def dated(now: datetime | None, **metadata: Any) -> tuple[list[str], tuple[str, ...]]:
+    given = ranked([chunk("a", "Text.", **metadata)])
+    context = OperatorInput(query=Query(text="?", now=now), chunks=tuple(given))
+    output = Temporal(field="at").apply(context)
+    return [entry.chunk.text for entry in output.chunks], output.notes
+
+
+def test_without_now_no_age_is_made_up() -> None:
+    texts, notes = dated(None, at="2019-03-01")
+    assert texts == ["[2019-03-01]\nText."]
+    assert notes == ("no 'now' is set: dates were written without ages",)
+
+
+def test_a_year_is_written_as_a_year() -> None:
+    assert dated(NOW, at=1998)[0] == ["[1998, 26 years old]\nText."]
+    assert dated(NOW)[1] == ("1 of 1 chunks have no time in 'at'",)
+
+
+def test_now_in_a_mapping_is_a_text_too_and_a_wrong_one_is_refused() -> None:
+    stage = PostRetrieval(operators=(Temporal(field="at"),))
+    data = {
+        "question": "?",
+        "now": "2025-01-01T00:00:00Z",
+        "memory_data": [{"text": "Text.", "metadata": {"at": "2024-12-31"}}],
+    }
+    assert stage.execute(data)["history_text"] == "[2024-12-31, 1 day old]\nText."
+    with pytest.raises(InputError, match="now must be a time"):
+        stage.execute({**data, "now": "soon"})
+
+
+def test_a_file_sets_now_and_a_wrong_one_has_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "stage.yaml"
+    file.write_text("now: 2024-06-02\noperators: [{action: augment, type: temporal}]\n")
+    assert load_post_retrieval(file).now == NOW
+    file.write_text("operators: [{action: none}]\nnow: soon\n")
+    with pytest.raises(DataError, match=r"stage\.yaml:2: field 'now': expected a date"):
+        load_post_retrieval(file)
+
+
+def test_only_what_reads_the_time_is_dated() -> None:
+    nested = ReciprocalRankFusionReranker(rerankers=[TimeWeightedReranker()])
+    recent = WeightedReranker(factors=[Factor(field="recency")])
+    for reads in (Rerank(reranker=nested), Rerank(reranker=recent), Temporal()):
+        assert PostRetrieval(operators=(reads,)).dated(NOW).now == NOW
+    assert PostRetrieval(operators=(Rerank(reranker=WeightedReranker()),)).dated(NOW).now is None
+
+
+def test_ages_from_the_newest_chunk_are_said() -> None:
+    given = [chunk("a", "A", 0.5, timestamp="2024-06-01")]
+    reranker = TimeWeightedReranker()
+    assert reranker.score(Query(text="?"), given).notes == (
+        "no 'now' is set: ages were counted from the newest chunk",
+    )
+    assert reranker.score(Query(text="?", now=NOW), given).notes == ()
+
+
+class Dated(NotingRAG):
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        return RetrievalResult(["Text."], context_metadata=[{"timestamp": 2019}])
+
+
+def test_a_run_counts_from_its_date_records_it_and_keeps_it(tmp_path: Path) -> None:
+    stage = PostRetrieval(operators=(Temporal(),))
+    today = datetime.now(UTC)
+    run(cases("a"), Dated(), tmp_path / "run", post_retrieval=stage)
+    kept = read_manifest(tmp_path / "run" / "manifest.json").settings["post_retrieve"]["now"]
+    assert datetime.fromisoformat(kept).date() in {today.date(), datetime.now(UTC).date()}
+    old = PostRetrieval(operators=(Temporal(),), now=datetime(2020, 1, 1, tzinfo=UTC))
+    run(cases("a"), Dated(), tmp_path / "old", post_retrieval=old)
+    # The same command without a date goes on with the one that the run has.
+    run(cases("a"), Dated(), tmp_path / "old", post_retrieval=stage)
+    outcome = next(open_traces(tmp_path / "old")).trace.context
+    assert outcome.value is not None
+    assert outcome.value.contexts == ["[2019, 1 year old]\nText."]
