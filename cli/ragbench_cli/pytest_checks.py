@@ -13,7 +13,7 @@ from ragbench.core.case import Case
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
 from ragbench.core.report import Report
 from ragbench.errors import RagbenchError
-from ragbench.gate.config import GateConfig, read_gate_config
+from ragbench.gate.config import GateConfig, Undecided, read_gate_config
 from ragbench.io.read import read_cases
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import default_metrics, parse_metrics
@@ -70,7 +70,7 @@ class GateChecks:
             session, name="ragbench", nodeid="ragbench"
         )
         for judged in _judged(verdict):
-            items.append(_CheckItem.of(parent, judged, strict=self.strict))
+            items.append(_CheckItem.of(parent, judged))
 
     def _demands(self) -> GateConfig:
         config = GateConfig()
@@ -78,6 +78,8 @@ class GateChecks:
             config = read_gate_config(Path(self.config))
         elif _DEFAULT_CONFIG.is_file():
             config = read_gate_config(_DEFAULT_CONFIG, optional=True)
+        if self.strict:
+            config = replace(config, undecided=Undecided.INCONCLUSIVE)
         return config if self.baseline is None else replace(config, baseline=self.baseline)
 
 
@@ -124,27 +126,24 @@ class _CheckItem(pytest.Item):
     """One check."""
 
     judged: _Judged
-    strict: bool
 
     @classmethod
-    def of(cls, parent: _Gate, judged: _Judged, *, strict: bool) -> _CheckItem:
+    def of(cls, parent: _Gate, judged: _Judged) -> _CheckItem:
         """The test of a check."""
         item = cls.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
             parent, name=judged.name
         )
-        item.judged, item.strict = judged, strict
+        item.judged = judged
         return item
 
     def runtest(self) -> None:
-        """Passes, fails, or is skipped when the check cannot tell."""
+        """Passes, or fails with the reason: like the command, which ends with 3 then."""
         reason = shown_line(self.judged.reason)
         self.add_report_section("call", "ragbench", reason)
         if self.judged.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(reason)
         if self.judged.outcome is GateOutcome.INCONCLUSIVE:
-            if self.strict:
-                raise _CheckFailedError(f"cannot tell: {reason}")
-            pytest.skip(f"{self.name}: cannot tell: {reason}")
+            raise _CheckFailedError(f"cannot tell: {reason}")
 
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None

@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ragbench-strict",
         action="store_true",
-        help="Checks that cannot tell fail instead of being skipped.",
+        help="Fail what is undecided, too: for releases.",
     )
 
 

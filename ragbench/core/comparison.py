@@ -168,7 +168,9 @@ class Difference:
     p_value: float
     """Two-sided, of "the runs can be swapped"."""
     p_corrected: float
-    """The same after Holm's correction for all metrics and pairs of the comparison."""
+    """The same, corrected for all metrics and pairs of the comparison."""
+    resolution: float
+    """Smallest corrected p-value that drawn signs could have given; 0 where all were counted."""
     is_significant: bool
     method: str
     """How the arrangements of signs were counted."""

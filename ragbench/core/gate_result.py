@@ -16,7 +16,9 @@ __all__ = [
     "GateCheck",
     "GateOutcome",
     "GateResult",
+    "Ground",
     "JudgedRun",
+    "NeededCases",
     "Quarantine",
     "QuarantinedCase",
     "Refusal",
@@ -113,6 +115,44 @@ class GateOutcome(StrEnum):
         return {"passed": 0, "failed": 1, "inconclusive": 3}[self.value]
 
 
+class Ground(StrEnum):
+    """What a check's outcome rests on."""
+
+    HOLDS = "holds"
+    """The observed figure lies on the right side of the limit."""
+    BROKEN = "broken"
+    """It lies on the wrong side."""
+    STRADDLES = "straddles"
+    """Its interval lies on both sides, and the whole of it was to lie on one."""
+    NO_INTERVAL = "no interval"
+    """An interval was to show it, and there is none."""
+    SHOWN = "shown"
+    """A loss larger than tolerated is statistically significant."""
+    RULED_OUT = "ruled out"
+    """A loss larger than tolerated is ruled out."""
+    UNCHANGED = "unchanged"
+    """No case changed."""
+    NONE_LOST = "none lost"
+    """No case lost."""
+    HALVED = "halved"
+    """Fewer than half of what the baseline measured is measured now."""
+    OPEN = "open"
+    """Neither shown nor ruled out."""
+    RARE_LOSSES = "rare losses"
+    """All but ruled out: a rare large loss may have been missed."""
+    RARE_GAINS = "rare gains"
+    """All but shown: rare large gains that make up for it may have been missed."""
+    EXACTLY_TOLERATED = "exactly tolerated"
+    """Every case lost exactly what is tolerated."""
+    TOO_FEW_CLUSTERS = "too few clusters"
+    """So few independent cases can never show a drop."""
+    TOO_FEW_CASES = "too few cases"
+    """Fewer than were demanded."""
+    NOTHING_MEASURED = "nothing measured"
+    NOT_STORED = "not stored"
+    """The run does not hold what was to be judged."""
+
+
 class CheckKind(StrEnum):
     """What a check looks at."""
 
@@ -123,9 +163,21 @@ class CheckKind(StrEnum):
     SLICE = "slice"
     """A metric on the cases of one tag or language."""
     COVERAGE = "coverage"
-    """How many cases failed."""
+    """How many cases failed, are measured at all, or can be compared."""
     BUDGET = "budget"
-    """Time a stage."""
+    """Time, cost or tokens."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NeededCases:
+    """Cases that would settle an undecided drop."""
+
+    even: int
+    """With so many it is settled in half of all such situations."""
+    likely: int | None
+    """With so many in four of five; None where that takes more than anybody could use."""
+    alike: bool = False
+    """No spread was seen: both numbers hold if further cases do as these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,16 +200,20 @@ class Drop:
     tolerance: float
     """Largest loss that is accepted; not negative."""
     p_worse: float
-    """p-value of "the loss is larger than tolerated", corrected for the family of metrics."""
+    """p-value of "the loss is larger than tolerated", corrected for the family of tests."""
+    resolution: float
+    """Smallest p-value that this test could have given; 0 where every arrangement was counted."""
     p_not_worse: float
     """p-value of "the loss is smaller than tolerated"."""
     family: int
-    """How many metrics were tested together."""
+    """How many metrics and slices were tested together."""
     method: str
-    """How the first p-value was computed."""
+    """How the test alone, without the family, was computed."""
     cases: int
     clusters: int
     """Independent observations among them."""
+    can_show: bool
+    """Whether so many could show a drop at all."""
     better: int
     """Cases that gained."""
     worse: int
@@ -166,9 +222,8 @@ class Drop:
     """Cases that were not measured in both runs, by reason."""
     detectable_drop: float | None
     """True loss that these cases would have shown with the power asked for."""
-    needed_cases: int | None
-    """Cases that would settle it if the true difference were the observed one; None when it is
-    settled, or when no number would."""
+    needed: NeededCases | None
+    """What would settle it; None when it is settled, or when no number would."""
     needed_if_unchanged: int | None
     """Cases that would show "not worse" if nothing had changed; None as above."""
 
@@ -181,8 +236,8 @@ class GateCheck:
     subject: str
     """The metric; for coverage and budgets, what was counted or timed."""
     outcome: GateOutcome
-    reason: str
-    """Why, in a sentence with the numbers."""
+    ground: Ground
+    """What the outcome rests on; the sentences are made of it and of the numbers."""
     observed: float | None
     """This run's figure; None when nothing was measured."""
     limit: float
@@ -191,6 +246,10 @@ class GateCheck:
     """``"min"``, ``"max"`` or ``"max_drop"``: what the limit is."""
     cases: int
     """Cases that it rests on."""
+    summary: str = ""
+    """The main ground, in a few words."""
+    reason: str = ""
+    """Why, in a sentence with the numbers."""
     slice: str | None = None
     """The slice, such as ``"language:de"``; None for all cases."""
     informational: bool = False
@@ -200,6 +259,27 @@ class GateCheck:
     """Of the observed figure of a floor."""
     drop: Drop | None = None
     """Of a drop, whole or on a slice."""
+    counted: str = ""
+    """What is counted, where it is a share of cases: ``"failed"``."""
+    missing: str = ""
+    """What the run does not store, where it cannot be judged for that."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the observed figure lies on the right side of an absolute limit."""
+        if self.observed is None:
+            return False
+        return self.observed >= self.limit if self.bound == "min" else self.observed <= self.limit
+
+    @property
+    def is_open_drop(self) -> bool:
+        """Whether it is a drop that statistics cannot decide, and not a lack of any cases."""
+        return (
+            self.outcome is GateOutcome.INCONCLUSIVE
+            and self.kind is CheckKind.DROP
+            and self.drop is not None
+            and self.ground is not Ground.TOO_FEW_CASES
+        )
 
     @property
     def name(self) -> str:

@@ -6,24 +6,23 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.config import FigureLimits, FloorRule, GateConfig, MetricGate
+from ragbench.gate.words import worded
 from ragbench.stats.mean import mean_interval
 
 __all__ = [
     "MetricDemand",
     "budget_checks",
-    "cases",
+    "common_check",
     "coverage_check",
     "demands_of",
-    "figure",
     "floor_checks",
-    "span",
 ]
 
 
@@ -150,28 +149,6 @@ def _out_of_range(limits: FigureLimits, column: MetricColumn) -> Iterator[str]:
         )
 
 
-def figure(value: float, unit: str = "") -> str:
-    """A figure, to three places or three digits."""
-    text = f"{value:.3f}" if abs(value) < 10 and not unit else f"{value:,.3g}"
-    if abs(value) >= 1000:
-        text = f"{value:,.0f}"
-    if 0 < abs(value) < 0.0005:
-        text = f"{value:.2g}"
-    return f"{text} {unit}" if unit else text
-
-
-def span(low: float | None, high: float | None, unit: str = "") -> str:
-    """An interval."""
-    if low is None or high is None:
-        return "unknown"
-    return f"{figure(low)} to {figure(high, unit)}"
-
-
-def cases(count: int) -> str:
-    """A number of cases."""
-    return "1 case" if count == 1 else f"{count:,} cases"
-
-
 def coverage_check(
     run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
 ) -> GateCheck:
@@ -182,17 +159,40 @@ def coverage_check(
     names = [demand.column.name for demand in demands]
     failed = sum(_has_failed(case, names) for case in run.cases)
     share = failed / len(run.cases) if run.cases else 0.0
-    exceeds = share > config.max_error_rate
-    told = f"{failed:,} of {cases(len(run.cases))} failed ({share:.1%})"
-    return GateCheck(
-        kind=CheckKind.COVERAGE,
-        subject="error rate",
-        outcome=GateOutcome.FAILED if exceeds else GateOutcome.PASSED,
-        reason=f"{told}, {'more than' if exceeds else 'at most'} {config.max_error_rate:.1%}",
-        observed=share,
-        limit=config.max_error_rate,
-        bound="max",
-        cases=len(run.cases),
+    return _share_check("error rate", share, config.max_error_rate, "max", len(run.cases), "failed")
+
+
+def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
+    """Whether enough of the baseline's cases are in the run, unchanged, to speak for it.
+
+    Args:
+        common: cases that both hold, unchanged.
+        baseline: the run that is compared with, whole.
+        config: the smallest share.
+    """
+    count = len(baseline.cases)
+    share = common / count if count else 0.0
+    counted = "of the baseline are in this run, unchanged"
+    return _share_check("cases in common", share, config.min_common, "min", count, counted)
+
+
+def _share_check(
+    subject: str, share: float, limit: float, bound: str, count: int, counted: str
+) -> GateCheck:
+    holds = share >= limit if bound == "min" else share <= limit
+    return worded(
+        GateCheck(
+            kind=CheckKind.COVERAGE,
+            subject=subject,
+            outcome=GateOutcome.PASSED if holds else GateOutcome.FAILED,
+            ground=Ground.HOLDS if holds else Ground.BROKEN,
+            observed=share,
+            limit=limit,
+            bound=bound,
+            cases=count,
+            counted=counted,
+            unit="share",
+        )
     )
 
 
@@ -201,25 +201,29 @@ def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
     by_stage = {latency.stage: latency for latency in run.latencies}
     for budget in config.latency:
         latency = by_stage.get(budget.stage)
-        observed = None
-        outcome, reason = GateOutcome.INCONCLUSIVE, "no times are stored with this run"
-        if latency is not None:
-            observed = float(getattr(latency, budget.figure))
-            holds = observed <= budget.seconds
-            outcome = GateOutcome.PASSED if holds else GateOutcome.FAILED
-            side = "at most" if holds else "above"
-            reason = f"{figure(observed, 's')} is {side} {figure(budget.seconds, 's')}"
-        yield GateCheck(
-            kind=CheckKind.BUDGET,
-            subject=f"{budget.stage} {budget.figure}",
-            outcome=outcome,
-            reason=reason,
-            observed=observed,
-            limit=budget.seconds,
-            bound="max",
-            cases=0 if latency is None else latency.count,
-            unit="s",
+        observed = None if latency is None else float(getattr(latency, budget.figure))
+        ground = Ground.NOT_STORED
+        if observed is not None:
+            ground = Ground.HOLDS if observed <= budget.seconds else Ground.BROKEN
+        yield worded(
+            GateCheck(
+                kind=CheckKind.BUDGET,
+                subject=f"{budget.stage} {budget.figure}",
+                outcome=_outcome_of(ground),
+                ground=ground,
+                observed=observed,
+                limit=budget.seconds,
+                bound="max",
+                cases=0 if latency is None else latency.count,
+                unit="s",
+                missing="times",
+            )
         )
+
+
+def _outcome_of(ground: Ground) -> GateOutcome:
+    decided = {Ground.HOLDS: GateOutcome.PASSED, Ground.BROKEN: GateOutcome.FAILED}
+    return decided.get(ground, GateOutcome.INCONCLUSIVE)
 
 
 def _has_failed(case: ScoredCase, metrics: Sequence[str]) -> bool:
@@ -253,20 +257,23 @@ def floor_checks(
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:
             observed, interval, count = _figure(demand, cases, config, whole=slice is None)
-            outcome, reason = _judge(bound, limit, observed, interval, count, config)
-            yield GateCheck(
-                kind=CheckKind.FLOOR if slice is None else CheckKind.SLICE,
-                subject=demand.column.name,
-                outcome=outcome,
-                reason=reason,
-                observed=observed,
-                limit=limit,
-                bound=bound,
-                cases=count,
-                slice=slice,
-                informational=demand.gate.informational,
-                unit=demand.column.unit,
-                interval=interval,
+            ground = _ground(bound, limit, observed, interval, count, config)
+            yield worded(
+                GateCheck(
+                    kind=CheckKind.FLOOR if slice is None else CheckKind.SLICE,
+                    subject=demand.column.name,
+                    outcome=_outcome_of(ground),
+                    ground=ground,
+                    observed=observed,
+                    limit=limit,
+                    bound=bound,
+                    cases=count,
+                    slice=slice,
+                    informational=demand.gate.informational,
+                    unit=demand.column.unit,
+                    interval=interval,
+                ),
+                least=config.min_cases,
             )
 
 
@@ -293,32 +300,22 @@ def _figure(
     return found.mean, interval, len(measured)
 
 
-def _judge(
+def _ground(
     bound: str,
     limit: float,
     observed: float | None,
     interval: Interval | None,
     count: int,
     config: GateConfig,
-) -> tuple[GateOutcome, str]:
+) -> Ground:
     if observed is None:
-        return GateOutcome.INCONCLUSIVE, "no case was measured"
+        return Ground.NOTHING_MEASURED
     if count < config.min_cases:
-        told = f"only {cases(count)} measured, fewer than min_cases ({config.min_cases:,})"
-        return GateOutcome.INCONCLUSIVE, told
-    sign = 1.0 if bound == "min" else -1.0
-    holds = sign * (observed - limit) >= 0
-    side = ("at least" if bound == "min" else "at most") if holds else _wrong_side(bound)
-    told = f"{figure(observed)} is {side} {figure(limit)}"
-    straddles = interval is not None and interval.low < limit < interval.high
-    if interval is not None and straddles:
-        told += f", but its interval ({span(interval.low, interval.high)}) lies on both sides"
-    if config.floors is FloorRule.SHOWN and (interval is None or straddles):
+        return Ground.TOO_FEW_CASES
+    if config.floors is FloorRule.SHOWN:
         if interval is None:
-            told += ", but it has no interval to show it"
-        return GateOutcome.INCONCLUSIVE, told
-    return (GateOutcome.PASSED if holds else GateOutcome.FAILED), told
-
-
-def _wrong_side(bound: str) -> str:
-    return "below" if bound == "min" else "above"
+            return Ground.NO_INTERVAL
+        if interval.low < limit < interval.high:
+            return Ground.STRADDLES
+    holds = observed >= limit if bound == "min" else observed <= limit
+    return Ground.HOLDS if holds else Ground.BROKEN

@@ -14,6 +14,8 @@ __all__ = [
     "compare_inputs",
 ]
 
+_SHOWN = 5
+"""How many cases of a kind are named."""
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
 
 
@@ -35,29 +37,29 @@ def compare_inputs(
     baseline: RunScores,
     columns: Sequence[MetricColumn],
     config: GateConfig,
-    *,
-    only_common_cases: bool,
 ) -> Comparability:
     """Finds out what can be compared, and says why the rest cannot.
+
+    Cases that were added, dropped or edited since are left out and named; tags, languages and
+    clusters may change, since no score rests on them.
 
     Args:
         run: the run that is judged.
         baseline: the run that it is held against.
         columns: the metrics that shall be compared.
         config: names what the runs must share.
-        only_common_cases: compare the cases that are the same in both, instead of refusing when
-            the datasets differ.
     """
     required = config.require_same
     refusals: list[Refusal] = []
     notes: list[str] = []
-    if only_common_cases or "dataset" not in required:
+    if "dataset" in required and _cases(run) != _cases(baseline):
+        refusals.append(_other_dataset(run, baseline))
+    else:
+        whole = run
         run, baseline, note = _in_common(run, baseline)
         notes += [note] if note else []
         if not run.cases:
-            refusals.append(_no_common_case(run, baseline))
-    elif not _same_cases(run, baseline):
-        refusals.append(_other_dataset(run, baseline))
+            refusals.append(_no_common_case(whole, baseline))
     if "matching" in required and run.matching != baseline.matching:
         refusals.append(_other_matching(run, baseline))
     if "judge" in required and run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
@@ -83,24 +85,25 @@ def _cases(run: RunScores) -> dict[str, str]:
     return {case.id: case.fingerprint for case in run.cases}
 
 
-def _same_cases(run: RunScores, baseline: RunScores) -> bool:
-    """Whether the cases are the same, in whatever order."""
-    mine, other = run.fingerprints.get("dataset"), baseline.fingerprints.get("dataset")
-    return (mine is not None and mine == other) or _cases(run) == _cases(baseline)
-
-
 def _in_common(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores, str]:
     mine, other = _cases(run), _cases(baseline)
     same = {id_ for id_, fingerprint in mine.items() if other.get(id_) == fingerprint}
     if len(same) == len(mine) == len(other):
         return run, baseline, ""
-    changed = sum(1 for id_ in mine if id_ in other) - len(same)
-    note = (
-        f"Compared on the {len(same):,} cases that both runs have: {changed:,} changed, "
-        f"{len(mine.keys() - other.keys()):,} are new and {len(other.keys() - mine.keys()):,} are "
-        "gone."
+    groups = (
+        ("edited", [id_ for id_ in mine if id_ in other and id_ not in same]),
+        ("new", [id_ for id_ in mine if id_ not in other]),
+        ("gone", [id_ for id_ in other if id_ not in mine]),
     )
+    told = "; ".join(f"{len(ids):,} {word} ({_named(ids)})" for word, ids in groups if ids)
+    shared = "1 case" if len(same) == 1 else f"{len(same):,} cases"
+    note = f"Compared on the {shared} that both runs have unchanged. Left out: {told}."
     return _restricted(run, same), _restricted(baseline, same), note
+
+
+def _named(ids: Sequence[str]) -> str:
+    rest = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
+    return f"{', '.join(ids[:_SHOWN])}{rest}"
 
 
 def _restricted(run: RunScores, ids: set[str]) -> RunScores:
@@ -123,7 +126,8 @@ def _other_dataset(run: RunScores, baseline: RunScores) -> Refusal:
             f"{changed:,} have changed, {len(mine) - len(shared):,} are only in this run and "
             f"{len(other) - len(shared):,} only in the baseline"
         ),
-        remedy=f"compare the same cases with --only-common-cases, or {_NEW_BASELINE}",
+        remedy="take 'dataset' out of require_same to compare the cases that are the same, or "
+        + _NEW_BASELINE,
     )
 
 

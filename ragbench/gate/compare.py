@@ -90,7 +90,7 @@ def compare(
     """Compares runs, metric by metric and case by case.
 
     Source: marks of significance as in the tables of information retrieval, with the tests of
-    Smucker, Allan & Carterette 2007 and the correction of Holm 1979.
+    Smucker, Allan & Carterette 2007, corrected as by Westfall & Young 1993.
 
     Args:
         runs: two or more; the others are held against the first.
@@ -133,9 +133,9 @@ def compare(
         settings={
             "alpha": options.alpha,
             "confidence": options.confidence,
-            "resamples": options.resamples_for(family),
+            "resamples": options.resamples,
             "seed": options.seed,
-            "correction": "holm",
+            "correction": "joint",
             "family": family,
         },
     )

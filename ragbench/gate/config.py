@@ -32,7 +32,7 @@ AUTO = "auto"
 """The baseline's name that stands for the best earlier run."""
 
 COMPARABLE = ("dataset", "metrics", "judge", "matching")
-"""What two runs can be required to share."""
+"""What two runs can be required to share; with ``dataset`` every case must be in both."""
 
 FIGURES = ("mean", "p50", "p95", "longest")
 """Figures of a stage's wall times."""
@@ -41,7 +41,8 @@ FIGURES = ("mean", "p50", "p95", "longest")
 class Correction(StrEnum):
     """How p-values are corrected for testing several metrics at once."""
 
-    HOLM = "holm"
+    JOINT = "joint"
+    """Signs are flipped in all of them together, and the largest statistic counts."""
     NONE = "none"
 
 
@@ -57,8 +58,10 @@ class FloorRule(StrEnum):
 class Undecided(StrEnum):
     """What a drop that can neither be shown nor ruled out makes of the verdict."""
 
-    INCONCLUSIVE = "inconclusive"
     PASS = "pass"
+    """Passed, with a note of what these cases could not have shown: for every day."""
+    INCONCLUSIVE = "inconclusive"
+    """Cannot tell: for releases."""
     FAIL = "fail"
 
 
@@ -129,12 +132,16 @@ class GateConfig:
     confidence: float = 0.95
     resamples: int = 10_000
     seed: int = 0
-    correction: Correction = Correction.HOLM
+    correction: Correction = Correction.JOINT
     cluster: bool = True
     """Whether cases that share a cluster are treated as dependent."""
     floors: FloorRule = FloorRule.OBSERVED
-    undecided: Undecided = Undecided.INCONCLUSIVE
-    require_same: tuple[str, ...] = COMPARABLE
+    undecided: Undecided = Undecided.PASS
+    max_unmeasured: float = 0.05
+    """Largest tolerated drop of the share of cases that a metric is measured on."""
+    min_common: float = 0.5
+    """Smallest share of the baseline's cases that must be in the run, unchanged."""
+    require_same: tuple[str, ...] = ("metrics", "judge", "matching")
     """What the runs must share; some of `COMPARABLE`."""
     quarantine: str | None = None
     """Path of a file with unstable cases, which are left out, counted and listed."""
@@ -146,7 +153,7 @@ _SHARES = ("alpha", "power", "confidence")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", *_SHARES,
     "resamples", "seed", "correction", "cluster", "floors", "undecided", "require_same",
-    "quarantine",
+    "quarantine", "max_unmeasured", "min_common",
 )  # fmt: skip
 
 
@@ -186,6 +193,8 @@ def _gate(section: Section) -> GateConfig:
         "quarantine": section.text("quarantine"),
         "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
         "max_error_rate": section.number("max_error_rate", low=0.0, high=1.0),
+        "max_unmeasured": section.number("max_unmeasured", low=0.0, high=1.0, high_excluded=True),
+        "min_common": section.number("min_common", low=0.0, high=1.0),
         "min_cases": section.whole_number("min_cases", low=1),
         "resamples": section.whole_number("resamples", low=100),
         "seed": section.whole_number("seed", low=0),
@@ -282,6 +291,7 @@ def with_options(
     """
     problems: list[Problem] = []
     metrics = dict(config.metrics)
+    seen: set[tuple[str, str]] = set()
     for option, field_name, entries in (
         ("--min", "minimum", minimum),
         ("--max", "maximum", maximum),
@@ -291,6 +301,7 @@ def with_options(
             found = _assignment(entry, option, "recall@5=0.8", problems)
             if found is not None:
                 name, number = found
+                _once(option, name, seen, problems)
                 if option == "--max-drop" and number < 0:
                     problems.append(Problem(path=option, message=f"{entry}: give 0 or more"))
                 known = metrics.get(name, MetricGate())
@@ -299,10 +310,21 @@ def with_options(
     for entry in max_latency:
         budget = _budget(entry, problems)
         if budget is not None:
+            _once("--max-latency", f"{budget.stage}:{budget.figure}", seen, problems)
             budgets[budget.stage, budget.figure] = budget
     if problems:
         raise DataError(problems)
     return replace(config, metrics=metrics, latency=tuple(budgets.values()))
+
+
+def _once(option: str, name: str, seen: set[tuple[str, str]], problems: list[Problem]) -> None:
+    """Notes a limit that was given twice: neither may silently win."""
+    key = (option, name.casefold())
+    if key in seen:
+        problems.append(
+            Problem(path=option, message=f"{name} is given more than once: give it once")
+        )
+    seen.add(key)
 
 
 def _assignment(

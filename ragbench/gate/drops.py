@@ -1,90 +1,193 @@
-"""Losses against the baseline: tested together, told one by one."""
+"""Losses against the baseline: metrics, slices and coverage, tested as one family."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome
+from ragbench.core.gate_result import (
+    CheckKind,
+    Drop,
+    GateCheck,
+    GateOutcome,
+    Ground,
+    NeededCases,
+)
+from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores
-from ragbench.gate.checks import MetricDemand, figure, span
-from ragbench.gate.checks import cases as told_cases
+from ragbench.gate.checks import MetricDemand
 from ragbench.gate.config import Correction, GateConfig
+from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
+from ragbench.stats.outlook import Outlook
 from ragbench.stats.paired import LeftOut, PairedSample, pair
-from ragbench.stats.power import SampleSize
+from ragbench.stats.permutation import SignFlipMethod
 
 __all__ = [
     "DropQuestion",
+    "coverage_questions",
     "drop_checks",
+    "drop_question",
 ]
+
+_HALF = 0.5
+_FEW = 10
+"""Below so many measured cases, half of them is no sign of anything."""
+
+Values = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DropQuestion:
-    """One metric on all cases or on those of a slice."""
+    """Did this figure fall by more than is tolerated?"""
 
-    demand: MetricDemand
+    kind: CheckKind
+    subject: str
     tolerance: float
+    scale: float | None
+    """Largest drop that one case can take."""
+    before: Values
+    after: Values
+    higher_is_better: bool = True
     slice: str | None = None
-    ids: frozenset[str] | None = None
-    """Cases of the slice; None: all."""
+    informational: bool = False
+    unit: str = ""
+
+
+def drop_question(
+    demand: MetricDemand,
+    tolerance: float,
+    run: RunScores,
+    baseline: RunScores,
+    *,
+    slice: str | None = None,
+    ids: frozenset[str] | None = None,
+) -> DropQuestion:
+    """Asks about a metric.
+
+    Args:
+        demand: the metric.
+        tolerance: largest loss that is accepted.
+        run: the run that is judged, restricted to comparable cases.
+        baseline: the run that it is held against, likewise.
+        slice: name of the slice; None for all cases.
+        ids: cases of the slice.
+    """
+    column = demand.column
+    before, after = baseline.values(column.name), run.values(column.name)
+    if ids is not None:
+        before = {id_: value for id_, value in before.items() if id_ in ids}
+        after = {id_: value for id_, value in after.items() if id_ in ids}
+    return DropQuestion(
+        kind=CheckKind.DROP if slice is None else CheckKind.SLICE,
+        subject=column.name,
+        tolerance=tolerance,
+        scale=column.scale,
+        before=before,
+        after=after,
+        higher_is_better=demand.higher_is_better,
+        slice=slice,
+        informational=demand.gate.informational,
+        unit=column.unit,
+    )
+
+
+def coverage_questions(
+    run: RunScores, baseline: RunScores, tolerance: float
+) -> Iterator[DropQuestion]:
+    """Asks whether fewer cases are measured than the baseline measured.
+
+    A system that declines what it used to get wrong has a better mean, and is not better. Metrics
+    that are measured on the same cases are asked about once.
+
+    Args:
+        run: the run that is judged, restricted to comparable cases.
+        baseline: the run that it is held against, likewise.
+        tolerance: largest loss of the share of measured cases that is accepted.
+    """
+    groups: dict[tuple[tuple[float | None, ...], tuple[float | None, ...]], list[str]] = {}
+    order = [case.id for case in run.cases]
+    cells = {case.id: case.scores for case in baseline.cases}
+    for column in run.metrics:
+        if column.has_cells and baseline.column(column.name) is not None:
+            name = column.name
+            states = [_states(cells[c.id].get(name), c.scores.get(name)) for c in run.cases]
+            if any(before == 1.0 for before, _ in states):
+                key = (tuple(b for b, _ in states), tuple(a for _, a in states))
+                groups.setdefault(key, []).append(name)
+    for (before, after), names in groups.items():
+        yield DropQuestion(
+            kind=CheckKind.COVERAGE,
+            subject=f"measured: {_listed(names)}",
+            tolerance=tolerance,
+            scale=1.0,
+            before=dict(zip(order, before, strict=True)),
+            after=dict(zip(order, after, strict=True)),
+            unit="share",
+        )
+
+
+def _states(before: Cell | None, after: Cell | None) -> tuple[float | None, float | None]:
+    """Measured or not, in both runs; None where the metric never applied to the case."""
+    old = _state(before)
+    new = _state(after)
+    return old, (0.0 if new is None and old == 1.0 else new)
+
+
+def _state(cell: Cell | None) -> float | None:
+    if cell is None or cell.status is Status.SKIPPED:
+        return None
+    return 1.0 if cell.status is Status.MEASURED else 0.0
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f"{', '.join(names[:2])}{rest}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Paired:
     question: DropQuestion
     sample: PairedSample
-    before: Mapping[str, float | None]
-    after: Mapping[str, float | None]
 
 
 def drop_checks(
-    questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores, config: GateConfig
+    questions: Sequence[DropQuestion],
+    clusters: Mapping[str, str | None] | None,
+    config: GateConfig,
 ) -> list[GateCheck]:
     """Judges several questions as one family.
 
-    Questions on fewer independent cases than could ever show a loss stay outside of the family:
-    they cannot raise a false alarm, and would only make the correction stricter for the others.
-
     Args:
         questions: what is asked.
-        run: the run that is judged, restricted to comparable cases.
-        baseline: the run that it is held against, likewise.
-        config: level, power, correction, whether clusters count.
+        clusters: what each case shares with others; None: nothing.
+        config: level, power, correction.
 
     Returns:
         A check a question, in order.
     """
-    clusters = run.clusters() if config.cluster else None
-    pairs = [_paired(question, run, baseline, clusters) for question in questions]
-    able = [p for p in pairs if 0.5 ** min(len(set(p.sample.clusters)), 1000) <= config.alpha]
-    families = [able] if config.correction is Correction.HOLM else [[p] for p in able]
-    families += [[p] for p in pairs if p not in able]
-    checks: dict[int, GateCheck] = {}
-    for family in families:
-        decisions = _decide(family, config)
-        for paired, decision in zip(family, decisions, strict=True):
-            checks[id(paired)] = _check(paired, decision, len(family), config)
+    pairs = [
+        _Paired(
+            question=question,
+            sample=pair(
+                question.before,
+                question.after,
+                clusters=clusters,
+                higher_is_better=question.higher_is_better,
+            ),
+        )
+        for question in questions
+    ]
+    # By name: the signs that are drawn depend on the order.
+    ordered = sorted(pairs, key=lambda each: (each.question.subject, each.question.slice or ""))
+    families = [ordered] if config.correction is Correction.JOINT else [[each] for each in pairs]
+    checks = {
+        id(paired): _check(paired, decision, config)
+        for family in families
+        for paired, decision in zip(family, _decide(family, config), strict=True)
+    }
     return [checks[id(paired)] for paired in pairs]
-
-
-def _paired(
-    question: DropQuestion,
-    run: RunScores,
-    baseline: RunScores,
-    clusters: Mapping[str, str | None] | None,
-) -> _Paired:
-    name, ids = question.demand.column.name, question.ids
-    before, after = baseline.values(name), run.values(name)
-    if ids is not None:
-        before = {id_: value for id_, value in before.items() if id_ in ids}
-        after = {id_: value for id_, value in after.items() if id_ in ids}
-    sample = pair(
-        before, after, clusters=clusters, higher_is_better=question.demand.higher_is_better
-    )
-    return _Paired(question=question, sample=sample, before=before, after=after)
 
 
 def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ...]:
@@ -93,7 +196,7 @@ def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ..
             RegressionQuestion(
                 sample=paired.sample,
                 tolerance=paired.question.tolerance,
-                largest_drop=paired.question.demand.column.scale,
+                largest_drop=paired.question.scale,
             )
             for paired in family
         ],
@@ -105,115 +208,110 @@ def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ..
     )
 
 
-def _check(paired: _Paired, decision: Decision, family: int, config: GateConfig) -> GateCheck:
+def _check(paired: _Paired, decision: Decision, config: GateConfig) -> GateCheck:
     question, count = paired.question, len(paired.sample.case_ids)
-    drop = None if count == 0 else _drop(paired, decision, family)
-    outcome, reason = _judge(paired.sample, decision, drop, config)
-    return GateCheck(
-        kind=CheckKind.DROP if question.slice is None else CheckKind.SLICE,
-        subject=question.demand.column.name,
-        outcome=outcome,
-        reason=reason,
-        observed=None if drop is None else drop.after,
-        limit=question.tolerance,
-        bound="max_drop",
-        cases=count,
-        slice=question.slice,
-        informational=question.demand.gate.informational,
-        unit=question.demand.column.unit,
-        drop=drop,
+    drop = None if count == 0 else _drop(paired, decision)
+    ground = _ground(paired.sample, decision, drop, config)
+    if question.kind is CheckKind.COVERAGE and drop is not None and ground is not Ground.SHOWN:
+        is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
+        ground = Ground.HALVED if is_halved else ground
+    return worded(
+        GateCheck(
+            kind=question.kind,
+            subject=question.subject,
+            outcome=_outcome(ground, question.kind),
+            ground=ground,
+            observed=None if drop is None else drop.after,
+            limit=question.tolerance,
+            bound="max_drop",
+            cases=count,
+            slice=question.slice,
+            informational=question.informational,
+            unit=question.unit,
+            drop=drop,
+        ),
+        least=config.min_cases,
     )
 
 
-def _judge(
+def _ground(
     sample: PairedSample, decision: Decision, drop: Drop | None, config: GateConfig
-) -> tuple[GateOutcome, str]:
+) -> Ground:
     if drop is None:
-        return GateOutcome.INCONCLUSIVE, "no case was measured in both runs"
+        return Ground.NOTHING_MEASURED
     if drop.cases < config.min_cases:
-        told = f"only {told_cases(drop.cases)} measured in both runs, fewer than min_cases"
-        return GateOutcome.INCONCLUSIVE, f"{told} ({config.min_cases:,})"
-    tolerated = f"the tolerated {figure(drop.tolerance)}"
-    moved = _moved(drop)
+        return Ground.TOO_FEW_CASES
     if decision.change is ChangeKind.WORSE:
-        told = f"{moved}: a loss of more than {tolerated} is shown (p = {drop.p_worse:.2g})"
-        return GateOutcome.FAILED, told
+        return Ground.SHOWN
     if decision.change is ChangeKind.NOT_WORSE:
-        told = f"{moved}: a loss of more than {tolerated} is ruled out"
-        return GateOutcome.PASSED, f"{told} (p = {drop.p_not_worse:.2g})"
+        return Ground.RULED_OUT
     if sample.lost == 0:
-        same = "changed" if sample.gained == 0 else "lost"
-        return GateOutcome.PASSED, f"{moved}: none of {told_cases(drop.cases)} {same}"
-    told = f"{moved}: a loss of more than {tolerated} is neither shown nor ruled out"
-    if decision.difference.low is not None and decision.difference.low > -drop.tolerance:
-        told = (
-            f"{moved}: a loss of more than {tolerated} is unlikely, but {drop.clusters:,} "
-            "independent cases are too few to rule out a rare large one"
-        )
-    return GateOutcome.INCONCLUSIVE, f"{told}. {_settling(drop)}"
+        return Ground.UNCHANGED if sample.gained == 0 else Ground.NONE_LOST
+    if decision.test.informative == 0:
+        return Ground.EXACTLY_TOLERATED
+    if decision.hides_rare_gains:
+        return Ground.RARE_GAINS
+    if not decision.can_show:
+        return Ground.TOO_FEW_CLUSTERS
+    seen = decision.difference
+    low = seen.mean if seen.low is None else seen.low
+    return Ground.RARE_LOSSES if low is not None and low > -drop.tolerance else Ground.OPEN
 
 
-def _moved(drop: Drop) -> str:
-    if drop.difference == 0:
-        return f"{figure(drop.after)} as before"
-    way = "up" if drop.difference > 0 else "down"
-    interval = span(drop.low, drop.high)
-    return (
-        f"{way} {figure(abs(drop.difference))} from {figure(drop.before)} to {figure(drop.after)} "
-        f"({drop.confidence:.0%} interval {interval})"
-    )
+def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
+    if ground in (Ground.SHOWN, Ground.HALVED):
+        return GateOutcome.FAILED
+    passes = (Ground.RULED_OUT, Ground.UNCHANGED, Ground.NONE_LOST)
+    # That fewer cases are measured blocks when it is shown, and is no question otherwise.
+    if ground in passes or kind is CheckKind.COVERAGE:
+        return GateOutcome.PASSED
+    return GateOutcome.INCONCLUSIVE
 
 
-def _settling(drop: Drop) -> str:
-    parts: list[str] = []
-    if drop.needed_cases is not None:
-        parts.append(f"about {told_cases(drop.needed_cases)} would settle it at this difference")
-    if drop.needed_if_unchanged is not None:
-        told = told_cases(drop.needed_if_unchanged)
-        parts.append(f"{'' if parts else 'about '}{told} if nothing had changed")
-    if not parts:
-        return "No number of cases would settle it: tolerate more than nothing"
-    text = ", ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def _drop(paired: _Paired, decision: Decision, family: int) -> Drop:
-    sample, difference = paired.sample, decision.difference
-    ids = sample.case_ids
+def _drop(paired: _Paired, decision: Decision) -> Drop:
+    question, sample, difference = paired.question, paired.sample, decision.difference
+    ids, test = sample.case_ids, decision.test
     mean = difference.mean or 0.0
     # Decisions count a loss as negative; a verdict speaks in the metric's own direction.
     low, high = difference.low, difference.high
-    if not paired.question.demand.higher_is_better:
+    if not question.higher_is_better:
         mean, low, high = -mean, _negated(high), _negated(low)
+    is_drawn = test.method is SignFlipMethod.MONTE_CARLO or decision.family > 1
     return Drop(
-        before=_mean([paired.before[id_] for id_ in ids]),
-        after=_mean([paired.after[id_] for id_ in ids]),
+        before=_mean([question.before[id_] for id_ in ids]),
+        after=_mean([question.after[id_] for id_ in ids]),
         difference=mean + 0.0,
         low=low,
         high=high,
         confidence=difference.confidence,
         tolerance=decision.tolerance,
         p_worse=decision.p_worse,
+        resolution=decision.resolution if is_drawn else 0.0,
         p_not_worse=decision.p_not_worse,
-        family=family,
-        method=decision.test.method.value,
+        family=decision.family,
+        method=test.method.value,
         cases=difference.cases,
         clusters=difference.clusters,
+        can_show=decision.can_show,
         better=sample.gained,
         worse=sample.lost,
         left_out=_left_out(sample.left_out),
         detectable_drop=decision.detectable_drop,
-        needed_cases=_count(decision.needed_as_observed),
-        needed_if_unchanged=_count(decision.needed_if_unchanged),
+        needed=_needed(decision.needed),
+        needed_if_unchanged=None
+        if decision.needed_if_unchanged is None
+        else decision.needed_if_unchanged.cases,
     )
+
+
+def _needed(found: Outlook | None) -> NeededCases | None:
+    if found is None:
+        return None
+    return NeededCases(even=found.even, likely=found.likely, alike=found.alike)
 
 
 def _negated(value: float | None) -> float | None:
     return None if value is None else 0.0 - value
-
-
-def _count(size: SampleSize | None) -> int | None:
-    return None if size is None else size.cases
 
 
 def _mean(values: Sequence[float | None]) -> float:

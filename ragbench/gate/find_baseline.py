@@ -61,7 +61,9 @@ class _Candidate:
 
 
 def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path | None:
-    """Finds the latest earlier run of the same system on the same cases with the same metrics.
+    """Finds the latest earlier run of the same system on the same dataset with the same metrics.
+
+    The dataset may have gained or lost cases since: those in common are compared.
 
     Where commits are known, the run whose commit lies nearest behind this run's goes first; runs of
     other branches do not count then. Where none is known to lie behind it, and among runs of one
@@ -111,7 +113,7 @@ def _candidates(home: Path, folders: Iterable[Path]) -> Iterator[_Candidate]:
 
 
 def _is_alike(manifest: Manifest, run: RunScores) -> bool:
-    if manifest.dataset.fingerprint != run.fingerprints.get("dataset"):
+    if manifest.dataset.name != run.dataset:
         return False
     theirs = {(metric.name, metric.version) for metric in manifest.metrics}
     mine = {(column.name, column.version) for column in run.metrics}

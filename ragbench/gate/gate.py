@@ -18,65 +18,21 @@ from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.gate.checks import (
     MetricDemand,
     budget_checks,
+    common_check,
     coverage_check,
     demands_of,
     floor_checks,
 )
-from ragbench.gate.checks import cases as told_cases
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
-from ragbench.gate.drops import DropQuestion, drop_checks
+from ragbench.gate.drops import DropQuestion, coverage_questions, drop_checks, drop_question
+from ragbench.gate.words import headline, undecided_note
 
 __all__ = [
     "gate",
-    "headline",
-    "is_undecided",
     "lost_cases",
     "notes_on",
 ]
-
-_SHOWN = 2
-"""How many reasons a headline has room for."""
-
-
-def headline(
-    outcome: GateOutcome,
-    checks: Sequence[GateCheck],
-    refusals: Sequence[Refusal],
-    undecided: Undecided,
-) -> str:
-    """The decision with its main ground."""
-    counted = [check for check in checks if not check.informational]
-    if outcome is GateOutcome.PASSED:
-        passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
-        return "1 check passed" if passed == 1 else f"{passed:,} checks passed"
-    wanted = outcome
-    if outcome is GateOutcome.FAILED and not any(c.outcome is outcome for c in counted):
-        wanted = GateOutcome.INCONCLUSIVE  # undecided: fail
-    found = [check for check in counted if check.outcome is wanted]
-    if outcome is GateOutcome.INCONCLUSIVE:
-        if refusals:
-            return _refused(refusals)
-        found = [check for check in found if check.kind is not CheckKind.SLICE]
-        if undecided is Undecided.PASS:
-            found = [check for check in found if check.drop is None]
-    told = [f"{check.name} {_ground(check)}" for check in found[:_SHOWN]]
-    rest = len(found) - _SHOWN
-    return "; ".join(told) + (f"; and {rest:,} more" if rest > 0 else "")
-
-
-def _refused(refusals: Sequence[Refusal]) -> str:
-    differing = [refusal.what for refusal in refusals]
-    if "baseline" in differing:
-        return "there is no baseline"
-    return f"this run and the baseline do not compare ({', '.join(differing)})"
-
-
-def _ground(check: GateCheck) -> str:
-    """The main part of a check's reason; its interval is in the table below."""
-    if check.drop is None:
-        return check.reason.partition(", but ")[0]
-    return check.reason.partition(" (")[0].partition(":")[0]
 
 
 def lost_cases(
@@ -141,24 +97,11 @@ def _place(change: CaseChange) -> tuple[bool, float, str, str]:
     return change.status != Status.FAILED, -change.loss, change.id, change.metric
 
 
-def is_undecided(check: GateCheck) -> bool:
-    """Whether it is a drop that statistics cannot decide, and not a lack of any cases."""
-    is_open = check.outcome is GateOutcome.INCONCLUSIVE and check.drop is not None
-    return is_open and check.kind is CheckKind.DROP
-
-
-def notes_on(
-    compared: Comparability,
-    demands: Sequence[MetricDemand],
-    checks: Sequence[GateCheck],
-    config: GateConfig,
-) -> Iterator[str]:
+def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     """What a reader must know besides the checks."""
-    yield from _no_longer_measured(compared, demands)
-    open_drops = [c for c in checks if is_undecided(c) and not c.informational]
+    open_drops = [check for check in checks if check.is_open_drop and not check.informational]
     if open_drops and config.undecided is Undecided.PASS:
-        names = ", ".join(check.subject for check in open_drops)
-        yield f"Could not be decided, and counts as passed (undecided: pass): {names}."
+        yield undecided_note(open_drops)
     unsettled = [
         check
         for check in checks
@@ -166,31 +109,6 @@ def notes_on(
     ]
     if unsettled:
         yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
-
-
-def _no_longer_measured(compared: Comparability, demands: Sequence[MetricDemand]) -> Iterator[str]:
-    """A system that declines what it used to get wrong has a better mean, and is not better."""
-    run, baseline = compared.run, compared.baseline
-    if run is None or baseline is None:
-        return
-    told: dict[str, list[str]] = {}
-    for demand in demands:
-        name = demand.column.name
-        before = baseline.values(name)
-        gone = [
-            case.scores[name].status
-            for case in run.cases
-            if case.scores[name].value is None and before.get(case.id) is not None
-        ]
-        if gone:
-            counts = [(gone.count(status), status.value) for status in Status]
-            listed = ", ".join(f"{count:,} {word}" for count, word in counts if count)
-            told.setdefault(f"{told_cases(len(gone))} ({listed})", []).append(name)
-    for cases, names in told.items():
-        yield (
-            f"{', '.join(names)}: {cases} that the baseline measured are not measured now, so the "
-            "comparison leaves them out. A gate on answer_rate judges newly declined answers."
-        )
 
 
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
@@ -201,32 +119,32 @@ def gate(
     baseline: RunScores | None,
     config: GateConfig,
     *,
-    only_common_cases: bool = False,
     notes: Sequence[str] = (),
 ) -> GateResult:
     """Judges a run.
 
     The verdict is *failed* when a check that counts failed; else *inconclusive* when the runs
     could not be compared as asked, or a check that counts is inconclusive; else *passed*. A drop
-    that can neither be shown nor ruled out counts as ``config.undecided`` says. Slices are tested
-    as a family of their own, and only a loss that is shown on one counts: most slices are too
-    small to rule one out. Informational metrics never count.
+    that can neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of
+    how many cases are measured at all, only a loss that is shown counts. Informational metrics
+    never count.
 
     Args:
         run: the run that is judged.
         baseline: the run that it is held against; None: drops that are demanded are not judged,
             and the verdict is at best inconclusive.
         config: what is demanded.
-        only_common_cases: where the datasets differ, compare the cases that are the same.
         notes: what the caller has to say of how the runs were found.
 
     Raises:
         ConfigError: what is demanded cannot be judged on this run.
     """
     demands = demands_of(run, baseline, config)
-    compared = _compared(run, baseline, demands, config, only_common_cases)
+    compared = _compared(run, baseline, demands, config)
     checks = [*_floors(run, demands, config), *_drops(compared, demands, config)]
     checks += [coverage_check(run, demands, config), *budget_checks(run, config)]
+    if baseline is not None and compared.run is not None:
+        checks.append(common_check(len(compared.run.cases), baseline, config))
     checks.sort(key=lambda check: (check.informational, _ORDER.index(check.outcome)))
     outcome = _outcome(checks, compared.refusals, config.undecided)
     counted = tuple(d for d in demands if not d.gate.informational and d.drops)
@@ -234,12 +152,12 @@ def gate(
     mine, other = compared.run, compared.baseline
     return GateResult(
         outcome=outcome,
-        headline=headline(outcome, checks, compared.refusals, config.undecided),
+        headline=headline(outcome, checks, compared.refusals),
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
         refusals=compared.refusals,
-        notes=(*notes, *compared.notes, *notes_on(compared, comparable, checks, config)),
+        notes=(*notes, *compared.notes, *notes_on(checks, config)),
         lost=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings=_settings(config),
     )
@@ -250,11 +168,10 @@ def _compared(
     baseline: RunScores | None,
     demands: Sequence[MetricDemand],
     config: GateConfig,
-    only_common_cases: bool,
 ) -> Comparability:
     columns = [demand.column for demand in demands if demand.drops]
     if baseline is not None:
-        return compare_inputs(run, baseline, columns, config, only_common_cases=only_common_cases)
+        return compare_inputs(run, baseline, columns, config)
     refusals: tuple[Refusal, ...] = ()
     if columns:
         names = ", ".join(column.name for column in columns[:3])
@@ -282,34 +199,40 @@ def _floors(
 def _drops(
     compared: Comparability, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """Four families: metrics and slices, those that count apart from informational ones."""
+    """Three families: what counts, with its slices; what informs; how much is measured."""
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
+    clusters = run.clusters() if config.cluster else None
     able = [demand for demand in demands if demand.column.name in compared.metrics]
     for informational in (False, True):
         chosen = [demand for demand in able if demand.gate.informational is informational]
-        for family in (list(_whole(chosen)), list(_sliced(chosen, run))):
-            if family:
-                yield from drop_checks(family, run, baseline, config)
+        family = [*_whole(chosen, run, baseline), *_sliced(chosen, run, baseline)]
+        yield from drop_checks(family, clusters, config)
+    # Apart: with so much tolerated it raises next to no false alarms, and would cost others power.
+    coverage = list(coverage_questions(run, baseline, config.max_unmeasured))
+    yield from drop_checks(coverage, clusters, config)
 
 
-def _whole(demands: Sequence[MetricDemand]) -> Iterator[DropQuestion]:
+def _whole(
+    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
+) -> Iterator[DropQuestion]:
     for demand in demands:
-        if demand.gate.limits.max_drop is not None:
-            yield DropQuestion(demand=demand, tolerance=demand.gate.limits.max_drop)
+        tolerance = demand.gate.limits.max_drop
+        if tolerance is not None:
+            yield drop_question(demand, tolerance, run, baseline)
 
 
-def _sliced(demands: Sequence[MetricDemand], run: RunScores) -> Iterator[DropQuestion]:
+def _sliced(
+    demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
+) -> Iterator[DropQuestion]:
     for demand in demands:
         for piece in demand.gate.slices:
             limits = piece.limits or demand.gate.limits
             if limits.max_drop is not None:
                 for name, cases in _members(run, piece):
                     ids = frozenset(case.id for case in cases)
-                    yield DropQuestion(
-                        demand=demand, tolerance=limits.max_drop, slice=name, ids=ids
-                    )
+                    yield drop_question(demand, limits.max_drop, run, baseline, slice=name, ids=ids)
 
 
 def _members(run: RunScores, piece: SliceGate) -> Iterator[tuple[str, list[ScoredCase]]]:
@@ -331,14 +254,14 @@ def _outcome(
     counted = [check for check in checks if not check.informational]
     if any(check.outcome is GateOutcome.FAILED for check in counted):
         return GateOutcome.FAILED
-    if undecided is Undecided.FAIL and any(map(is_undecided, counted)):
+    if undecided is Undecided.FAIL and any(check.is_open_drop for check in counted):
         return GateOutcome.FAILED
     unsure = [
         check
         for check in counted
         if check.outcome is GateOutcome.INCONCLUSIVE
         and check.kind is not CheckKind.SLICE
-        and not (undecided is Undecided.PASS and is_undecided(check))
+        and not (undecided is Undecided.PASS and check.is_open_drop)
     ]
     return GateOutcome.INCONCLUSIVE if unsure or refusals else GateOutcome.PASSED
 

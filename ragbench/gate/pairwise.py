@@ -12,19 +12,15 @@ from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
 from ragbench.core.run_scores import MetricColumn, RunScores
-from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.decide import holm
+from ragbench.stats.family import family_test
 from ragbench.stats.mean import mean_interval, student_interval
 from ragbench.stats.paired import PairedSample, pair
-from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
+from ragbench.stats.permutation import SignFlipTest
 
 __all__ = [
     "PairwiseOptions",
     "metric_comparisons",
 ]
-
-_DRAWS = 5
-"""The smallest corrected p-value is at most a fifth of the level."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,10 +35,6 @@ class PairwiseOptions:
     """Arrangements of signs drawn, at least."""
     seed: int = 0
 
-    def resamples_for(self, family: int) -> int:
-        """Enough draws that the smallest p-value lies well below the level after a correction."""
-        return max(self.resamples, math.ceil(_DRAWS * family / self.alpha))
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Pair:
@@ -55,17 +47,6 @@ class _Pair:
     before: Mapping[str, float | None]
     after: Mapping[str, float | None]
 
-    @property
-    def turned(self) -> ClusterTotals:
-        """The differences, turned so that their mean is not negative.
-
-        A two-sided test asks the same of both; drawn signs would give it other last digits.
-        """
-        totals = self.sample.totals()
-        if (totals.mean or 0.0) >= 0.0:
-            return totals
-        return ClusterTotals.of([-value for value in self.sample.differences], self.sample.clusters)
-
 
 def metric_comparisons(
     runs: Sequence[tuple[str, RunScores]],
@@ -76,9 +57,9 @@ def metric_comparisons(
 ) -> tuple[tuple[MetricComparison, ...], int]:
     """Compares runs of the same cases, metric by metric.
 
-    Each pair of runs is tested by flipping signs of whole clusters, two-sided. Holm's correction
-    is over all metrics and pairs, without those on so few independent cases that they could never
-    be significant.
+    Each pair of runs is tested by flipping signs of whole clusters, two-sided, in all metrics
+    jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
+    few independent cases that they could never be significant are left out of the correction.
 
     Args:
         runs: mark and scores of each run.
@@ -157,32 +138,38 @@ def _pairs(
 
 
 def _differences(pairs: Sequence[_Pair], options: PairwiseOptions) -> tuple[list[Difference], int]:
-    totals = [found.turned for found in pairs]
-    # What could never be significant would only make the correction stricter for the others.
-    able = [
-        position
-        for position, total in enumerate(totals)
-        if 2.0 ** (1 - min(total.clusters, 1000)) <= options.alpha
-    ]
-    tests = sign_flip_tests(
-        totals,
-        null_means=[0.0] * len(totals),
-        alternative="two-sided",
-        resamples=options.resamples_for(len(able)),
-        seed=options.seed,
-    )
-    corrected = [test.p_value for test in tests]
-    for position, p_value in zip(able, holm([corrected[p] for p in able]), strict=True):
-        corrected[position] = p_value
-    found = [
-        _difference(one, test, p_value, position in set(able), options)
-        for position, (one, test, p_value) in enumerate(zip(pairs, tests, corrected, strict=True))
-    ]
-    return found, len(able)
+    """Metrics of one pair of runs are tested jointly; several pairs are corrected by their number.
+
+    Signs may be flipped in all metrics of two runs that can be swapped. Of three runs that can be,
+    the differences of the three pairs need not all turn around together.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for position, found in enumerate(pairs):
+        groups.setdefault(found.marks, []).append(position)
+    listed: dict[int, Difference] = {}
+    family = 0
+    for found_on in groups.values():
+        members = sorted(found_on, key=lambda position: pairs[position].column.name)
+        joint = family_test(
+            [pairs[position].sample for position in members],
+            alpha=options.alpha / len(groups),
+            resamples=options.resamples,
+            seed=options.seed,
+        )
+        family += joint.size
+        for position, test, p_value in zip(members, joint.tests, joint.p_values, strict=True):
+            corrected = min(1.0, len(groups) * p_value)
+            resolution = min(1.0, len(groups) * joint.resolution)
+            listed[position] = _difference(pairs[position], test, corrected, resolution, options)
+    return [listed[position] for position in range(len(pairs))], family
 
 
 def _difference(
-    found: _Pair, test: SignFlipTest, corrected: float, able: bool, options: PairwiseOptions
+    found: _Pair,
+    test: SignFlipTest,
+    corrected: float,
+    resolution: float,
+    options: PairwiseOptions,
 ) -> Difference:
     sample, scale = found.sample, found.column.scale
     bounds = None if scale is None else (-scale, scale)
@@ -199,7 +186,8 @@ def _difference(
         confidence=options.confidence,
         p_value=test.p_value,
         p_corrected=corrected,
-        is_significant=able and corrected <= options.alpha,
+        resolution=resolution,
+        is_significant=corrected <= options.alpha,
         method=test.method.value,
         cases=len(ids),
         clusters=interval.clusters,

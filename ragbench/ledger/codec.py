@@ -7,6 +7,7 @@ retrieve them and however many stages hand them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
@@ -26,6 +27,7 @@ from ragbench.core.validation import (
 )
 from ragbench.ledger.fingerprint import (
     always_jsonable,
+    digest,
     fixed_digest,
     jsonable,
     readable,
@@ -56,6 +58,7 @@ __all__ = [
     "failed_verdict_object",
     "judgement_object",
     "output_digest",
+    "question_digest",
     "validation_object",
 ]
 
@@ -120,6 +123,15 @@ def encode_case(case: Case) -> bytes:
         case.language,
     )
     return _encode(known, case.metadata)
+
+
+def question_digest(case: Case) -> bytes:
+    """Digest of what is asked and of the right answer: all that a score can rest on.
+
+    The labels are left out (tags, language, cluster): a case that gets another tag is the same.
+    """
+    plain = replace(case, cluster=None, tags=(), language=None)
+    return digest((case.id.encode(errors="backslashreplace"), encode_case(plain)))
 
 
 def decode_case(case_id: str, body: bytes) -> Case:

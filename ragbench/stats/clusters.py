@@ -88,21 +88,31 @@ class ClusterTotals:
     """Sum of the values, a cluster; correctly rounded."""
     sizes: tuple[int, ...]
     """Number of the values, a cluster; at least 1."""
+    rounding: float = 0.0
+    """By how much rounding may have moved a value."""
 
     @classmethod
-    def of(cls, values: Sequence[float], labels: Sequence[Label] | None = None) -> ClusterTotals:
+    def of(
+        cls,
+        values: Sequence[float],
+        labels: Sequence[Label] | None = None,
+        *,
+        rounding: float = 0.0,
+    ) -> ClusterTotals:
         """Sums up values by cluster.
 
         Args:
             values: a finite value a case.
             labels: a label a case; None (the label, or all of it) means its own cluster.
+            rounding: by how much rounding may have moved a value.
 
         Raises:
             InputError: a value is NaN, infinite or too large, or the lengths differ.
         """
         check_finite(values)
         if labels is None:
-            return cls(sums=tuple(sorted(map(float, values))), sizes=(1,) * len(values))
+            sums = tuple(sorted(map(float, values)))
+            return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
         if len(labels) != len(values):
             raise InputError(
                 f"{len(values)} values and {len(labels)} cluster labels: give one label a value"
@@ -111,7 +121,20 @@ class ClusterTotals:
         for code, value in zip(cluster_codes(labels), values, strict=True):
             members[code].append(value)
         pairs = sorted((math.fsum(group), len(group)) for group in members.values())
-        return cls(sums=tuple(sum_ for sum_, _ in pairs), sizes=tuple(size for _, size in pairs))
+        return cls(
+            sums=tuple(sum_ for sum_, _ in pairs),
+            sizes=tuple(size for _, size in pairs),
+            rounding=rounding,
+        )
+
+    def turned(self) -> ClusterTotals:
+        """The same with every sign turned: losses for gains."""
+        pairs = sorted((-total, size) for total, size in zip(self.sums, self.sizes, strict=True))
+        return ClusterTotals(
+            sums=tuple(total for total, _ in pairs),
+            sizes=tuple(size for _, size in pairs),
+            rounding=self.rounding,
+        )
 
     @property
     def clusters(self) -> int:
@@ -153,7 +176,11 @@ class ClusterTotals:
         return largest * math.sqrt(count / (count - 1) * squares) / self.cases
 
     def shifted(self, shift: float) -> tuple[float, ...]:
-        """The sums after adding ``shift`` to every value, in the order of the clusters."""
-        return tuple(
-            total + shift * size for total, size in zip(self.sums, self.sizes, strict=True)
+        """The sums after adding ``shift`` to every value, in the order of the clusters.
+
+        What is left of a sum after rounding is zero.
+        """
+        moved = (
+            (total + shift * size, size) for total, size in zip(self.sums, self.sizes, strict=True)
         )
+        return tuple(0.0 if abs(sum_) <= self.rounding * size else sum_ for sum_, size in moved)

@@ -6,90 +6,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ragbench.errors import ConfigError, InputError
+from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import bounded_mean_p_value
 from ragbench.stats.clusters import ClusterTotals, check_share
+from ragbench.stats.family import FamilyTest, family_test
 from ragbench.stats.mean import Interval, student_interval, student_p_value
+from ragbench.stats.outlook import Outlook, outlook
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
-from ragbench.stats.power import (
-    SampleSize,
-    Spread,
-    clusters_to_detect,
-    clusters_to_rule_out,
-    detectable,
-)
+from ragbench.stats.power import SampleSize, Spread, clusters_to_rule_out, detectable
 
 __all__ = [
     "ChangeKind",
     "Decision",
     "RegressionQuestion",
-    "benjamini_hochberg",
     "decide",
     "decide_family",
-    "holm",
 ]
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p-values that control the chance of *any* false alarm, however tests correlate.
-
-    The k-th smallest of m p-values is multiplied by ``m - k + 1`` and raised to the largest one
-    before it.
-
-    Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
-
-    Args:
-        p_values: between 0 and 1.
-
-    Returns:
-        Adjusted p-values in the order given, at most 1.
-
-    Raises:
-        InputError: a p-value is not between 0 and 1.
-    """
-    _check_p_values(p_values)
-    count, running = len(p_values), 0.0
-    adjusted = [0.0] * count
-    for rank, position in enumerate(sorted(range(count), key=p_values.__getitem__)):
-        running = max(running, min(1.0, (count - rank) * p_values[position]))
-        adjusted[position] = running
-    return tuple(adjusted)
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p-values that control the expected *share* of false alarms among the alarms.
-
-    The k-th smallest of m p-values is multiplied by ``m / k`` and lowered to the smallest one
-    after it. Holds for independent and for positively dependent tests.
-
-    Source: Benjamini & Hochberg 1995, "Controlling the False Discovery Rate"; dependence:
-    Benjamini & Yekutieli 2001.
-
-    Args:
-        p_values: between 0 and 1.
-
-    Returns:
-        Adjusted p-values in the order given, at most 1.
-
-    Raises:
-        InputError: a p-value is not between 0 and 1.
-    """
-    _check_p_values(p_values)
-    count, running = len(p_values), 1.0
-    adjusted = [0.0] * count
-    order = sorted(range(count), key=p_values.__getitem__)
-    for rank in range(count, 0, -1):
-        position = order[rank - 1]
-        running = min(running, count / rank * p_values[position])
-        adjusted[position] = running
-    return tuple(adjusted)
-
-
-def _check_p_values(p_values: Sequence[float]) -> None:
-    for position, p_value in enumerate(p_values):
-        if not 0.0 <= p_value <= 1.0:
-            raise InputError(f"p-value {position} is {p_value}: it must lie between 0 and 1")
+RARE_GAINS = 0.15
+"""Largest p-value that a loss may keep against rare large gains; see `decide_family`."""
+_FEW_GAINS = 0.1
+"""Up to this share of clusters that moved upwards, gains count as rare."""
 
 
 class ChangeKind(StrEnum):
@@ -122,29 +61,45 @@ class Decision:
 
     change: ChangeKind
     """The answer."""
-    reason: str
-    """The answer's ground in a sentence."""
     difference: Interval
     """Mean paired difference with its two-sided interval."""
     tolerance: float
     """Largest drop of the mean that is accepted."""
     alpha: float
-    """Level of each one-sided test."""
+    """Level of the family of tests."""
+    level: float
+    """Level that this test has within the family."""
+    resolution: float
+    """Smallest p-value that the family's test could have given; 0 where all were counted."""
+    family: int
+    """Tests that the correction is for; 0 where none could find anything."""
     test: SignFlipTest
-    """The test for a drop larger than tolerated."""
+    """The test for a drop larger than tolerated, alone."""
     p_worse: float
-    """Its p-value, corrected for the number of metrics in the family (Holm)."""
+    """Its p-value, corrected for the family."""
+    p_rare_gains: float | None
+    """p-value of the same question where a few gains as large as the scale may not have been seen;
+    None where it was not asked."""
     p_not_worse: float
     """p-value of the test that the drop is smaller than tolerated; not corrected."""
     detectable_drop: float | None
     """True drop of the mean that this sample would have called worse with the power asked for:
-    the tolerance included, at the level left by the correction. None where it cannot be known."""
-    needed_as_observed: SampleSize | None
-    """Sample that would settle an undecided question if the true difference were the observed
-    one. None when it is settled, or when no sample would."""
+    the tolerance included, at the level within the family. None where it cannot be known."""
+    needed: Outlook | None
+    """What would settle an undecided question. None when it is settled, or nothing would."""
     needed_if_unchanged: SampleSize | None
     """Sample that would show "not worse" if nothing had changed. None when the question is
     settled, or when no sample would (nothing is tolerated)."""
+
+    @property
+    def hides_rare_gains(self) -> bool:
+        """A drop was found, but so few cases could have missed rare gains that make up for it."""
+        return self.change is ChangeKind.CANNOT_TELL and self.p_worse <= self.alpha
+
+    @property
+    def can_show(self) -> bool:
+        """Whether so many independent cases could show a drop at all."""
+        return self.test.clusters > 0 and 0.5 ** min(self.test.clusters, 1000) <= self.alpha
 
 
 def decide(
@@ -176,14 +131,18 @@ def decide_family(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[Decision, ...]:
-    """Decides about several metrics of the same two runs.
+    """Decides about several metrics, or slices, of the same two runs.
 
-    Two one-sided tests against the tolerance, a metric:
+    Two one-sided tests against the tolerance, a question:
 
-    - *worse*: signs of whole clusters are flipped around ``-tolerance``. Two runs of one system
-      can be swapped, so its false alarms stay at or below ``alpha`` in samples of any size. The
-      p-values are corrected by Holm: *any* false alarm in the family has at most that chance,
-      however the metrics correlate.
+    - *worse*: signs of whole clusters are flipped around ``-tolerance``, in all questions jointly,
+      and the largest statistic counts (`ragbench.stats.family`). Two runs of one system can be
+      swapped, so *any* false alarm in the family has at most the chance ``alpha``, in samples of
+      any size, however the questions depend on one another. Where at most a tenth of what moved
+      moved upwards, and the metric's scale is known, the drop must also have a p-value of at most
+      `RARE_GAINS` in the test for bounded values: a change that takes a little from nearly every
+      case and gives much to a few, which this sample may have missed, is not a loss, and swapping
+      the runs does not describe it.
     - *not worse* (non-inferiority): the exponential-weights test for bounded values where the
       scale is known; else the larger p-value of the sign flips and of cluster-robust Student-t.
       It is not corrected: "no metric is worse" is only said when every one of the tests shows it,
@@ -191,9 +150,8 @@ def decide_family(
 
     Neither shown: cannot tell.
 
-    Source: sign flips see :func:`ragbench.stats.permutation.sign_flip_test`; bounded values see
-    :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`; Holm 1979; Berger 1982
-    (intersection-union); non-inferiority: Wellek 2010, "Testing Statistical Hypotheses of
+    Source: bounded values see :func:`ragbench.stats.bounded_mean.bounded_mean_p_value`; Berger
+    1982 (intersection-union); non-inferiority: Wellek 2010, "Testing Statistical Hypotheses of
     Equivalence and Noninferiority".
 
     Args:
@@ -201,12 +159,11 @@ def decide_family(
         alpha: level of the tests.
         power: share of samples in which the detectable drop is found; also for sample sizes.
         confidence: of the two-sided intervals of the differences.
-        resamples: arrangements of signs drawn where they are too many to count.
+        resamples: arrangements of signs drawn at least, where they are too many to count.
         seed: of the draws.
 
     Returns:
-        A decision a question, in order. Apart from the correction, each is independent of the
-        others.
+        A decision a question, in order.
 
     Raises:
         InputError: a difference is NaN, infinite, too large, or below the scale.
@@ -217,30 +174,32 @@ def decide_family(
     check_share(power, name="power")
     for question in questions:
         _check_question(question)
-    samples = [question.sample.totals() for question in questions]
-    nulls = [-question.tolerance for question in questions]
-    tests = sign_flip_tests(
-        samples, null_means=nulls, alternative="less", resamples=resamples, seed=seed
+    family = family_test(
+        [question.sample for question in questions],
+        null_means=[-question.tolerance for question in questions],
+        alpha=alpha,
+        resamples=resamples,
+        seed=seed,
     )
-    adjusted = holm([test.p_value for test in tests])
-    # Student-t, because its intervals cover best; docs/statistics.md holds the measurement.
-    intervals = [
-        student_interval(sample, confidence, bounds=_bounds(question))
-        for sample, question in zip(samples, questions, strict=True)
-    ]
+    samples = [question.sample.totals() for question in questions]
     safe = _p_values_not_worse(samples, questions, resamples, seed)
     return tuple(
         _decision(
             question,
             _Evidence(
-                totals=totals, difference=interval, test=test, p_worse=worse, p_safe=not_worse
+                totals=totals,
+                # Student-t, because its intervals cover best; docs/statistics.md measures it.
+                difference=student_interval(totals, confidence, bounds=_bounds(question)),
+                test=test,
+                p_worse=worse,
+                p_safe=not_worse,
             ),
             alpha=alpha,
             power=power,
-            family=len(questions),
+            family=family,
         )
-        for question, totals, interval, test, worse, not_worse in zip(
-            questions, samples, intervals, tests, adjusted, safe, strict=True
+        for question, totals, test, worse, not_worse in zip(
+            questions, samples, family.tests, family.p_values, safe, strict=True
         )
     )
 
@@ -298,68 +257,65 @@ def _p_values_not_worse(
     return p_values
 
 
+def _p_rare_gains(totals: ClusterTotals, question: RegressionQuestion) -> float | None:
+    """p-value of "the loss is larger than tolerated", a cluster that gains all of it added.
+
+    None where gains are seen often enough that rare ones cannot be what was missed.
+    """
+    moved = [total for total in totals.shifted(question.tolerance) if total]
+    gains = sum(total > 0.0 for total in moved)
+    if question.largest_drop is None or gains > _FEW_GAINS * len(moved):
+        return None
+    return bounded_mean_p_value(totals.turned(), question.tolerance, lowest=-question.largest_drop)
+
+
 def _decision(
-    question: RegressionQuestion, evidence: _Evidence, *, alpha: float, power: float, family: int
-) -> Decision:
-    change = ChangeKind.CANNOT_TELL
-    if evidence.p_worse <= alpha:
-        change = ChangeKind.WORSE
-    elif evidence.p_safe <= alpha:
-        change = ChangeKind.NOT_WORSE
-    spread = Spread.of(evidence.totals, -question.tolerance)
-    found = None
-    observed = unchanged = None
-    if spread is not None:
-        clusters = evidence.totals.clusters
-        found = detectable(spread, clusters, alpha=alpha / family, power=power)
-        if change is ChangeKind.CANNOT_TELL:
-            observed = _needed(question, spread, evidence.totals.mean or 0.0, alpha, power, family)
-            unchanged = _needed(question, spread, 0.0, alpha, power, family)
-    return Decision(
-        change=change,
-        reason=_reason(question, evidence, change, alpha / family),
-        difference=evidence.difference,
-        tolerance=question.tolerance,
-        alpha=alpha,
-        test=evidence.test,
-        p_worse=evidence.p_worse,
-        p_not_worse=evidence.p_safe,
-        detectable_drop=None if found is None else found + question.tolerance,
-        needed_as_observed=observed,
-        needed_if_unchanged=unchanged,
-    )
-
-
-def _needed(
     question: RegressionQuestion,
-    spread: Spread,
-    mean: float,
+    evidence: _Evidence,
+    *,
     alpha: float,
     power: float,
-    family: int,
-) -> SampleSize | None:
-    margin = mean + question.tolerance
-    if margin < 0.0:
-        return clusters_to_detect(-margin, spread, alpha=alpha / family, power=power)
-    scale = question.largest_drop
-    reach = None if scale is None else scale - question.tolerance
-    return clusters_to_rule_out(margin, spread, reach=reach, alpha=alpha, power=power)
-
-
-def _reason(
-    question: RegressionQuestion, evidence: _Evidence, change: ChangeKind, level: float
-) -> str:
-    mean, tolerance = evidence.difference.mean, question.tolerance
-    if mean is None:
-        return "no case was measured in both runs"
-    seen = f"mean difference {mean:+.4g}, tolerated {-tolerance:+.4g}"
-    if change is ChangeKind.WORSE:
-        return f"{seen}: a drop larger than tolerated is shown (p = {evidence.p_worse:.2g})"
-    if change is ChangeKind.NOT_WORSE:
-        return f"{seen}: the drop is shown to be smaller (p = {evidence.p_safe:.2g})"
-    if 2.0**-evidence.totals.clusters > level:
-        return f"{seen}: {evidence.totals.clusters} independent cases can never show a drop"
-    return (
-        f"{seen}: neither is shown (worse p = {evidence.p_worse:.2g}, "
-        f"not worse p = {evidence.p_safe:.2g})"
+    family: FamilyTest,
+) -> Decision:
+    totals, tolerance = evidence.totals, question.tolerance
+    rare, change = None, ChangeKind.CANNOT_TELL
+    if evidence.p_worse <= alpha:
+        rare = _p_rare_gains(totals, question)
+        change = ChangeKind.WORSE if rare is None or rare <= RARE_GAINS else change
+    elif evidence.p_safe <= alpha:
+        change = ChangeKind.NOT_WORSE
+    spread = Spread.of(totals, -tolerance)
+    found = needed = unchanged = None
+    if spread is not None:
+        found = detectable(spread, totals.clusters, alpha=family.level, power=power)
+    if change is ChangeKind.CANNOT_TELL:
+        scale = question.largest_drop
+        needed = outlook(
+            totals,
+            tolerance,
+            largest_drop=scale,
+            alpha=alpha,
+            level=family.level,
+            weakest=RARE_GAINS,
+        )
+        if spread is not None:
+            reach = None if scale is None else scale - tolerance
+            unchanged = clusters_to_rule_out(
+                tolerance, spread, reach=reach, alpha=alpha, power=power
+            )
+    return Decision(
+        change=change,
+        difference=evidence.difference,
+        tolerance=tolerance,
+        alpha=alpha,
+        level=family.level,
+        resolution=family.resolution,
+        family=family.size,
+        test=evidence.test,
+        p_worse=evidence.p_worse,
+        p_rare_gains=rare,
+        p_not_worse=evidence.p_safe,
+        detectable_drop=None if found is None else found + tolerance,
+        needed=needed,
+        needed_if_unchanged=unchanged,
     )

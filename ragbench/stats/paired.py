@@ -16,6 +16,10 @@ __all__ = [
 ]
 
 
+_ROUNDING = 2.0**-50
+"""Share of the largest score that rounding can move a difference by: a few last digits."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeftOut:
     """Cases that cannot be compared, by reason; a case is counted once."""
@@ -54,10 +58,23 @@ class PairedSample:
     a negative difference is always a loss."""
     clusters: tuple[int, ...]
     """Cluster code a case: equal codes mean that the cases are not independent."""
-    is_binary: bool
-    """Every score of both runs is 0 or 1."""
     left_out: LeftOut
     """Cases that could not be compared."""
+    labels: tuple[str | None, ...] = ()
+    """What each case shares with others, by which clusters of several samples are the same; None:
+    nothing. Empty: the codes of ``clusters`` say it."""
+    rounding: float = 0.0
+    """By how much rounding may have moved a difference: measured against the scores, since that
+    of two equal losses can differ in the last digit."""
+
+    def keys(self) -> tuple[tuple[str, str | int], ...]:
+        """The cluster of each case under a name that other samples of the same cases share."""
+        if not self.labels:
+            return tuple(("code", code) for code in self.clusters)
+        return tuple(
+            ("case", case) if label is None else ("cluster", label)
+            for case, label in zip(self.case_ids, self.labels, strict=True)
+        )
 
     @property
     def gained(self) -> int:
@@ -76,7 +93,7 @@ class PairedSample:
 
     def totals(self) -> ClusterTotals:
         """The differences summed up by cluster, as the tests take them."""
-        return ClusterTotals.of(self.differences, self.clusters)
+        return ClusterTotals.of(self.differences, self.clusters, rounding=self.rounding)
 
 
 def pair(
@@ -108,7 +125,7 @@ def pair(
     differences: list[float] = []
     labels: list[str | None] = []
     missing = {(True, False): 0, (False, True): 0, (True, True): 0}
-    binary = True
+    largest = 0.0
     for case_id, before in baseline.items():
         if case_id not in candidate:
             continue
@@ -119,13 +136,12 @@ def pair(
         case_ids.append(case_id)
         differences.append(after - before if higher_is_better else before - after)
         labels.append(None if clusters is None else clusters.get(case_id))
-        binary = binary and before in (0, 1) and after in (0, 1)
+        largest = max(largest, abs(before), abs(after))
     shared = len(case_ids) + sum(missing.values())
     return PairedSample(
         case_ids=tuple(case_ids),
         differences=tuple(differences),
         clusters=cluster_codes(labels),
-        is_binary=binary,
         left_out=LeftOut(
             only_in_baseline=len(baseline) - shared,
             only_in_candidate=len(candidate) - shared,
@@ -133,6 +149,8 @@ def pair(
             unmeasured_in_candidate=missing[False, True],
             unmeasured_in_both=missing[True, True],
         ),
+        labels=tuple(labels),
+        rounding=_ROUNDING * largest,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -59,9 +58,6 @@ class SignFlipTest:
     """Number of independent observations."""
     informative: int
     """Clusters whose total differs from the null: the others say nothing about the sign."""
-    smallest_p_value: float
-    """What the most extreme data of this many informative clusters would give, one-sided. Above
-    the level, the test cannot find anything, whatever the data."""
     resamples: int | None = None
     """Arrangements drawn; None when all were counted."""
     seed: int | None = None
@@ -185,7 +181,6 @@ def _outcome(
         "two-sided": min(1.0, 2.0 * min(tails.less, tails.greater)),
     }
     is_drawn = tails.method is SignFlipMethod.MONTE_CARLO
-    fewest = 1.0 / (resamples + 1) if is_drawn else 0.0
     return SignFlipTest(
         p_value=p_values[alternative],
         alternative=alternative,
@@ -193,7 +188,6 @@ def _outcome(
         method=tails.method,
         clusters=clusters,
         informative=tails.informative,
-        smallest_p_value=max(fewest, math.ldexp(1.0, -tails.informative)),
         resamples=resamples if is_drawn else None,
         seed=seed if is_drawn else None,
     )

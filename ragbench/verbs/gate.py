@@ -24,6 +24,7 @@ from ragbench.gate.flaky import (
 )
 from ragbench.gate.gate import gate
 from ragbench.gate.runs import read_run
+from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import read_manifest
@@ -187,7 +188,7 @@ def _case(traced: TracedCase, metrics: Sequence[Metric], cells: Sequence[Cell]) 
     result, answer = trace.context.value, trace.generation.value
     return ScoredCase(
         id=trace.case.id,
-        fingerprint=traced.fingerprint.hex(),
+        fingerprint=question_digest(trace.case).hex(),
         scores={metric.name: _as_reason(cell) for metric, cell in zip(metrics, cells, strict=True)},
         cluster=trace.case.cluster,
         tags=trace.case.tags,
@@ -214,7 +215,6 @@ def gate_run(
     *,
     folders: Sequence[Path] = (Path("reports"),),
     rejudge: bool = False,
-    only_common_cases: bool = False,
     judging: Judging | None = None,
 ) -> GateResult:
     """Judges a stored run.
@@ -226,7 +226,6 @@ def gate_run(
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
         rejudge: score the baseline's stored outputs with this run's metrics before comparing.
         judging: who judges then, where this run's metrics ask a model.
-        only_common_cases: where the datasets differ, compare the cases that are the same.
 
     Raises:
         RunMismatchError: a path holds no run; a run without stored outputs cannot be re-scored.
@@ -240,7 +239,7 @@ def gate_run(
         found = find_baseline(path, run, (home.absolute().parent, *folders))
         if found is None:
             notes.append(
-                f"There is no earlier run of {run.rag} on the same cases with the same metrics "
+                f"There is no earlier run of {run.rag} on the same dataset with the same metrics "
                 f"beside {path}, nor in {', '.join(map(str, folders))}."
             )
         else:
@@ -255,7 +254,7 @@ def gate_run(
         kept, left_out = without_quarantined(run, read_quarantine(Path(config.quarantine)))
         baseline = None if baseline is None else without_cases(baseline, left_out)
         notes += quarantine_notes(run, left_out, config.quarantine)
-    verdict = gate(kept, baseline, config, only_common_cases=only_common_cases, notes=notes)
+    verdict = gate(kept, baseline, config, notes=notes)
     return replace(verdict, run=replace(verdict.run, cases=len(run.cases)), quarantined=left_out)
 
 

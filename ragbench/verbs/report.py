@@ -35,6 +35,7 @@ from ragbench.core.story import CaseStory
 from ragbench.core.trace import Trace
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.canaries import read_canaries
+from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, read_manifest, write_manifest
@@ -427,7 +428,7 @@ def _row(
     ids = None if result is None or result.context_ids is None else tuple(result.context_ids)
     return CaseRow(
         id=trace.case.id,
-        fingerprint=case.fingerprint.hex(),
+        fingerprint=question_digest(trace.case).hex(),
         query=trace.case.query,
         reference=trace.case.reference,
         reference_ids=trace.case.reference_context_ids,

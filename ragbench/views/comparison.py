@@ -131,7 +131,8 @@ def p_text(found: Difference) -> str:
     if not found.cases:
         return "-"
     p_value = found.p_corrected
-    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    least = max(found.resolution, 0.001)
+    return f"<{least:.3f}" if p_value < least or p_value <= found.resolution else f"{p_value:.3f}"
 
 
 def span_text(found: Difference, unit: str) -> str:
@@ -147,9 +148,10 @@ def family_text(comparison: Comparison) -> str:
     sides = {metric.direction for metric in comparison.metrics if metric.differences}
     or_larger = " (or larger, where neither side is better)" if Direction.NEITHER in sides else ""
     return (
-        f"p: two-sided, by flipping signs of clusters, corrected (Holm) for {settings['family']} "
-        f"tests. A raised letter names a run that this one is better than{or_larger} at level "
-        f"{settings['alpha']:g}. Intervals: {settings['confidence']:.0%}, each for itself."
+        f"p: two-sided, by flipping signs of clusters, corrected (jointly) for "
+        f"{settings['family']} tests. A raised letter names a run that this one is better "
+        f"than{or_larger} at level {settings['alpha']:g}. Intervals: "
+        f"{settings['confidence']:.0%}, each for itself."
     )
 
 

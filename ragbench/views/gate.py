@@ -85,6 +85,8 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
     if value is None or not math.isfinite(value):
         return "-"
     plus = "+" if sign else ""
+    if unit == "share":
+        return f"{value:{plus}.1%}"
     if unit == "s":
         text = f"{value * 1e3:{plus}.1f} ms" if abs(value) < 1 else f"{value:{plus}.2f} s"
         return text
@@ -93,15 +95,11 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
 
 def observed_text(check: GateCheck) -> str:
     """This run's figure."""
-    if check.kind.value == "coverage" and check.observed is not None:
-        return f"{check.observed:.1%}"
     return number_text(check.observed, check.unit)
 
 
 def limit_text(check: GateCheck) -> str:
     """What the figure is held against."""
-    if check.kind.value == "coverage":
-        return f"at most {check.limit:.1%}"
     number = number_text(check.limit, check.unit)
     words = {"min": "at least", "max": "at most", "max_drop": "loss up to"}
     return f"{words[check.bound]} {number}"
@@ -243,7 +241,8 @@ def verdict_object(verdict: GateResult) -> dict[str, Any]:
 
 def _check(check: GateCheck) -> dict[str, Any]:
     found = asdict(check)
-    found["kind"], found["outcome"] = check.kind.value, check.outcome.value
+    for name in ("kind", "outcome", "ground"):
+        found[name] = getattr(check, name).value
     return {"name": check.name, **found}
 
 

@@ -48,7 +48,6 @@ def paired(differences: Array, cluster_size: int) -> PairedSample:
         case_ids=tuple(map(str, range(cases))),
         differences=tuple(map(float, differences)),
         clusters=tuple(position // cluster_size for position in range(cases)),
-        is_binary=False,
         left_out=LeftOut(),
     )
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from ragbench.gate.runs import write_baseline
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES, DOCUMENTS, RAGS
+from tests.unit.gate.builders import run as made
 
 pytest_plugins = ["pytester"]
 
@@ -94,16 +96,23 @@ def test_a_failed_check_fails_with_its_reason_alone(inner: Pytest, run: str) -> 
     assert "pytest_checks.py" not in text.partition("short test summary")[0]
 
 
-def test_what_cannot_be_told_is_skipped_and_fails_when_strict(inner: Pytest, run: str) -> None:
+def test_what_cannot_be_told_fails_as_the_command_does(inner: Pytest, run: str) -> None:
     demand(recall={"max_drop": 0.1})
     Path("empty").mkdir()
-    result = inner("--ragbench", run, "-rs", "empty")
-    result.assert_outcomes(skipped=2, passed=1)
-    assert result.ret == 0
-    text = " ".join(result.stdout.str().split())
-    assert "comparable: baseline: cannot tell: there is no baseline" in text
-    result = inner("--ragbench", run, "--ragbench-strict", "empty")
+    result = inner("--ragbench", run, "empty")
     result.assert_outcomes(failed=2, passed=1)
+    assert result.ret == 1
+    text = " ".join(result.stdout.str().split())
+    assert "cannot tell: there is no baseline" in text
+
+
+def test_what_is_undecided_passes_and_fails_when_strict(inner: Pytest) -> None:
+    for name, scores in (("good", [1] * 12), ("like", [0] + [1] * 11)):
+        write_baseline(made({"recall@5": scores}), Path(f"{name}.json"))
+    Path("empty").mkdir()
+    options = ("--ragbench", "like.json", "--ragbench-baseline", "good.json", "empty")
+    inner(*options).assert_outcomes(passed=5)
+    inner(*options, "--ragbench-strict").assert_outcomes(passed=3, failed=2)
 
 
 def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench: Ragbench) -> None:
@@ -112,7 +121,7 @@ def test_a_baseline_and_a_config_can_be_named(inner: Pytest, run: str, ragbench:
     Path("other.yaml").write_text("gate: {metrics: {recall@5: {max_drop: 0.1}}}", "utf-8")
     options = ("--ragbench-baseline", "ragbench-baseline.json", "--ragbench-config", "other.yaml")
     result = inner("--ragbench", run, *options, "-v", "empty")
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines(["ragbench::recall@5 (loss up to 0.100) PASSED*"])
 
 

@@ -79,16 +79,17 @@ def command(
         str | None,
         option(
             "--undecided",
-            help="Result when a regression can be neither confirmed nor excluded: inconclusive "
-            "(the default), pass or fail.",
+            help="Result when a regression can be neither confirmed nor excluded: pass (the "
+            "default; the verdict says what could not be seen), inconclusive or fail.",
             metavar="WHAT",
         ),
     ] = None,
-    only_common_cases: Annotated[
+    strict: Annotated[
         bool,
         option(
-            "--only-common-cases",
-            help="If the datasets differ, compare only the cases that are the same.",
+            "--strict",
+            help="Block what is undecided, too (exit 3): for releases. Same as --undecided "
+            "inconclusive.",
         ),
     ] = False,
     rejudge: Annotated[
@@ -128,7 +129,7 @@ def command(
       0  passed
       1  failed: a limit is broken, or a loss larger than tolerated is shown
       2  cannot run: bad usage, no such run, a demand that cannot be judged
-      3  cannot tell: too few cases, or the runs do not compare
+      3  cannot tell: the runs do not compare, or, with --strict, too few cases to decide
 
     \b
     Examples:
@@ -142,13 +143,13 @@ def command(
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
+    undecided = _undecided(undecided, strict=strict)
     demanded = _config(config, baseline, undecided, minimum, maximum, max_drop, max_latency)
     with _judging(run) if rejudge else nullcontext() as judging:
         verdict = gate_run(
             run,
             demanded,
             rejudge=rejudge,
-            only_common_cases=only_common_cases,
             judging=judging,
         )
     _write(verdict, md=md, junit=junit, junit_cases=junit_cases)
@@ -167,6 +168,14 @@ def _judging(run: Path) -> Generator[Judging | None]:
     metrics = stored_metrics(column for column in read_run(run).metrics if column.has_cells)
     with models_in_use(ModelChoice(), metrics, dry_run=False) as models:
         yield models.judging
+
+
+def _undecided(undecided: str | None, *, strict: bool) -> str | None:
+    from ragbench.errors import ConfigError
+
+    if strict and undecided is not None:
+        raise ConfigError("--strict and --undecided say the same thing: give one of them")
+    return "inconclusive" if strict else undecided
 
 
 def _one_stdout(*, json: bool, md: str | None) -> None:

@@ -72,14 +72,15 @@ def test_clusters_are_not_independent_cases() -> None:
     assert (found.low, found.high) == (None, None)
 
 
-def test_holm_is_over_all_pairs_and_metrics() -> None:
+def test_metrics_are_tested_jointly_and_pairs_corrected_by_their_number() -> None:
+    """Two equal metrics are one test; three pairs of runs are three."""
     runs = [run({"x": [share] * 12, "y": [share] * 12}) for share in (0.0, 0.5, 1.0)]
     found = compare(runs)
     p_values = [d.p_value for metric in found.metrics for d in metric.differences]
     assert found.settings["family"] == 6
     assert p_values == [pytest.approx(2 / 2**12)] * 6
     corrected = [d.p_corrected for metric in found.metrics for d in metric.differences]
-    assert corrected == [pytest.approx(6 * 2 / 2**12)] * 6
+    assert corrected == [pytest.approx(3 * 2 / 2**12)] * 6
     assert [f.better_than for f in found.metrics[0].figures] == [(), ("a",), ("a", "b")]
     alone = compare(runs, metrics=["y"])
     assert [metric.name for metric in alone.metrics] == ["y"]

@@ -141,7 +141,7 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
         ("gate:\n  min_cases: 0", "expected a whole number of at least 1, found 0"),
         ("gate:\n  cluster: maybe", "expected true or false, found 'maybe'"),
         ("gate:\n  cluster: 'true'", "expected true or false, found 'true'"),
-        ("gate:\n  correction: fdr", "expected one of holm, none, found 'fdr'"),
+        ("gate:\n  correction: fdr", "expected one of joint, none, found 'fdr'"),
         ("gate:\n  floors: {}", "expected one of observed, shown, found a mapping"),
         ("gate:\n  baseline: []", "field 'gate.baseline': expected a text, found a list"),
         ("gate:\n  require_same: dataset", "expected a list, found 'dataset'"),

@@ -91,7 +91,12 @@ def test_commits_that_git_does_not_know_leave_the_time(tmp_path: Path) -> None:
     assert find_baseline(mine, of("1" * 40), [tmp_path]) == earlier
 
 
-@pytest.mark.parametrize("other", [{"dataset": "d2"}, {"metric": "n"}, {"rag": "another"}])
+def test_a_dataset_that_has_grown_is_the_same_dataset(tmp_path: Path) -> None:
+    grown = store(tmp_path, "other", 100, dataset="d2")
+    assert find_baseline(store(tmp_path, "mine", 200), of(), [tmp_path]) == grown
+
+
+@pytest.mark.parametrize("other", [{"metric": "n"}, {"rag": "another"}])
 def test_a_run_of_something_else_is_not_taken(tmp_path: Path, other: dict[str, str]) -> None:
     store(tmp_path, "other", 100, **other)
     mine = store(tmp_path, "mine", 200)

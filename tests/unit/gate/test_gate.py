@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores
@@ -63,16 +63,26 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
 
 
 def test_two_metrics_are_corrected_together_unless_asked_not_to() -> None:
-    """Holm doubles the smaller p-value: 1/16 is no longer below 5 %."""
-    scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [1.0] * 10}
+    """Five losses on different cases: of 2^10 arrangements 63 have five losses in a metric."""
+    scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [1.0] * 5 + [0.0] * 5}
     before = run({"m": [1] * 10, "n": [1] * 10})
     both = config(m={"max_drop": 0.0}, n={"max_drop": 0.0})
     verdict = gate(run(scores), before, both)
     check = drop_of(verdict, "m")
     assert check.drop is not None
-    assert (verdict.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 1 / 16, 2)
+    assert verdict.outcome is PASSED  # 2^-5 is above 5 % / 2: neither can show anything
+    assert (check.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 2 / 32, 0)
     alone = gate(run(scores), before, replace(both, correction=Correction.NONE))
     assert alone.outcome is FAILED
+
+
+def test_a_metric_on_which_nothing_moved_corrects_nothing() -> None:
+    scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [1.0] * 10}
+    before = run({"m": [1] * 10, "n": [1] * 10})
+    verdict = gate(run(scores), before, config(m={"max_drop": 0.0}, n={"max_drop": 0.0}))
+    drop = drop_of(verdict, "m").drop
+    assert drop is not None
+    assert (verdict.outcome, drop.p_worse, drop.family) == (FAILED, 1 / 32, 1)
 
 
 def test_an_informational_metric_neither_counts_nor_corrects() -> None:
@@ -127,24 +137,71 @@ def test_the_same_scores_pass_however_few_and_whatever_is_tolerated() -> None:
     )
 
 
-def test_too_few_cases_to_tell_says_how_many_would() -> None:
+def test_what_is_undecided_passes_loudly_and_blocks_when_strict() -> None:
     before = run({"m": [1, 0] * 10})
     now = run({"m": [0, 1] + [1, 0] * 9})
     verdict = gate(now, before, config(m={"max_drop": 0.05}))
     check = drop_of(verdict, "m")
-    assert check.drop is not None
-    assert verdict.outcome is CANNOT_TELL
-    assert verdict.outcome.exit_code == 3
-    assert check.drop.needed_if_unchanged is not None
-    assert check.drop.needed_if_unchanged > 20
-    assert f"{check.drop.needed_if_unchanged:,} cases" in check.reason
-    assert check.drop.detectable_drop is not None
-    for undecided, outcome in ((Undecided.PASS, PASSED), (Undecided.FAIL, FAILED)):
-        other = gate(now, before, config({"undecided": undecided}, m={"max_drop": 0.05}))
-        assert other.outcome is outcome
+    drop = check.drop
+    assert drop is not None
+    assert (verdict.outcome, check.outcome, check.ground) == (PASSED, CANNOT_TELL, Ground.OPEN)
+    assert drop.detectable_drop is not None
+    seen = f"m (its 20 cases would show a drop of {drop.detectable_drop:.3f})"
+    assert verdict.headline == f"3 checks passed, 1 undecided: {seen}"
+    assert verdict.notes[0].startswith(f"Undecided, and passed all the same: {seen}.")
+    strict = {"undecided": Undecided.INCONCLUSIVE}
+    for changes, outcome, code in (
+        (strict, CANNOT_TELL, 3),
+        ({"undecided": Undecided.FAIL}, FAILED, 1),
+    ):
+        other = gate(now, before, config(changes, m={"max_drop": 0.05}))
+        assert (other.outcome, other.outcome.exit_code) == (outcome, code)
+        assert other.headline == "m 0.500 as before"
         assert drop_of(other, "m").outcome is CANNOT_TELL
-    passed = gate(now, before, config({"undecided": Undecided.PASS}, m={"max_drop": 0.05}))
-    assert "counts as passed" in passed.notes[0]
+
+
+def test_what_would_settle_it_is_a_range_with_its_chance() -> None:
+    before, now = run({"m": [1, 0] * 10}), run({"m": [0, 1] + [1, 0] * 9})
+    check = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m")
+    drop = check.drop
+    assert drop is not None
+    assert drop.needed is not None
+    assert drop.needed.likely is not None
+    assert drop.needed_if_unchanged is not None
+    assert 20 < drop.needed.even < drop.needed.likely
+    assert (
+        f"{drop.needed.even:,} to {drop.needed.likely:,} cases would settle it, with a chance of "
+        "50% to 80%"
+    ) in check.reason
+    assert f"{drop.needed_if_unchanged:,} cases, if nothing had changed" in check.reason
+
+
+@pytest.mark.parametrize(
+    ("now", "clusters", "ground", "told"),
+    [
+        ([0.0] * 8, ["a", "b", "c", "d"] * 2, Ground.TOO_FEW_CLUSTERS,
+         "8 cases in 4 clusters can never show a drop. 10 cases that all do as these would settle"),
+        ([0.95] * 8, None, Ground.EXACTLY_TOLERATED, "every case lost exactly what is tolerated"),
+        ([0.0], None, Ground.TOO_FEW_CLUSTERS, "1 independent case can never show a drop"),
+        ([0.9] * 8, None, Ground.RARE_GAINS, "too few to rule out rare large gains"),
+        ([0.96] * 8, None, Ground.OPEN, "287 cases that all do as these would settle it"),
+        ([1.0, 0.99] * 6, None, Ground.RARE_LOSSES, "too few to rule out a rare large one"),
+        ([1.0] * 8, None, Ground.UNCHANGED, "none of 8 cases changed"),
+        (["abstained"] * 8, None, Ground.NOTHING_MEASURED, "no case was measured in both runs"),
+    ],
+)  # fmt: skip
+def test_at_the_border_each_has_its_own_sentence(
+    now: list[float | str], clusters: list[str] | None, ground: Ground, told: str
+) -> None:
+    verdict = gate(
+        run({"m": now}, clusters=clusters),
+        run({"m": [1.0] * len(now)}),
+        config(m={"max_drop": 0.05}),
+    )
+    check = drop_of(verdict, "m")
+    assert check.ground is ground
+    assert told in check.reason
+    assert "tolerate more than nothing" not in check.reason
 
 
 def test_a_large_sample_without_change_is_shown_to_be_not_worse() -> None:
@@ -165,7 +222,8 @@ def test_without_names_every_metric_with_a_better_side_is_judged() -> None:
     scores = {"m": [0, 1], "neither": [0, 1], "ece": [0, 1]}
     both = run(scores, *metrics)
     verdict = gate(both, both, GateConfig())
-    assert [check.subject for check in verdict.checks] == ["m", "error rate"]
+    subjects = [check.subject for check in verdict.checks]
+    assert subjects == ["m", "measured: ece, m and 1 more", "error rate", "cases in common"]
     assert verdict.checks[0].limit == 0.02
 
 
@@ -179,14 +237,14 @@ def test_a_slice_fails_the_gate_only_when_its_loss_is_shown() -> None:
         limits=FigureLimits(max_drop=0.3), slices=(SliceGate(by="language", value=None),)
     )
     lost = run({"m": [0] * 6 + [1] * 30}, languages=languages)
-    verdict = gate(lost, before, config({"undecided": Undecided.PASS}, m=sliced))
+    verdict = gate(lost, before, config(m=sliced))
     assert drop_of(verdict, "m").outcome is not FAILED
     check = drop_of(verdict, "m", "language:de")
     assert (check.kind, check.outcome, check.cases) == (CheckKind.SLICE, FAILED, 6)
     assert check.name == "m [language:de]"
     assert verdict.outcome is FAILED
     little = run({"m": [0] + [1] * 35}, languages=languages)
-    unsure = gate(little, before, config({"undecided": Undecided.PASS}, m=sliced))
+    unsure = gate(little, before, config(m=sliced))
     assert drop_of(unsure, "m", "language:de").outcome is CANNOT_TELL
     assert unsure.outcome is PASSED
     assert any("slices cannot be decided" in note for note in unsure.notes)
@@ -317,25 +375,87 @@ def test_a_broken_floor_fails_even_where_nothing_compares() -> None:
     assert gate(run({"m": [0]}), None, config(m=limits)).outcome is FAILED
 
 
-def test_other_cases_are_refused_until_only_common_ones_are_asked_for() -> None:
-    before = run({"m": [1] * 6}, fingerprints={"dataset": "d0"})
-    now = run({"m": [1] * 7})
-    (refusal,) = refused(now, before).refusals
+def test_cases_that_were_added_or_dropped_are_named_and_the_others_compared() -> None:
+    before = run({"m": [1] * 12}, fingerprints={"dataset": "d0"})
+    before = replace(before, cases=before.cases[1:])
+    now = run({"m": [1] * 11})
+    verdict = gate(now, before, config(m={"max_drop": 0.1}))
+    assert (verdict.outcome, drop_of(verdict, "m").cases) == (PASSED, 10)
+    assert verdict.notes[0] == (
+        "Compared on the 10 cases that both runs have unchanged. Left out: 1 new (q1); 1 gone "
+        "(q12)."
+    )
+    same = {"require_same": ("dataset",)}
+    (refusal,) = refused(now, before, **same).refusals
     assert refusal.what == "dataset"
-    assert "6 are the same, 0 have changed, 1 are only in this run" in refusal.reason
-    verdict = gate(now, before, config(m={"max_drop": 0.1}), only_common_cases=True)
-    assert (verdict.outcome, drop_of(verdict, "m").cases) == (PASSED, 6)
-    assert "6 cases that both runs have" in verdict.notes[0]
+    assert "10 are the same, 0 have changed, 1 are only in this run" in refusal.reason
 
 
-def test_a_case_whose_question_changed_is_not_the_same_case() -> None:
+def test_a_case_that_was_edited_is_not_the_same_case() -> None:
     before = run({"m": [1] * 6}, fingerprints={"dataset": "d0"})
     now = run({"m": [1] * 6})
     other = replace(now.cases[0], fingerprint="changed")
     now = replace(now, cases=(other, *now.cases[1:]))
-    assert "1 have changed" in refused(now, before).refusals[0].reason
-    verdict = gate(now, before, config(m={"max_drop": 0.1}), only_common_cases=True)
+    verdict = gate(now, before, config(m={"max_drop": 0.1}))
     assert drop_of(verdict, "m").cases == 5
+    assert "1 edited (q1)" in verdict.notes[0]
+
+
+def test_too_few_cases_in_common_fail_the_gate() -> None:
+    before = run({"m": [1] * 329}, fingerprints={"dataset": "d0"})
+    now = run({"m": [1] * 2})
+    now = replace(now, cases=(now.cases[0], replace(now.cases[1], id="new")))
+    verdict = gate(now, before, config(m={"max_drop": 0.1}))
+    assert verdict.outcome is FAILED
+    assert verdict.headline == (
+        "cases in common 1 of 329 cases of the baseline are in this run, unchanged (0.3%), less "
+        "than 50.0%"
+    )
+    assert gate(now, before, config({"min_common": 0.0}, m={"max_drop": 0.1})).outcome is PASSED
+
+
+# --- coverage
+
+
+def test_a_system_that_stops_answering_fails_however_good_the_rest_is() -> None:
+    """204 right answers before; now ten, and 194 times "I don't know"."""
+    before = run({"token_f1": [1.0] * 204})
+    now = run({"token_f1": [1.0] * 10 + ["abstained"] * 194})
+    limits = {"max_drop": 0.02, "minimum": 0.6}
+    verdict = gate(now, before, config(token_f1=limits))
+    assert verdict.outcome is FAILED
+    assert verdict.headline == "measured: token_f1 down 95.1% from 100.0% to 4.9%"
+    check = verdict.checks[0]
+    assert (check.kind, check.ground) == (CheckKind.COVERAGE, Ground.SHOWN)
+    assert check.drop is not None
+    assert check.drop.low is not None
+    assert check.drop.low < -0.951 < (check.drop.high or 0.0)
+    allowed = gate(now, before, config({"max_unmeasured": 0.99}, token_f1=limits))
+    assert allowed.outcome is FAILED  # and still it is fewer than half
+    assert allowed.checks[0].summary == "measured on 10 of 204 cases that the baseline measured"
+    assert allowed.checks[0].reason.endswith(": fewer than half")
+
+
+def test_a_metric_that_is_not_gated_is_still_to_be_measured() -> None:
+    before = run({"m": [1.0] * 100, "token_f1": [0.5] * 100})
+    now = run({"m": [1.0] * 100, "token_f1": ["failed"] * 3 + ["abstained"] * 97})
+    assert gate(now, before, config(m={"max_drop": 0.1})).outcome is FAILED
+
+
+def test_a_system_that_declines_at_random_is_not_blocked_for_it() -> None:
+    """Two runs decline every fifth case, each others: no share has fallen."""
+    before: list[float | str] = ["abstained" if k % 5 == 0 else 1.0 for k in range(100)]
+    now: list[float | str] = ["abstained" if k % 5 == 1 else 1.0 for k in range(100)]
+    verdict = gate(run({"m": now}), run({"m": before}), config(m={"max_drop": 0.1}))
+    assert verdict.outcome is PASSED
+    assert drop_of(verdict, "measured: m").outcome is PASSED
+
+
+def test_what_never_applied_to_a_case_is_not_missing() -> None:
+    now = run({"m": [1.0, 1.0, "skipped", "skipped"]})
+    drop = drop_of(gate(now, now, config(m={"max_drop": 0.1})), "measured: m").drop
+    assert drop is not None
+    assert (drop.cases, drop.before) == (2, 1.0)
 
 
 def test_the_same_cases_in_another_order_compare() -> None:
@@ -347,7 +467,7 @@ def test_the_same_cases_in_another_order_compare() -> None:
 def test_no_case_in_common_is_refused() -> None:
     before = run({"m": [1]}, fingerprints={"dataset": "d0"})
     now = replace(run({"m": [1]}), cases=(replace(before.cases[0], id="other"),))
-    verdict = gate(now, before, config(m={"max_drop": 0.1}), only_common_cases=True)
+    verdict = gate(now, before, config(m={"max_drop": 0.1}))
     assert (verdict.outcome, verdict.refusals[0].what) == (CANNOT_TELL, "dataset")
 
 
@@ -401,8 +521,6 @@ def test_cases_that_lost_stand_with_newly_failed_ones_first() -> None:
         ("q3", "m", "measured", 0.5),
     ]
     assert verdict.lost[0].reason == "why failed"
-    (note,) = [note for note in verdict.notes if "not measured now" in note]
-    assert note.startswith("m: 3 cases (2 abstained, 1 failed)")
 
 
 # --- what cannot be demanded

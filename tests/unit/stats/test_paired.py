@@ -16,12 +16,7 @@ def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> N
     assert sample.case_ids == ("a", "b")
     assert sample.differences == (-1.0, 0.25)
     assert sample.clusters == (0, 0)
-    assert (sample.gained, sample.lost, sample.is_binary, sample.is_clustered) == (
-        1,
-        1,
-        False,
-        True,
-    )
+    assert (sample.gained, sample.lost, sample.is_clustered) == (1, 1, True)
     assert sample.left_out == LeftOut(
         only_in_baseline=1,
         only_in_candidate=2,
@@ -30,17 +25,12 @@ def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> N
         unmeasured_in_both=1,
     )
     assert sample.left_out.total == 6
-    assert sample.totals() == ClusterTotals(sums=(-0.75,), sizes=(2,))
+    assert sample.totals() == ClusterTotals(sums=(-0.75,), sizes=(2,), rounding=2.0**-50)
 
 
 def test_where_lower_is_better_a_rise_is_a_loss() -> None:
     sample = pair({"a": 1.0}, {"a": 3.0}, higher_is_better=False)
     assert sample.differences == (-2.0,)
-
-
-def test_yes_no_scores_are_recognised() -> None:
-    assert pair({"a": 0.0, "b": 1.0}, {"a": 1.0, "b": 1.0}).is_binary
-    assert not pair({"a": 0.5}, {"a": 1.0}).is_binary
 
 
 def test_cases_without_a_cluster_stand_alone() -> None:

@@ -40,7 +40,6 @@ def test_by_hand() -> None:
     test = sign_flip_test([-0.1, -0.2, -0.4], alternative="less")
     assert test.p_value == pytest.approx(1 / 8)
     assert test.method is SignFlipMethod.EXACT
-    assert test.smallest_p_value == 1 / 8
     assert (test.resamples, test.seed) == (None, None)
 
 

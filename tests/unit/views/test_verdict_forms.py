@@ -112,7 +112,10 @@ def test_junit_has_a_test_case_a_check_and_on_request_one_a_lost_case() -> None:
         ("m (loss up to 0.020)", "failure"),
         ("n (loss up to 0.020)", "skipped"),
         ("n (at least 0.500)", "system-out"),
+        ("measured: m (loss up to 5.0%)", "system-out"),
+        ("measured: n (loss up to 5.0%)", "system-out"),
         ("error rate (at most 20.0%)", "system-out"),
+        ("cases in common (at least 50.0%)", "system-out"),
     ]
     cases = Tree.fromstring(junit_report(verdict, with_cases=True)).findall("testsuite/testcase")
     lost = [case for case in cases if case.attrib["classname"] == "ragbench.cases.text"]
@@ -158,7 +161,7 @@ def test_a_refusal_says_what_to_do() -> None:
     page = verdict_markdown(refused_verdict())
     assert "cannot tell" in page
     assert "- Not compared (dataset): the runs are of different cases" in page
-    assert "--only-common-cases" in page
+    assert "set a new one with: ragbench baseline set RUN" in page
 
 
 def test_no_text_breaks_a_table_or_a_line() -> None:
@@ -182,7 +185,7 @@ def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
     )
     page = verdict_markdown(long)
     assert len(page) < 65_536
-    assert "... and 140 more checks." in page
+    assert "... and 290 more checks." in page
     assert "... and 480 more cases." in page
 
 

@@ -1,0 +1,240 @@
+"""What a check and a result say: the one place that words them.
+
+A check holds its numbers and its `Ground`; every sentence is made of these, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ragbench.core.gate_result import (
+    CheckKind,
+    Drop,
+    GateCheck,
+    GateOutcome,
+    Ground,
+    Refusal,
+)
+
+__all__ = [
+    "cases",
+    "figure",
+    "headline",
+    "undecided_note",
+    "visible",
+    "worded",
+]
+
+_SHOWN = 2
+"""How many reasons a headline has room for."""
+
+
+def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
+    """The check with its sentences.
+
+    Args:
+        check: its numbers and its ground.
+        least: the smallest number of cases that was demanded.
+    """
+    summary = _summary(check, least)
+    return replace(check, summary=summary, reason=f"{summary}{_rest(check)}")
+
+
+def figure(value: float, unit: str = "") -> str:
+    """A figure, to three places or three digits."""
+    if unit == "share":
+        return f"{value:.1%}"
+    text = f"{value:.3f}" if abs(value) < 10 and not unit else f"{value:,.3g}"
+    if abs(value) >= 1000:
+        text = f"{value:,.0f}"
+    if 0 < abs(value) < 0.0005:
+        text = f"{value:.2g}"
+    return f"{text} {unit}" if unit else text
+
+
+def cases(count: int) -> str:
+    """A number of cases."""
+    return "1 case" if count == 1 else f"{count:,} cases"
+
+
+def headline(
+    outcome: GateOutcome,
+    checks: Sequence[GateCheck],
+    refusals: Sequence[Refusal],
+) -> str:
+    """The decision with its main ground."""
+    counted = [check for check in checks if not check.informational]
+    if outcome is GateOutcome.PASSED:
+        return _passed(counted)
+    if outcome is GateOutcome.INCONCLUSIVE and refusals:
+        return _refused(refusals)
+    found = [check for check in counted if check.outcome is outcome]
+    if outcome is GateOutcome.INCONCLUSIVE or not found:  # or undecided: fail
+        open_ones = [check for check in counted if check.outcome is GateOutcome.INCONCLUSIVE]
+        found = [check for check in open_ones if check.kind is not CheckKind.SLICE]
+    told = [f"{check.name} {check.summary}" for check in found[:_SHOWN]]
+    rest = len(found) - _SHOWN
+    return "; ".join(told) + (f"; and {rest:,} more" if rest > 0 else "")
+
+
+def undecided_note(checks: Sequence[GateCheck]) -> str:
+    """What passes although it could not be decided."""
+    seen = "; ".join(visible(check) for check in checks)
+    return (
+        f"Undecided, and passed all the same: {seen}. A smaller drop may have gone unseen. "
+        "--strict blocks what is undecided."
+    )
+
+
+def visible(check: GateCheck) -> str:
+    """What the cases of an undecided drop would have shown."""
+    drop = check.drop
+    if drop is None or drop.detectable_drop is None:
+        return f"{check.name} ({_few(drop)})"
+    smallest = figure(drop.detectable_drop, check.unit)
+    return f"{check.name} (its {cases(check.cases)} would show a drop of {smallest})"
+
+
+def _few(drop: Drop | None) -> str:
+    if drop is None or drop.can_show:
+        return "what its cases could show is not known"
+    return f"{_independent(drop)} can never show a drop"
+
+
+def _independent(drop: Drop) -> str:
+    """The observations, where cases that share a cluster are one."""
+    count = drop.clusters
+    if count == drop.cases:
+        return f"{count:,} independent {'case' if count == 1 else 'cases'}"
+    return f"{cases(drop.cases)} in {count:,} {'cluster' if count == 1 else 'clusters'}"
+
+
+def _passed(counted: Sequence[GateCheck]) -> str:
+    """How many passed; what could not be decided is as loud as they are."""
+    passed = sum(check.outcome is GateOutcome.PASSED for check in counted)
+    told = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
+    open_drops = [check for check in counted if check.is_open_drop]
+    if open_drops:
+        seen = "; ".join(visible(check) for check in open_drops[:_SHOWN])
+        rest = f"; and {len(open_drops) - _SHOWN:,} more" if len(open_drops) > _SHOWN else ""
+        told += f", {len(open_drops):,} undecided: {seen}{rest}"
+    return told
+
+
+def _refused(refusals: Sequence[Refusal]) -> str:
+    differing = [refusal.what for refusal in refusals]
+    if "baseline" in differing:
+        return "there is no baseline"
+    return f"this run and the baseline do not compare ({', '.join(differing)})"
+
+
+def _summary(check: GateCheck, least: int) -> str:
+    ground, observed = check.ground, check.observed
+    if ground is Ground.NOT_STORED:
+        return f"the run stores no {check.missing or 'times'}"
+    if ground is Ground.TOO_FEW_CASES:
+        where = " in both runs" if check.drop is not None else ""
+        return f"only {cases(check.cases)} measured{where}, fewer than min_cases ({least:,})"
+    if ground is Ground.NOTHING_MEASURED or observed is None:
+        where = " in both runs" if check.bound == "max_drop" else ""
+        return f"no case was measured{where}"
+    if check.drop is not None:
+        return _moved(check, check.drop)
+    if check.kind is CheckKind.COVERAGE:
+        return _covered(check, observed)
+    side = {"min": ("at least", "below"), "max": ("at most", "above")}[check.bound]
+    word = side[0] if check.holds else side[1]
+    return f"{figure(observed, check.unit)} is {word} {figure(check.limit, check.unit)}"
+
+
+def _covered(check: GateCheck, observed: float) -> str:
+    side = {"min": ("at least", "less than"), "max": ("at most", "more than")}[check.bound]
+    count = f"{round(observed * check.cases):,} of {cases(check.cases)}"
+    return (
+        f"{count} {check.counted} ({observed:.1%}), {side[0 if check.holds else 1]} "
+        f"{check.limit:.1%}"
+    )
+
+
+def _moved(check: GateCheck, drop: Drop) -> str:
+    unit = check.unit
+    if check.ground is Ground.HALVED:
+        counts = f"{round(drop.after * drop.cases):,} of {round(drop.before * drop.cases):,}"
+        return f"measured on {counts} cases that the baseline measured"
+    if drop.difference == 0:
+        return f"{figure(drop.after, unit)} as before"
+    way = "up" if drop.difference > 0 else "down"
+    before, after = figure(drop.before, unit), figure(drop.after, unit)
+    return f"{way} {figure(abs(drop.difference), unit)} from {before} to {after}"
+
+
+def _rest(check: GateCheck) -> str:
+    drop, ground = check.drop, check.ground
+    if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
+        return ""
+    if drop is None:
+        return _straddle(check)
+    tolerated = f"a loss of more than the tolerated {figure(drop.tolerance, check.unit)}"
+    text = {
+        Ground.SHOWN: f": {tolerated} is shown ({_p(drop.p_worse, drop.resolution)})",
+        Ground.RULED_OUT: f": {tolerated} is ruled out ({_p(drop.p_not_worse)})",
+        Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
+        Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
+        Ground.HALVED: ": fewer than half",
+        Ground.EXACTLY_TOLERATED: ": every case lost exactly what is tolerated, which no number of "
+        "cases can tell from more or from less",
+        Ground.TOO_FEW_CLUSTERS: f": {_independent(drop)} can never show a drop",
+        Ground.RARE_GAINS: f": {tolerated} is unlikely to be chance, but {_independent(drop)} are "
+        "too few to rule out rare large gains that make up for it",
+        Ground.RARE_LOSSES: f": {tolerated} is unlikely, but {_independent(drop)} are too few to "
+        "rule out a rare large one",
+        Ground.OPEN: f": {tolerated} is neither shown nor ruled out",
+    }[ground]
+    advice = _settling(drop) if check.outcome is GateOutcome.INCONCLUSIVE else ""
+    return f"{_interval(drop, check.unit)}{text}{advice}"
+
+
+def _interval(drop: Drop, unit: str) -> str:
+    if drop.difference == 0 or drop.low is None or drop.high is None:
+        return ""
+    ends = f"{figure(drop.low, '' if unit != 'share' else unit)} to {figure(drop.high, unit)}"
+    return f" ({drop.confidence:.0%} interval {ends})"
+
+
+def _straddle(check: GateCheck) -> str:
+    interval = check.interval
+    if interval is not None and interval.low < check.limit < interval.high:
+        ends = f"{figure(interval.low)} to {figure(interval.high)}"
+        return f", but its interval ({ends}) lies on both sides"
+    if check.ground is Ground.NO_INTERVAL:
+        return ", but it has no interval to show it"
+    return ""
+
+
+def _p(value: float, resolution: float = 0.0) -> str:
+    """A p-value, never finer than its test can tell."""
+    if value <= resolution:
+        return f"p <= {resolution:.1g}"
+    return f"p = {value:.2g}" if value >= 1e-6 else "p < 1e-06"
+
+
+def _settling(drop: Drop) -> str:
+    """What would settle it, with the chance of that."""
+    needed, parts = drop.needed, list[str]()
+    if needed is not None and needed.alike:
+        parts.append(f"{cases(needed.even)} that all do as these would settle it")
+    elif needed is not None:
+        even = f"{needed.even:,}"
+        if needed.likely is None:
+            parts.append(f"{even} cases would settle it with an even chance, far more surely")
+        elif needed.likely == needed.even:
+            parts.append(f"{cases(needed.likely)} would settle it in 4 of 5 such situations")
+        else:
+            parts.append(
+                f"{even} to {needed.likely:,} cases would settle it, with a chance of 50% to 80%"
+            )
+    if drop.needed_if_unchanged is not None:
+        told = cases(drop.needed_if_unchanged)
+        parts.append(f"{told}, if nothing had changed, would show that in 80%")
+    return f". {'; '.join(parts)}" if parts else ""

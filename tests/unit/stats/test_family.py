@@ -1,0 +1,120 @@
+"""The joint test of several metrics and slices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
+from ragbench.stats.family import family_test
+from ragbench.stats.paired import PairedSample, pair
+
+
+def sample(differences: list[float], first: int = 0) -> PairedSample:
+    """Cases from ``first`` on."""
+    after = {str(first + place): value for place, value in enumerate(differences)}
+    return pair(dict.fromkeys(after, 0.0), after)
+
+
+def test_two_equal_metrics_are_one_test() -> None:
+    """Six losses of six: 2^-6 however often they are asked about; Holm would double it."""
+    found = family_test([sample([-1.0] * 6)] * 2, null_means=[0.0, 0.0])
+    assert found.p_values == (1 / 64, 1 / 64)
+    assert (found.size, found.resolution) == (2, 0.0)
+
+
+def test_two_metrics_on_different_cases_are_two_tests() -> None:
+    """1 - (1 - 2^-6)^2 of the arrangements reach it in the one or in the other."""
+    both = [sample([-1.0] * 6), sample([-1.0] * 6, first=6)]
+    found = family_test(both, null_means=[0.0, 0.0])
+    assert found.p_values == pytest.approx((1 - (1 - 1 / 64) ** 2,) * 2)
+
+
+def test_who_can_never_reach_the_level_is_left_out() -> None:
+    """Five changed cases give 2^-5 at best: enough alone, too little beside another test."""
+    able, small = sample([-1.0] * 12), sample([-1.0] * 5, first=12)
+    found = family_test([able, small], null_means=[0.0, 0.0])
+    assert found.size == 1
+    assert found.p_values == (2**-12, 2 / 32)
+    assert family_test([small], null_means=[0.0]).p_values == (1 / 32,)
+
+
+def test_clusters_of_one_name_flip_together_on_any_slice() -> None:
+    names = [str(place) for place in range(24)]
+    clusters = {name: f"d{int(name) // 2}" for name in names}
+    even, odd = (dict.fromkeys(names[start::2], -1.0) for start in (0, 1))
+    samples = [pair(dict.fromkeys(part, 0.0), part, clusters=clusters) for part in (even, odd)]
+    found = family_test(samples, null_means=[0.0, 0.0])
+    assert found.p_values == (2**-12, 2**-12)  # the two slices say the same of each document
+
+
+@pytest.mark.parametrize("tags", [25, 130])
+def test_a_collapse_of_one_slice_is_found_among_any_number(tags: int) -> None:
+    """Four metrics by so many slices of eight cases, the last of them of forty that all fell."""
+    draw = np.random.default_rng(7)
+    questions: list[RegressionQuestion] = []
+    for tag in range(tags):
+        size = 40 if tag == tags - 1 else 8
+        for _ in range(4):
+            moved = draw.normal(0.0, 0.1, size) - (0.76 if size == 40 else 0.0)
+            values = [float(value) for value in np.clip(moved, -1.0, 1.0)]
+            questions.append(
+                RegressionQuestion(
+                    sample=sample(values, first=1000 * tag), tolerance=0.02, largest_drop=1.0
+                )
+            )
+    decisions = decide_family(questions, resamples=400)
+    assert {each.change for each in decisions[-4:]} == {ChangeKind.WORSE}
+    assert all(each.p_worse >= each.resolution > 0 for each in decisions)
+    assert sum(each.change is ChangeKind.WORSE for each in decisions[:-4]) == 0
+
+
+def test_correlated_metrics_lose_less_power_than_by_holm() -> None:
+    """Eight nearly equal metrics, all down: the joint level is far above a level divided by 8."""
+    draw = np.random.default_rng(3)
+    shared = draw.normal(-0.05, 0.2, 100)
+    samples = [sample([float(v) for v in shared + draw.normal(0, 0.02, 100)]) for _ in range(8)]
+    found = family_test(samples, null_means=[0.0] * 8)
+    assert 0.025 < found.level <= 0.05
+    apart = [sample([float(v) for v in draw.normal(0, 0.2, 100)]) for _ in range(8)]
+    assert 0.004 < family_test(apart, null_means=[0.0] * 8).level < 0.009  # 0.05 / 8 = 0.00625
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 1.0]), min_size=3, max_size=20),
+        min_size=1,
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_no_corrected_p_value_is_smaller_than_that_of_the_test_alone(
+    columns: list[list[float]], two_sided: bool
+) -> None:
+    samples = [sample(column) for column in columns]
+    found = family_test(
+        samples, null_means=None if two_sided else [-0.1] * len(samples), resamples=100
+    )
+    for test, corrected in zip(found.tests, found.p_values, strict=True):
+        assert test.p_value <= corrected <= 1.0
+    if two_sided:
+        turned = [sample([-value for value in column]) for column in columns]
+        assert found.p_values == family_test(turned, resamples=100).p_values
+
+
+def test_the_order_of_the_cases_changes_nothing() -> None:
+    draw = np.random.default_rng(5)
+    columns = [draw.normal(-0.1, 0.3, 40) for _ in range(3)]
+    names = [str(place) for place in range(40)]
+    order = draw.permutation(40)
+    found: list[tuple[float, ...]] = []
+    for places in (range(40), order):
+        samples = [
+            pair({names[p]: 0.0 for p in places}, {names[p]: float(column[p]) for p in places})
+            for column in columns
+        ]
+        found.append(family_test(samples, null_means=[0.0] * 3).p_values)
+    assert found[0] == found[1]
