@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_EMBEDDER",
     "EMBEDDERS",
+    "NO_EMBEDDER",
     "Embedder",
     "open_embedder",
     "readable_text",
@@ -86,6 +87,8 @@ def readable_text(text: str) -> str:
 
 
 DEFAULT_EMBEDDER = "multilingual"
+NO_EMBEDDER = "none"
+"""Of a collection that is searched by words alone: nothing is embedded."""
 
 EMBEDDERS = Registry(
     kind="embedders",
@@ -94,6 +97,7 @@ EMBEDDERS = Registry(
         "onnx": "ragbench.embedders.local:onnx_from_name",
         "openai": "ragbench.embedders.openai:from_name",
         "hashing": "ragbench.embedders.local:hashing_from_name",
+        NO_EMBEDDER: "ragbench.embedders.local:no_embedder_from_name",
     },
 )
 """Name to a function ``(model, settings)``: what stands behind the colon, and the settings."""
@@ -108,7 +112,8 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
 
     Args:
         name: a registered name, and behind a colon the model where it takes one:
-            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"hashing:256"``.
+            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"hashing:256"``,
+            ``"none"``.
         **settings: of that embedder, such as ``query_prefix="query: "``.
 
     Raises:

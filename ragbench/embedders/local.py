@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ragbench.embedders.embedder import unit_rows
+from ragbench.embedders.embedder import NO_EMBEDDER, unit_rows
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
 from ragbench.plugins import require
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 __all__ = [
     "HashingEmbedder",
     "MultilingualEmbedder",
+    "NoEmbedder",
     "OnnxEmbedder",
     "hashing_from_name",
     "multilingual_from_name",
+    "no_embedder_from_name",
     "onnx_from_name",
 ]
 
@@ -109,6 +111,49 @@ HYBRID_WEIGHT = 0.01
 than words do. With 0.05 it gained on some collections and lost on others (docs/retrieval.md)."""
 VERSION = 1
 """Changes whenever the same model gives other vectors."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoEmbedder:
+    """For collections that are searched by words alone: reads no text, costs no time.
+
+    Stores want a vector for each chunk: it is the same one for all, of one number.
+    """
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return {"embedder": NO_EMBEDDER}
+
+    @property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return 1
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return 0.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self.embed_passages(texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        import numpy as np
+
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def no_embedder_from_name(model: str, settings: Mapping[str, Any]) -> NoEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; there is no model, and nothing to set."""
+    if model:
+        raise ConfigError(f"none: there is no model to name, such as '{model}'")
+    return cast("NoEmbedder", from_settings(NoEmbedder, settings, where="embedder none"))
 
 
 @dataclass(frozen=True, kw_only=True)

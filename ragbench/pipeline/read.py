@@ -140,7 +140,7 @@ def _missing_embedder(file: YamlFile, indexing: Indexing, retrieval: Any) -> Fou
     if not _uses_store(retrieval) or not none:
         return
     if indexing.embedder is None:
-        problem = "a store keeps vectors: name an embedder, or use bm25 retrieval, which needs none"
+        problem = "search by meaning needs vectors: name an embedder, or take sparse retrieval"
         yield ("indexing", "embedder"), problem
 
 

@@ -14,7 +14,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Filter
 from ragbench.embedders.cosine_scale import CosineScale
-from ragbench.embedders.embedder import Embedder, open_embedder
+from ragbench.embedders.embedder import NO_EMBEDDER, Embedder, open_embedder
 from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.sparse_index import INDEX_FORM, SparseIndex, kept_index
@@ -124,6 +124,11 @@ class Collection:
 
     @cached_property
     def _dense(self) -> DenseStrategy:
+        if self.identity.embedder_name == NO_EMBEDDER:
+            raise ConfigError(
+                f"the collection '{self.store.info().name}' was indexed with no embedder: search "
+                "it by words (sparse), or index the corpus with an embedder under another name"
+            )
         embedder = self._embedder
         return DenseStrategy(
             store=self.store,

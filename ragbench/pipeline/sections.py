@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ragbench.core.chat import ChatModel, Message, Reply
-from ragbench.embedders.embedder import EMBEDDERS, Embedder, open_embedder
+from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.settings import Makers, from_settings
 from ragbench.io.yaml_file import Place, YamlFile, spoken_of
@@ -280,6 +280,8 @@ def read_indexing(reading: PipelineFile) -> Indexing:
         reading.wrong(place, f"there is no file or folder '{settings.corpus}'")
     _check_store(reading, settings.store)
     name, own = _named(settings.embedder)
+    if mapping is None and _is_by_words(reading) and _is_left_open(settings, given):
+        name = NO_EMBEDDER
     return Indexing(
         corpus=settings.corpus,
         chunker=_chunker(reading, settings.chunker),
@@ -290,6 +292,16 @@ def read_indexing(reading: PipelineFile) -> Indexing:
         collection=settings.collection,
         mapping=mapping,
     )
+
+
+def _is_by_words(reading: PipelineFile) -> bool:
+    return "sparse" in (reading.at(("retrieval",)), reading.at(("retrieval", "type")))
+
+
+def _is_left_open(settings: IndexingSettings, given: Mapping[str, Any]) -> bool:
+    """Whether nobody else may want vectors: the file says so, or the store ends with the run."""
+    in_memory = settings.store == IndexingSettings().store
+    return settings.embedder is None or (in_memory and "embedder" not in given)
 
 
 def _mapping(reading: PipelineFile, given: object) -> FieldMapping | None:
@@ -323,7 +335,7 @@ def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
 def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Embedder | None:
     place = (*_PLACE, "embedder")
     given = reading.at(place)
-    if given is None and "embedder" in reading.mapping(_PLACE):
+    if not name:
         return None  # said so: combinations tells whether it is needed
     try:
         kind = name.partition(":")[0]

@@ -8,12 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench.core.chunk import Chunk, Document
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.bm25 import Bm25Index
+from ragbench.pipeline.index import index
 from ragbench.pipeline.search_engine import RetrievalEngine, open_engine
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
@@ -257,3 +258,13 @@ def test_the_collection_names_its_embedder(tmp_path: Path) -> None:
     target.close()
     with open_engine(address) as opened:
         assert ids(opened.search("kb", "dogs garden", top_k=1)) == ["dog"]
+
+
+def test_what_was_indexed_without_an_embedder_is_searched_by_words_alone(tmp_path: Path) -> None:
+    documents = [Document(id=each.id, text=each.text) for each in CHUNKS]
+    index(documents, f"memory:{tmp_path}", "kb", embedder="none")
+    with open_engine(f"memory:{tmp_path}") as opened:
+        assert opened.search("kb", "Is rent due?", strategy="sparse")[0].id == "rent"
+        for strategy in ("dense", "hybrid"):
+            with pytest.raises(ConfigError, match="indexed with no embedder: search it by words"):
+                opened.search("kb", "Is rent due?", strategy=strategy)

@@ -182,7 +182,7 @@ orchestration: {rrf_k: 0}
         (
             "retrieval: dense\nindexing: {embedder: null}",
             2,
-            "a store keeps vectors: name an embedder",
+            "search by meaning needs vectors: name an embedder",
         ),
         (
             "post_retrieval: [{action: rerank, type: semantic}]",
@@ -386,3 +386,20 @@ def test_a_retrieval_of_another_package_says_what_it_goes_with(
     assert len(messages) == len(told)
     for message, part in zip(sorted(messages, reverse=True), told, strict=True):
         assert part in message
+
+
+@pytest.mark.parametrize(
+    ("text", "embedder"),
+    [
+        ("retrieval: sparse", "none"),
+        ("retrieval: {type: sparse, top_k: 3}\nindexing: {chunker: whole}", "none"),
+        ("retrieval: sparse\nindexing: {embedder: null, store: 'memory:kept'}", "none"),
+        ("retrieval: sparse\nindexing: {store: 'memory:kept'}", "multilingual"),
+        ("retrieval: sparse\nindexing: {embedder: 'hashing:8'}", "hashing:8"),
+        ("retrieval: dense", "multilingual"),
+    ],
+)
+def test_a_search_by_words_embeds_nothing_that_nobody_else_could_want(
+    place: Path, text: str, embedder: str
+) -> None:
+    assert load_pipeline(saved(text)).indexing.embedder_name == embedder
