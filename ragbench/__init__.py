@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ragbench.rag.adapt import as_rag
     from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
     from ragbench.rag.load import load_rag
+    from ragbench.stages.on_workers import Workers
     from ragbench.stats.decide import RegressionQuestion, decide
     from ragbench.stats.paired import pair
     from ragbench.stores.attached.collection import attach
@@ -83,6 +84,7 @@ __all__ = [
     "RetrievalResult",
     "Skip",
     "Transformed",
+    "Workers",
     "ablate",
     "as_rag",
     "attach",
@@ -158,6 +160,7 @@ _PLACES = {
     "rag.adapt": ("as_rag",),
     "rag.interface": ("AsyncRAGInterface", "RAGInterface"),
     "rag.load": ("load_rag",),
+    "stages.on_workers": ("Workers",),
     "stats.decide": ("RegressionQuestion", "decide"),
     "stats.paired": ("pair",),
     "stores.attached.collection": ("attach",),

@@ -9,6 +9,8 @@ from typing import Annotated, Any, cast
 import typer
 
 __all__ = [
+    "EngineOption",
+    "EngineWorkersOption",
     "JsonOption",
     "RunArgument",
     "argument",
@@ -67,6 +69,34 @@ def argument(*, metavar: str, help: str, complete: Callable[[str], list[str]] | 
 
 JsonOption = Annotated[
     bool, option("--json", help="Print JSON to standard output instead of text.")
+]
+
+
+def _engines(typed: str) -> list[str]:
+    return [name for name in ("local", "processes", "ray", "ray://") if name.startswith(typed)]
+
+
+EngineOption = Annotated[
+    str,
+    option(
+        "--engine",
+        help="Where the work is done: local (this process), processes (of this machine), ray (the "
+        "cluster that RAY_ADDRESS names or this machine belongs to, else a Ray of its own) or "
+        "ray://HOST:PORT. See docs/cluster.md.",
+        metavar="ENGINE",
+        show_default=True,
+        complete=_engines,
+    ),
+]
+EngineWorkersOption = Annotated[
+    int | None,
+    option(
+        "--workers",
+        help="Workers of --engine processes or ray; by default one per processor of the machine "
+        "or cluster.",
+        metavar="N",
+        min=1,
+    ),
 ]
 RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]
 

@@ -33,6 +33,7 @@ __all__ = [
     "ValidatorChoice",
     "ValidatorOption",
     "WorkersOption",
+    "chosen_engine",
     "opened",
     "validator_maker",
     "validator_name",
@@ -193,8 +194,8 @@ WorkersOption = Annotated[
     int | None,
     option(
         "--workers",
-        help="Worker processes, by default one per processor; with a language model the number "
-        "of concurrent queries, by default 8.",
+        help="Worker processes, by default one per processor of the machine or cluster; with a "
+        "language model the number of concurrent queries, by default 8.",
         metavar="N",
         min=1,
     ),
@@ -266,6 +267,24 @@ def validator_maker(
     with given_chat as model:
         made = build_validator(given, chat=model)
         yield lambda: made, False
+
+
+def chosen_engine(engine: str, *, may_be_many: bool) -> str:
+    """The engine that an option names; this process for a validator that asks a language model.
+
+    Raises:
+        ConfigError: there is no such engine.
+    """
+    from ragbench.workers.engine import check_engine
+
+    kind = check_engine(engine)
+    if may_be_many:
+        return engine
+    if kind == "ray":
+        console.say(
+            "the language model is asked from this machine: one rate limit and one budget hold"
+        )
+    return "local"
 
 
 def _asks_language_model(given: object) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "describe_rag",
     "load_rag",
+    "may_be_on_workers",
     "stage_origin",
 ]
 
@@ -67,6 +68,18 @@ def describe_rag(
     stages = {stage: rag.stage_identity(stage) for stage in ("retrieve", "generate")}
     named = {stage: one for stage, one in stages.items() if one is not None}
     return found | {"stages": described(named, contents=False)}
+
+
+def may_be_on_workers(spec: str) -> bool:
+    """Whether a class or factory says that workers may build what it makes: ``on_workers = True``.
+
+    Args:
+        spec: the name that it is loaded by.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    return "://" not in spec and getattr(load_target(spec), "on_workers", False) is True
 
 
 def stage_origin(

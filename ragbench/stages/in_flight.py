@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar, cast
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import RagbenchError, RunError
 from ragbench.stages.calls import attempt
-from ragbench.stages.processes import end_with_parent
+from ragbench.workers.processes import end_with_parent
 
 __all__ = [
     "TIMED_OUT",

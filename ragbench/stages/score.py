@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragbench.core.metric import Metric, Need
-from ragbench.core.outcome import Cell, Judgement, Status
+from ragbench.core.outcome import Cell, Failure, Judgement, Status
+from ragbench.core.trace import Trace
 from ragbench.ledger.journal import CaseCells, Journal
 from ragbench.metrics.matching import Matching, decide_matching
 from ragbench.metrics.plan import Plan
 from ragbench.stages.stage import Row, Running
+from ragbench.workers.pool import Task, WorkerPool
 
 __all__ = [
     "CellTable",
+    "ScoreInput",
     "ScoreStage",
     "ScoredMetric",
+    "lost_cells",
+    "scorer",
 ]
 
 _GENERATED = frozenset(
@@ -140,6 +145,8 @@ class ScoreStage:
     table: CellTable
     decided: Callable[[Matching], None]
     """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
+    pool: WorkerPool[Task, tuple[Cell, ...]] | None = None
+    """Workers that score in this process's place, in tasks of the stage's name."""
     name: str = "score"
     _plans: dict[tuple[int, ...], Plan] = field(default_factory=dict[tuple[int, ...], Plan])
     _is_decided: list[bool] = field(default_factory=list[bool])
@@ -168,11 +175,10 @@ class ScoreStage:
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
     def _compute(self, positions: tuple[int, ...], members: Sequence[Row]) -> None:
-        plan = self._plans.get(positions)
-        if plan is None:  # kept for the run: a scorer may hold a model or an event loop
-            metrics = [self.table.metrics[position].metric for position in positions]
-            plan = self._plans[positions] = Plan(metrics, matching=self.table.matching)
-        found = plan.score([row.trace for row in members])
+        if self.pool is None:
+            found = self._score(positions, [row.trace for row in members])
+        else:
+            found = self._score_by(self.pool, positions, [row.trace for row in members])
         is_all = positions == tuple(range(len(self.table.metrics)))
         for row, scored in zip(members, found, strict=True):
             if is_all:
@@ -182,6 +188,70 @@ class ScoreStage:
             for position, cell in zip(positions, scored, strict=True):
                 cells[position] = cell
             row.cells = tuple(cells)
+
+    def _score(self, positions: tuple[int, ...], traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+        plan = self._plans.get(positions)
+        if plan is None:  # kept for the run: a scorer may hold a model or an event loop
+            metrics = [self.table.metrics[position].metric for position in positions]
+            plan = self._plans[positions] = Plan(metrics, matching=self.table.matching)
+        return plan.score(traces)
+
+    def _score_by(
+        self,
+        pool: WorkerPool[Task, tuple[Cell, ...]],
+        positions: tuple[int, ...],
+        traces: Sequence[Trace],
+    ) -> list[tuple[Cell, ...]]:
+        metrics = tuple(self.table.metrics[position].metric.name for position in positions)
+        matching = self.table.matching
+        asked = [Task(self.name, ScoreInput(metrics, matching, trace)) for trace in traces]
+        size = pool.share(len(asked), _SHARE)
+        begun = [pool.begin(asked[at : at + size]) for at in range(0, len(asked), size)]
+        return [cells for batch in begun for cells in pool.take(batch)]
+
+
+# --- on a worker
+
+
+_SHARE = 64
+"""Cases that a worker scores at a time."""
+
+
+class ScoreInput(NamedTuple):
+    """A case to be scored."""
+
+    metrics: tuple[str, ...]
+    """The names of those that it lacks."""
+    matching: Matching
+    trace: Trace
+
+
+def scorer(
+    metrics: Sequence[Metric],
+) -> Callable[[Sequence[ScoreInput]], Sequence[tuple[Cell, ...]]]:
+    """What a worker calls: a partial of this makes it.
+
+    Args:
+        metrics: those of the run that nobody judges.
+    """
+    by_name = {metric.name: metric for metric in metrics}
+    plans: dict[tuple[tuple[str, ...], Matching], Plan] = {}
+
+    def call(items: Sequence[ScoreInput]) -> Sequence[tuple[Cell, ...]]:
+        names, matching, _ = items[0]  # of one batch all lack the same
+        plan = plans.get((names, matching))
+        if plan is None:
+            plan = plans[names, matching] = Plan([by_name[n] for n in names], matching=matching)
+        return plan.score([item.trace for item in items])
+
+    return call
+
+
+def lost_cells(case: ScoreInput) -> tuple[Cell, ...]:
+    """The cells of a case that takes down every worker that it is given to."""
+    message = "took three worker processes down, perhaps for lack of memory"
+    failure = Failure(type="ProcessDied", message=message, stage="score")
+    return tuple(Cell.failed(failure) for _ in case.metrics)
 
 
 def _is_missing(cell: Cell | None, run: Running) -> bool:

@@ -7,6 +7,7 @@ recorded is taken, what the journal holds under the same key is reused, the rest
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
@@ -14,7 +15,13 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 from ragbench.core.case import Case
 from ragbench.core.outcome import Cell, Failure, Judgement, Known, Outcome, Status
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError, InterfaceError, InterruptedRunError
+from ragbench.errors import (
+    ConfigError,
+    InterfaceError,
+    InterruptedRunError,
+    RagbenchError,
+    RunError,
+)
 from ragbench.ledger.codec import (
     CODECS,
     check_text,
@@ -27,6 +34,7 @@ from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.stages.calls import run_async, run_plain
 from ragbench.stages.in_flight import TIMED_OUT, InFlight, ask_in_child
+from ragbench.workers.pool import Batch, Task, WorkerPool
 
 __all__ = [
     "STOPPED",
@@ -245,6 +253,8 @@ class CallStage(Generic[InputT, ValueT]):
     """Whether a value is an answer or an abstention."""
     is_incomplete: Callable[[bytes], bool] = lambda _: False
     """Whether a stored body holds a failure that was recovered from: it is worth another try."""
+    pool: WorkerPool[Task, Any] | None = None
+    """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
         """See `Stage.settle`."""
@@ -274,7 +284,28 @@ class CallStage(Generic[InputT, ValueT]):
         run.journal.flush_if_due()
         run.settled(self.name, len(asked), failed=failed)
 
+    def keep_taken(
+        self,
+        asked: Sequence[Work[InputT]],
+        batch: Batch[Any, Outcome[ValueT]],
+        pool: WorkerPool[Any, Outcome[ValueT]],
+        run: Running,
+    ) -> None:
+        """Settles what was asked for with what the workers of a pool gave."""
+        outcomes = pool.take(batch)
+        if pool.is_started:
+            self.keep(asked, [*outcomes], run)
+            return
+        for item, outcome in zip(asked, outcomes, strict=False):  # called here, one by one
+            self.keep([item], [outcome], run)
+            if run.stopped():
+                return
+
     def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+        if self.pool is not None:
+            _ask_workers(self, self.pool, todo, run)
+            return
+
         def keep(batch: Sequence[Work[InputT]], outcomes: list[Outcome[ValueT]]) -> None:
             self.keep(batch, outcomes, run)
 
@@ -337,6 +368,39 @@ def _failed(stage: CallStage[Any, Any], stored: StoredOutcome) -> bool:
 Keep = Callable[[Sequence[Work[InputT]], list[Outcome[ValueT]]], None]
 """Takes a batch, or a part of one, with its outcomes."""
 
+
+def _ask_workers(
+    stage: CallStage[InputT, ValueT],
+    pool: WorkerPool[Task, Outcome[ValueT]],
+    todo: Sequence[Work[InputT]],
+    run: Running,
+) -> None:
+    """Asks by workers; what was begun when the run is stopped, or cannot go on, is kept."""
+    size = run.calls.batch_size if stage.takes_batches else pool.share(len(todo), _SHARE)
+    batches = deque(todo[at : at + size] for at in range(0, len(todo), size))
+    begun: deque[tuple[Sequence[Work[InputT]], Batch[Task, Outcome[ValueT]]]] = deque()
+    raised: RagbenchError | None = None
+    while True:
+        while batches and len(begun) <= pool.ahead and raised is None and not run.stopped():
+            items = batches.popleft()
+            begun.append((items, pool.begin([Task(stage.name, item.input) for item in items])))
+        if not begun:
+            break
+        items, batch = begun.popleft()
+        if (raised is not None or run.stopped()) and pool.drop(batch):
+            continue
+        try:
+            stage.keep_taken(items, batch, pool, run)
+        except RagbenchError as error:
+            # Stopped: the signal that stops this process has ended its workers, too.
+            if not (run.stopped() and isinstance(error, RunError)):
+                raised = raised or error
+    if raised is not None:
+        raise raised
+
+
+_SHARE = 16
+"""Queries that a worker is given at a time, where each is a call of its own."""
 _PATIENCE = 60.0
 """Seconds that a copy of this process has for a case: in a copy, libraries that have threads of
 their own may never answer."""

@@ -44,7 +44,7 @@ from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
 
 if TYPE_CHECKING:  # a run needs no processes
-    from ragbench.stages.processes import Batch, WorkerPool
+    from ragbench.workers.pool import Batch, WorkerPool
 
 __all__ = [
     "VALIDATE",
@@ -201,26 +201,18 @@ class DumpStage:
         """See `ragbench.stages.stage.Stage.settle`."""
         try:
             self._finish(self._begun.popleft(), run)
-        except RunError:
-            if not run.stopped():
-                raise  # else the signal that stops this process has ended its workers, too
-        except RagbenchError:
-            self._finish_all(run)  # what was answered is kept
-            raise
+        except RagbenchError as error:
+            # Stopped: the signal that stops this process has ended its workers, too.
+            if not (run.stopped() and isinstance(error, RunError)):
+                self._finish_all(run)  # what was answered is kept
+                raise
         if run.stopped():
             self._finish_all(run)
             if any(self.name not in row.settled for row in window):
                 raise InterruptedRunError(STOPPED)
 
     def _finish(self, begun: _Begun, run: Running) -> None:
-        outcomes = self._pool.take(begun.batch)
-        if begun.batch.future is not None:
-            self._stage.keep(begun.todo, [*outcomes], run)
-            return
-        for item, outcome in zip(begun.todo, outcomes, strict=False):  # called here, one by one
-            self._stage.keep([item], [outcome], run)
-            if run.stopped():
-                return
+        self._stage.keep_taken(begun.todo, begun.batch, self._pool, run)
 
     def _finish_all(self, run: Running) -> None:
         """Keeps what the workers are through with, or have begun; the rest is dropped."""

@@ -16,9 +16,10 @@ from ragbench.errors import (
     Problem,
 )
 from ragbench.io.dumps.read import OpenDump
-from ragbench.stages.processes import map_in_processes
 from ragbench.validators.calibrate import CalibrationReport, Label, calibrate
 from ragbench.validators.validator import Validator
+from ragbench.workers.engine import opened_engine
+from ragbench.workers.pool import WorkerPool, one_by_one
 
 __all__ = [
     "DumpCalibration",
@@ -47,7 +48,8 @@ def calibrate_dump(
     *,
     precision: float = 0.98,
     seed: int = 7,
-    workers: int = 1,
+    engine: str = "processes",
+    workers: int | None = 1,
     stopped: Callable[[], bool] = lambda: False,
     advance: Callable[[int], None] | None = None,
 ) -> DumpCalibration:
@@ -60,7 +62,8 @@ def calibrate_dump(
             partial of one.
         precision: what a Yes should reach, in (0, 1).
         seed: of the folds of cross-validation.
-        workers: processes that judge.
+        engine: where they are judged; see `ragbench.workers.engine.opened_engine`.
+        workers: processes that judge; None for one per processor, 1 for this process.
         stopped: asked between queries.
         advance: told how many queries were judged.
 
@@ -80,18 +83,20 @@ def calibrate_dump(
             else:
                 yield retrieval
 
-    judged = map_in_processes(
-        partial(_judge_with, make), labelled(), workers=workers, stopped=stopped
-    )
-    for verdict, label in judged:
-        if verdict is None:
-            counts["failed"] += 1
-        else:
-            name = str(len(labels))  # ids of a dump may stand more than once
-            verdicts.append(replace(verdict, query_id=name))
-            labels.append(replace(label, query_id=name))
-        if advance is not None:
-            advance(1)
+    judge = partial(one_by_one, partial(_judge_with, make))
+    with (
+        opened_engine(engine, workers=workers) as where,
+        WorkerPool(judge, where, stopped=stopped) as pool,
+    ):
+        for verdict, label in pool.map(labelled()):
+            if verdict is None:
+                counts["failed"] += 1
+            else:
+                name = str(len(labels))  # ids of a dump may stand more than once
+                verdicts.append(replace(verdict, query_id=name))
+                labels.append(replace(label, query_id=name))
+            if advance is not None:
+                advance(1)
     if stopped():
         raise InterruptedRunError("the labels were not all judged; nothing was written")
     if not labels:

@@ -61,6 +61,7 @@ from ragbench.verbs.report import ReportBuilder, keep_figures
 
 if TYPE_CHECKING:
     from ragbench.stages.judge import Judge, Judging
+    from ragbench.stages.on_workers import Workers
 
 __all__ = [
     "evaluate",
@@ -95,6 +96,7 @@ def evaluate(
     matching: Matching = Matching.AUTO,
     judging: Judging | None = None,
     corpus: Callable[[], Iterable[Document]] | None = None,
+    workers: Workers | None = None,
     fresh: bool = False,
     trust_stored: bool = False,
     retry_failed: bool = False,
@@ -133,6 +135,7 @@ def evaluate(
         judging: who is asked by metrics that ask models; without it there may be none of those.
         corpus: gives the documents that the system searches, where they are at hand: gold that
             none of them holds is then told apart from gold that retrieval missed.
+        workers: where the work is done; this process when not given.
         fresh: forget what an earlier run left in the folder.
         trust_stored: use stored outcomes even where it cannot be told that nothing has changed;
             the report says so.
@@ -201,12 +204,17 @@ def evaluate(
         is_async = rag is not None and rag.is_async
         _look_for_gold(out, known.manifest, journal, corpus, matching)
         builder = ReportBuilder(out, known.manifest, chosen, matching=lambda: table.matching)
+        calls = limits or CallSettings()
+        if workers is not None and workers.engine != "local":
+            stages = stack.enter_context(
+                _staffed(stages, workers, calls, top_k, stopped, rag, watch)
+            )
         run_stages(
             (_rows(window) for window in journal.cases()),
             stages,
             Running(
                 journal=journal,
-                calls=limits or CallSettings(),
+                calls=calls,
                 retry_failed=retry_failed,
                 stopped=stopped,
                 in_loop=stack.enter_context(_event_loop()) if is_async else asyncio.run,
@@ -240,6 +248,26 @@ def _look_for_gold(
     cases = (stored.case for window in journal.cases() for stored in window)
     found = corpus_gold(cases, [*corpus()], matching)
     write_corpus_gold(out, manifest.fingerprints, found)
+
+
+@contextmanager
+def _staffed(
+    stages: Sequence[Stage],
+    workers: Workers,
+    calls: CallSettings,
+    top_k: int | None,
+    stopped: Callable[[], bool],
+    rag: RAG | None,
+    watch: Watch,
+) -> Generator[list[Stage]]:
+    """The stages, with workers behind those that may have some."""
+    from ragbench.stages.on_workers import check_buildable, staffed
+
+    if workers.make_rag is not None and rag is not None:
+        check_buildable(rag)
+        watch.meet("workers", "it was asked on workers, which cannot be seen into")
+    with staffed(stages, workers, top_k=top_k, timeout=calls.timeout, stopped=stopped) as found:
+        yield found
 
 
 @contextmanager

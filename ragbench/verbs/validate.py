@@ -44,7 +44,7 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.stages.loop import run_stages
-from ragbench.stages.processes import WorkerPool
+from ragbench.stages.on_workers import lost_case
 from ragbench.stages.stage import CallSettings, Progress, Row, Running
 from ragbench.stages.validate import (
     VALIDATE,
@@ -56,6 +56,8 @@ from ragbench.stages.validate import (
 )
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
+from ragbench.workers.engine import opened_engine
+from ragbench.workers.pool import WorkerPool, one_by_one
 
 __all__ = [
     "MOST_MALFORMED",
@@ -103,7 +105,8 @@ def validate_dump(
     out: Path | None = None,
     emit: Callable[[ValidatedQuery], None] | None = None,
     demands: Demands | None = None,
-    workers: int = 1,
+    engine: str = "processes",
+    workers: int | None = 1,
     threads: int = 1,
     limit: int | None = None,
     strict: bool = False,
@@ -118,13 +121,14 @@ def validate_dump(
 
     Args:
         dump: see `ragbench.io.dumps.read.open_dump`.
-        make: makes the validator; with several workers a function of a module, or a partial of one.
+        make: makes the validator; with workers a function of a module, or a partial of one.
         out: file of the verdicts, a line per query; it appears whole, when all are there.
         emit: given each verdict, in the order of the dump.
         demands: what the summary is held against.
-        workers: processes that judge.
-        threads: calls side by side in this process, for a validator that waits for another one's
-            answer; only with one worker.
+        engine: where they are judged; see `ragbench.workers.engine.opened_engine`.
+        workers: processes that judge; None for one per processor, 1 for this process.
+        threads: concurrent calls in this process, for a validator that waits for an answer; only
+            with one worker.
         limit: judge only so many queries.
         strict: refuse a dump with a record that cannot be read.
         fresh: judge everything anew.
@@ -132,6 +136,7 @@ def validate_dump(
         advance: told of progress.
 
     Raises:
+        ConfigError: the engine is not one, or its cluster cannot be reached.
         DataError: no query can be judged, or ``strict`` and a record cannot be read.
         RunLockedError: another process writes ``out``.
         RunMismatchError: its journal is none, or another version of ragbench wrote it.
@@ -142,12 +147,14 @@ def validate_dump(
     identity = validator_fingerprint(validator)
     tally = ValidationTally()
     with ExitStack() as stack:
+        kind = "local" if engine == "processes" and workers == 1 else engine
+        where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
         store = stack.enter_context(_store(out, fresh=fresh))
-        in_threads = workers == 1
-        pool = WorkerPool(
-            partial(validator_call, make),
-            workers=threads if in_threads else workers,
-            threads=in_threads,
+        pool: WorkerPool[RetrievalDump, Outcome[Verdict]] = WorkerPool(
+            partial(one_by_one, partial(validator_call, make)),
+            where,
+            lost=partial(lost_case, VALIDATE),
+            stopped=stopped,
         )
         stage = DumpStage(bytes.fromhex(identity), stack.enter_context(pool))
         run = Running(

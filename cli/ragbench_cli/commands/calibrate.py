@@ -16,7 +16,7 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
 )
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import EngineOption, JsonOption, argument, option
 from ragbench_cli.validate_options import (
     DEFAULT_VALIDATOR,
     CorpusOption,
@@ -30,6 +30,7 @@ from ragbench_cli.validate_options import (
     ValidatorChoice,
     ValidatorOption,
     WorkersOption,
+    chosen_engine,
     opened,
     validator_maker,
     validator_name,
@@ -86,6 +87,7 @@ def command(
     queries: QueriesOption = None,
     corpus: CorpusOption = None,
     validator_args: ValidatorArgsOption = None,
+    engine: EngineOption = "processes",
     workers: WorkersOption = None,
     config: ConfigOption = None,
     llm_model: LLMModelOption = None,
@@ -108,7 +110,6 @@ def command(
       ragbench validate dump.jsonl --calibration mine.json
     """
     from ragbench.io.atomic import written_whole
-    from ragbench.stages.processes import available_cpus
     from ragbench.stages.stage import Progress
     from ragbench.validators.calibration import calibration_text
     from ragbench.verbs.calibrate import calibrate_dump
@@ -143,7 +144,8 @@ def command(
             make,
             precision=precision,
             seed=seed,
-            workers=(workers or available_cpus()) if may_be_many else 1,
+            engine=chosen_engine(engine, may_be_many=may_be_many),
+            workers=workers,
             stopped=stopped,
             advance=None if bars is None else lambda done: bars(Progress("validate", None, done)),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ from ragbench_cli.llm_options import (
     PanelOption,
     PanelVoteOption,
 )
-from ragbench_cli.options import JsonOption
+from ragbench_cli.options import EngineOption, EngineWorkersOption, JsonOption
 from ragbench_cli.validate_options import (
     CalibrationOption,
     ValidatorArgsOption,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ragbench.core.report import Report
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.dry_run import DryRun
+    from ragbench.stages.on_workers import Workers
     from ragbench.validators.validator import Validator
     from ragbench_cli.models import ModelsInUse
     from ragbench_cli.systems import System
@@ -102,6 +103,8 @@ def command(
     batch_size: BatchSizeOption = 32,
     concurrency: ConcurrencyOption = None,
     timeout: TimeoutOption = None,
+    engine: EngineOption = "local",
+    workers: EngineWorkersOption = None,
     matching: MatchingOption = "auto",
     format: FormatOption = None,
     answers_format: AnswersFormatOption = None,
@@ -220,7 +223,10 @@ def command(
             documents=DocumentsBeside(dataset, corpus, format, source.held),
             recorded=source.recorded,
         ) as system,
-        _validator(validate, validator_args, calibration, models.chat("validate")) as judge,
+        _validator(validate, validator_args, calibration, models.chat("validate")) as (
+            judge,
+            make_validator,
+        ),
         progress(shown=not quiet) as bars,
     ):
         if not quiet:
@@ -268,6 +274,7 @@ def command(
                 matching=how,
                 judging=models.judging,
                 corpus=system.documents,
+                workers=_workers(engine, workers, rag, arguments, make_validator, quiet=quiet),
                 fresh=fresh,
                 trust_stored=reuse,
                 watch=watch,
@@ -318,19 +325,55 @@ def _operators(file: Path, system: System, models: ModelsInUse) -> PostRetrieval
 @contextmanager
 def _validator(
     name: str | None, settings: str | None, calibration: Path | None, chat: ChatModel
-) -> Generator[Validator | None]:
-    """The validator of a name; None without one."""
+) -> Generator[tuple[Validator | None, Callable[[], Validator] | None]]:
+    """The validator of a name, and what makes it on workers where it may; None without one."""
     from ragbench.errors import ConfigError
 
     if name is None:
         for option, given in (("--calibration", calibration), ("--validator-args", settings)):
             if given is not None:
                 raise ConfigError(f"{option} is for a validator: name one with --validate")
-        yield None
+        yield None, None
         return
     choice = ValidatorChoice(name=name, settings=settings, calibration=calibration)
-    with validator_maker(choice, chat) as (make, _):
-        yield make()
+    with validator_maker(choice, chat) as (make, may_be_many):
+        yield make(), make if may_be_many else None
+
+
+def _workers(
+    engine: str,
+    count: int | None,
+    rag: str | None,
+    arguments: Mapping[str, object],
+    make_validator: Callable[[], Validator] | None,
+    *,
+    quiet: bool,
+) -> Workers | None:
+    """Where the work is done; None for this process.
+
+    Raises:
+        ConfigError: no such engine, or workers for this process.
+    """
+    from functools import partial
+
+    from ragbench.errors import ConfigError
+    from ragbench.rag.load import load_rag, may_be_on_workers
+    from ragbench.stages.on_workers import Workers
+    from ragbench.workers.engine import check_engine
+
+    if check_engine(engine) == "local":
+        if count is not None:
+            raise ConfigError("--workers needs --engine processes or --engine ray")
+        return None
+    make_rag = None
+    if rag is not None and may_be_on_workers(rag):
+        make_rag = partial(load_rag, rag, dict(arguments))
+    elif rag is not None and not quiet:
+        console.say(
+            "the RAG is asked by this process; on_workers = True on its class or factory has it "
+            "built on workers"
+        )
+    return Workers(engine=engine, count=count, make_rag=make_rag, make_validator=make_validator)
 
 
 def _show(report: Report, folder: Path, *, as_json: bool) -> None:

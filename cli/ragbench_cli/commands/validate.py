@@ -17,7 +17,7 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
 )
-from ragbench_cli.options import option
+from ragbench_cli.options import EngineOption, option
 from ragbench_cli.validate_options import (
     CALLS,
     DEFAULT_VALIDATOR,
@@ -34,6 +34,7 @@ from ragbench_cli.validate_options import (
     ValidatorChoice,
     ValidatorOption,
     WorkersOption,
+    chosen_engine,
     opened,
     validator_maker,
     validator_name,
@@ -127,6 +128,7 @@ def command(
     ] = None,
     calibration: CalibrationOption = None,
     validator_args: ValidatorArgsOption = None,
+    engine: EngineOption = "processes",
     workers: WorkersOption = None,
     config: ConfigOption = None,
     llm_model: LLMModelOption = None,
@@ -155,7 +157,6 @@ def command(
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
     """
     from ragbench.errors import ConfigError
-    from ragbench.stages.processes import available_cpus
     from ragbench.verbs.validate import validate_dump
     from ragbench_cli.console import progress
 
@@ -200,7 +201,8 @@ def command(
             out=out,
             emit=_emitter(json=json, text=out is None),
             demands=wanted,
-            workers=(workers or available_cpus()) if may_be_many else 1,
+            engine=chosen_engine(engine, may_be_many=may_be_many),
+            workers=workers,
             threads=1 if may_be_many else workers or CALLS,
             limit=limit,
             strict=strict,

@@ -1,0 +1,349 @@
+"""Batches to workers, begun ahead and taken in order; lost workers replaced, their batches redone.
+
+All is done in the thread that begins and takes: no locks, and no call into an engine from a thread
+of its own. A batch that was with a worker when it ended is given again, alone; lost alone, it is
+cut into its items, so that one that takes workers down costs one item.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from ragbench.errors import RunError
+from ragbench.workers.engine import Engine, Worker, WorkerLostError
+
+__all__ = [
+    "Batch",
+    "Map",
+    "Task",
+    "WorkerPool",
+    "by_kind",
+    "one_by_one",
+]
+
+AnyT = TypeVar("AnyT")
+ItemT = TypeVar("ItemT")
+ValueT = TypeVar("ValueT")
+
+_HEAVIEST = 1 << 20
+"""A batch ends early that weighs more: memory must not depend on what an item holds."""
+_LOSSES = 3
+"""Workers that a single item may take down before it is given up."""
+_LOST = (
+    "a worker process ended without a result, perhaps for lack of memory. Try again with fewer "
+    "--workers"
+)
+
+Map = Callable[[Sequence[ItemT]], Sequence[ValueT]]
+"""One value per item of a batch."""
+
+
+def one_by_one(make: Callable[[], Callable[[ItemT], ValueT]]) -> Map[ItemT, ValueT]:
+    """Makes a call for batches of one for items; a worker is given a partial of this."""
+    call = make()
+    return lambda items: [call(item) for item in items]
+
+
+class Task(NamedTuple):
+    """An item for workers that make several kinds of calls."""
+
+    kind: str
+    input: Any
+
+
+def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
+    """Makes several kinds of calls, each when it is first needed; for a batch of one kind."""
+    calls: dict[str, Map[Any, Any]] = {}
+
+    def call(tasks: Sequence[Task]) -> Sequence[Any]:
+        kind = tasks[0].kind
+        if kind not in calls:
+            calls[kind] = makes[kind]()
+        return calls[kind]([task.input for task in tasks])
+
+    return call
+
+
+@dataclass(eq=False, slots=True)
+class Batch(Generic[ItemT, ValueT]):
+    """Items that a pool was given."""
+
+    items: Sequence[ItemT]
+    found: Sequence[ValueT] | None = None
+    error: BaseException | None = None
+    parts: list[Batch[ItemT, ValueT]] = field(default_factory=list["Batch[ItemT, ValueT]"])
+    """Its items, each on its own, once it was lost too often."""
+    losses: int = 0
+    """Workers that ended while they had it."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it need not be waited for."""
+        if self.parts:
+            return all(part.is_done for part in self.parts)
+        return self.found is not None or self.error is not None
+
+
+@dataclass(eq=False, slots=True)
+class _Desk:
+    """A worker's place: who works there, and at what."""
+
+    worker: Worker
+    futures: dict[Future[Any], Batch[Any, Any] | None] = field(
+        default_factory=dict[Future[Any], "Batch[Any, Any] | None"]
+    )
+    """What is in flight; None for a worker that is on its way."""
+
+    def room(self, capacity: int, *, alone: bool) -> bool:
+        """Whether it takes a batch, or one that must be alone."""
+        held = self.futures.values()
+        if alone:
+            return not held
+        return len(held) < capacity and all(one is not None and not one.losses for one in held)
+
+
+class WorkerPool(Generic[ItemT, ValueT]):
+    """Makes calls by the workers of an engine; results are taken in the order they were begun.
+
+    Workers are started when enough items wait to be worth them. What is taken before that is called
+    in this thread, item by item, when it is taken.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Map[ItemT, ValueT]],
+        engine: Engine,
+        *,
+        batch: int | None = None,
+        lost: Callable[[ItemT], ValueT] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            make: makes the call, once in each worker; a function of a module, or a partial of one.
+            engine: where workers run.
+            batch: items per batch; what the engine says when not given.
+            lost: what an item gave that takes down every worker; without it that is an error.
+            stopped: once true, what is lost is not begun again: the signal that stops this process
+                has ended its workers, too.
+        """
+        self._make = make
+        self._engine = engine
+        self._size = engine.batch if batch is None or engine.batch == 1 else batch
+        fewest = engine.fewest
+        self._fewest = None if fewest is None else fewest * self._size
+        """Items that must wait before workers are started."""
+        self._lost = lost
+        self._stopped = stopped
+        self._here: Map[ItemT, ValueT] | None = None
+        self._desks: list[_Desk] = []
+        self._waiting: deque[Batch[ItemT, ValueT]] = deque()
+        self._in_a_row = 0
+        """Workers lost since the last result."""
+
+    @property
+    def ahead(self) -> int:
+        """Batches to begin before the first one is taken, so that no worker is ever idle."""
+        engine = self._engine
+        return 0 if self._fewest is None else engine.count * (engine.capacity + 1) - 1
+
+    @property
+    def is_started(self) -> bool:
+        """Whether workers make the calls; until then they are made where results are taken."""
+        return bool(self._desks)
+
+    def __enter__(self) -> Self:
+        """The pool itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends the workers; what none of them has begun is dropped."""
+        self._waiting.clear()
+        for desk in self._desks:
+            desk.worker.close()
+
+    def cut(
+        self, items: Iterable[AnyT], weight: Callable[[AnyT], int] = lambda _: 0
+    ) -> Iterator[list[AnyT]]:
+        """Cuts items into batches; of items that are too few for workers, each is one.
+
+        Args:
+            items: read as batches are taken.
+            weight: what an item holds, such as its letters.
+        """
+        source = iter(items)
+        fewest = self._fewest
+        first = [] if fewest is None else list(islice(source, fewest))
+        size = self._size if fewest is not None and len(first) == fewest else 1
+        taken: list[AnyT] = []
+        heavy = 0
+        for item in chain(first, source):
+            taken.append(item)
+            heavy += weight(item)
+            if len(taken) >= size or heavy >= _HEAVIEST:
+                yield taken
+                taken, heavy = [], 0
+        if taken:
+            yield taken
+
+    def share(self, items: int, most: int) -> int:
+        """How many of so many items a batch holds, so that every worker has two.
+
+        Args:
+            items: how many there are before results are waited for.
+            most: what a batch holds at most.
+        """
+        return max(1, min(most, -(-items // (2 * self._engine.count * self._engine.capacity))))
+
+    def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
+        """Hands items over."""
+        batch: Batch[ItemT, ValueT] = Batch(items)
+        if items:
+            self._waiting.append(batch)
+            self._start_if_worth_it()
+            self._feed()
+        return batch
+
+    def take(self, batch: Batch[ItemT, ValueT]) -> Iterator[ValueT]:
+        """Yields what the calls gave, in order, once it is there.
+
+        Raises:
+            RunError: workers end without a result, such as for lack of memory.
+            Exception: the call raised it.
+        """
+        if batch.items and not self.is_started:
+            self._waiting.remove(batch)
+            call = self._here = self._here or self._make()
+            for item in batch.items:
+                yield from call([item])
+            return
+        while batch.items and not batch.is_done:
+            self._gather()
+        for part in batch.parts:
+            yield from self.take(part)
+        if batch.error is not None:
+            raise batch.error
+        yield from batch.found or ()
+
+    def drop(self, batch: Batch[ItemT, ValueT]) -> bool:
+        """Takes items back that nobody has begun to work on; False where somebody has."""
+        if batch in self._waiting:
+            self._waiting.remove(batch)
+            return True
+        return not batch.items
+
+    def map(self, items: Iterable[ItemT]) -> Iterator[ValueT]:
+        """Yields what the call gives for each item, in their order.
+
+        Memory holds a few batches per worker, however many items there are. Once the pool is
+        stopped, no more items are read, and what is in flight is finished.
+        """
+        begun: deque[Batch[ItemT, ValueT]] = deque()
+        batches = self.cut(items)
+        while True:
+            while len(begun) <= self.ahead and not self._stopped():
+                taken = next(batches, None)
+                if taken is None:
+                    break
+                begun.append(self.begin(taken))
+            if not begun:
+                return
+            try:
+                yield from self.take(begun.popleft())
+            except RunError:
+                if self._stopped():
+                    return
+                raise
+
+    def _start_if_worth_it(self) -> None:
+        if self._desks or self._fewest is None:
+            return
+        if sum(len(waiting.items) for waiting in self._waiting) >= self._fewest:
+            self._desks = [self._desk() for _ in range(self._engine.count)]
+
+    def _desk(self) -> _Desk:
+        desk = _Desk(self._engine.start(self._make))
+        if desk.worker.ready is not None:
+            desk.futures[desk.worker.ready] = None
+        return desk
+
+    def _feed(self) -> None:
+        """Gives what waits to those who have room, the idlest first."""
+        while self._waiting:
+            alone = self._waiting[0].losses > 0
+            free = [d for d in self._desks if d.room(self._engine.capacity, alone=alone)]
+            if not free:
+                return
+            desk = min(free, key=lambda one: len(one.futures))
+            batch = self._waiting.popleft()
+            try:
+                desk.futures[desk.worker.submit(batch.items)] = batch
+            except WorkerLostError:
+                self._waiting.appendleft(batch)  # it never was with that worker
+                self._replace(desk)
+
+    def _gather(self) -> None:
+        """Waits for something to be through, and takes in all that is."""
+        self._feed()
+        desks = {future: desk for desk in self._desks for future in desk.futures}
+        for future in wait(desks, return_when=FIRST_COMPLETED).done:
+            desk = desks[future]
+            if future not in desk.futures:  # lost with its worker, a moment ago
+                continue
+            batch = desk.futures[future]
+            try:
+                found = desk.worker.result(future)
+            except WorkerLostError:
+                self._replace(desk)
+                continue
+            except Exception as error:  # raised where the batch is taken
+                if batch is None:
+                    raise
+                batch.error = error
+            else:
+                if batch is not None:
+                    batch.found = found
+                    self._in_a_row = 0
+            del desk.futures[future]
+        self._feed()
+
+    def _replace(self, desk: _Desk) -> None:
+        """Another worker for one that has ended; what that had is given again."""
+        self._in_a_row += 1
+        is_hopeless = self._stopped() or self._in_a_row > 4 + 2 * self._engine.count
+        had = [batch for batch in desk.futures.values() if batch is not None]
+        desk.futures.clear()
+        desk.worker.close()
+        if is_hopeless:
+            for batch in (*had, *self._waiting):
+                batch.error = RunError(_LOST)
+            self._waiting.clear()
+        else:
+            for batch in reversed(had):
+                self._again(batch)
+        new = self._desk()
+        desk.worker, desk.futures = new.worker, new.futures
+
+    def _again(self, batch: Batch[ItemT, ValueT]) -> None:
+        batch.losses += 1
+        if len(batch.items) > 1 and batch.losses == _LOSSES - 1:
+            batch.parts = [Batch([item], losses=1) for item in batch.items]
+            self._waiting.extendleft(reversed(batch.parts))
+        elif batch.losses < _LOSSES:
+            self._waiting.appendleft(batch)
+        elif self._lost is not None:
+            batch.found = [self._lost(item) for item in batch.items]
+        else:
+            batch.error = RunError(_LOST)

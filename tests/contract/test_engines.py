@@ -1,0 +1,448 @@
+"""What holds for calls wherever they are made: in threads, in processes, on a cluster.
+
+All that needs Ray stands in this file, so that one process starts it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError, RunError
+from ragbench.workers.engine import Engine, available_cpus, check_engine, opened_engine
+from ragbench.workers.pool import WorkerPool, one_by_one
+from ragbench.workers.processes import Processes, Threads
+from ragbench_cli.main import main
+
+ENGINES = ("processes", pytest.param("ray", marks=pytest.mark.extra("ray")))
+SOON = 60.0
+"""Seconds for something that happens at once on an idle machine."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A Ray with two processors; its address."""
+    ray: Any = import_module("ray")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = signal.getsignal(signal.SIGTERM)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            found: Any = ray.init(
+                "local", num_cpus=2, include_dashboard=False, logging_level="ERROR"
+            )
+        except (OSError, RuntimeError, TimeoutError, ValueError) as error:
+            pytest.skip(f"Ray cannot be started here: {error}")
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        yield found["gcs_address"]
+        ray.shutdown()
+
+
+@pytest.fixture(params=["threads", *ENGINES])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Each engine, with two workers."""
+    yield from opened(request)
+
+
+@pytest.fixture(params=ENGINES)
+def apart(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Those whose workers are processes of their own; of Ray one, for its take a second each."""
+    yield from opened(request, 1 if request.param == "ray" else 2)
+
+
+def opened(request: pytest.FixtureRequest, workers: int = 2) -> Iterator[Engine]:
+    name = request.param
+    if name == "ray":
+        request.getfixturevalue("cluster")
+    kind = "local" if name == "threads" else name
+    with opened_engine(kind, workers=workers, threads=2) as found:
+        yield found
+
+
+# --- what the workers call
+
+
+def squares() -> Callable[[int], tuple[int, int]]:
+    return lambda number: (number * number, os.getpid())
+
+
+def dying(*numbers: int) -> Callable[[int], int]:
+    def call(number: int) -> int:
+        if number in numbers:
+            os._exit(7)
+        return number
+
+    return call
+
+
+def dying_once(number: int, folder: Path) -> Callable[[int], int]:
+    """Takes its worker down the first time that it is given a number; notes what it was given."""
+
+    def call(given: int) -> int:
+        with (folder / str(given)).open("a") as file:
+            file.write(".")
+        if given == number and (folder / str(given)).stat().st_size == 1:
+            os._exit(7)
+        return given
+
+    return call
+
+
+def dividing() -> Callable[[int], float]:
+    return lambda number: 1 / (3 - number)
+
+
+def refusing() -> Callable[[int], int]:
+    raise ConfigError("no model")
+
+
+def waiting_for(path: Path) -> Callable[[int], int]:
+    def call(number: int) -> int:
+        while not path.exists():
+            time.sleep(0.01)
+        return number
+
+    return call
+
+
+@contextmanager
+def pool_of(
+    make: Callable[[], Callable[[Any], Any]], engine: Engine, **settings: Any
+) -> Generator[WorkerPool[Any, Any]]:
+    with WorkerPool(partial(one_by_one, make), engine, **settings) as pool:
+        yield pool
+
+
+def mapped(
+    make: Callable[[], Callable[[Any], Any]], items: Sequence[Any], engine: Engine, **settings: Any
+) -> list[Any]:
+    with pool_of(make, engine, **settings) as pool:
+        return list(pool.map(items))
+
+
+# --- the contract
+
+
+def test_results_come_in_order_from_at_most_two_processes(engine: Engine) -> None:
+    found = mapped(squares, range(400), engine, batch=8)
+    assert [square for square, _ in found] == [number * number for number in range(400)]
+    pids = {pid for _, pid in found}
+    assert len(pids) <= 2
+    assert isinstance(engine, Threads) == (os.getpid() in pids)
+
+
+def test_few_items_are_read_ahead(engine: Engine) -> None:
+    read = 0
+
+    def counted() -> Iterator[int]:
+        nonlocal read
+        for number in range(10_000):
+            read += 1
+            yield number
+
+    with pool_of(squares, engine, batch=5) as pool:
+        results = pool.map(counted())
+        for _ in range(10):
+            next(results)
+        assert read < 100
+
+
+def test_an_error_comes_in_its_place(engine: Engine) -> None:
+    found: list[float] = []
+    with pytest.raises(ZeroDivisionError), pool_of(dividing, engine, batch=1) as pool:
+        found.extend(pool.map(range(40)))
+    assert found == [1 / 3, 1 / 2, 1 / 1]
+
+
+def test_what_cannot_be_made_is_the_error_that_says_so(engine: Engine) -> None:
+    with pytest.raises(ConfigError, match="no model"):
+        mapped(refusing, range(40), engine)
+
+
+def test_once_stopped_what_is_in_flight_is_finished(engine: Engine) -> None:
+    done = 0
+    found: list[int] = []
+    with pool_of(squares, engine, batch=4, stopped=lambda: done >= 10) as pool:
+        for square, _ in pool.map(range(1000)):
+            done += 1
+            found.append(square)
+    assert 10 <= len(found) < 100
+    assert found == [number * number for number in range(len(found))]
+
+
+def test_what_nobody_has_begun_is_dropped(engine: Engine, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with pool_of(partial(waiting_for, gate), engine, batch=16) as pool:
+        begun = [pool.begin([number] * 16) for number in range(20)]
+        assert pool.drop(begun[-1])
+        gate.touch()
+        assert [*pool.take(begun[0])] == [0] * 16
+        assert pool.drop(pool.begin([]))
+
+
+def test_of_a_lost_worker_only_the_batches_in_flight_are_given_again(
+    apart: Engine, tmp_path: Path
+) -> None:
+    make = partial(dying_once, 100, tmp_path)
+    assert mapped(make, range(200), apart, batch=4) == list(range(200))
+    again = [int(path.name) for path in tmp_path.iterdir() if path.stat().st_size > 1]
+    assert 100 in again
+    assert len(again) <= 4 * 2  # the batches of one worker
+
+
+def test_an_item_that_takes_every_worker_down_costs_one_item(apart: Engine) -> None:
+    found = mapped(partial(dying, 50), range(100), apart, batch=8, lost=lambda number: -number)
+    assert found == [-50 if number == 50 else number for number in range(100)]
+
+
+def test_it_is_one_clear_error_where_nobody_says_what_it_gave(apart: Engine) -> None:
+    with pytest.raises(RunError, match="a worker process ended without a result"):
+        mapped(partial(dying, 50), range(100), apart, batch=8)
+
+
+def test_workers_that_never_give_a_result_end_the_run(apart: Engine) -> None:
+    with pytest.raises(RunError, match="a worker process ended without a result"):
+        mapped(partial(dying, *range(100)), range(100), apart, lost=lambda number: number)
+
+
+def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> None:
+    asked = iter([False] * 4)  # batches are begun; then a signal ends this process and its workers
+    found = mapped(partial(dying, 3), range(200), apart, batch=8, stopped=lambda: next(asked, True))
+    assert found == []
+
+
+def test_a_killed_worker_is_replaced(apart: Engine, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with pool_of(squares, apart, batch=8) as pool:
+        results = pool.map(range(200))
+        _, pid = next(results)
+        os.kill(pid, signal.SIGKILL)
+        gate.touch()
+        assert [square for square, _ in results] == [number * number for number in range(1, 200)]
+
+
+# --- of one engine
+
+
+@pytest.mark.parametrize(
+    ("items", "engine"), [(10, Processes(2)), (200, Threads(1)), (0, Processes(2))]
+)
+def test_few_items_or_one_worker_stay_here(items: int, engine: Engine) -> None:
+    found = mapped(squares, range(items), engine, batch=8)
+    assert found == [(number * number, os.getpid()) for number in range(items)]
+
+
+def test_threads_work_side_by_side() -> None:
+    both = threading.Barrier(2, timeout=SOON)
+
+    def meeting() -> Callable[[int], int]:
+        def call(number: int) -> int:
+            both.wait()  # passes only when two calls are in flight
+            return number
+
+        return call
+
+    assert mapped(meeting, range(20), Threads(2)) == list(range(20))
+
+
+def test_heavy_items_make_small_batches() -> None:
+    with pool_of(squares, Processes(2)) as pool:
+        light, heavy = list(pool.cut(range(64))), list(pool.cut(range(64), lambda _: 300_000))
+        few = list(pool.cut(range(31)))
+    assert [len(batch) for batch in light] == [16] * 4
+    assert [len(batch) for batch in heavy] == [4] * 16
+    assert few == [[number] for number in range(31)]  # too few to be worth a process
+
+
+def test_what_is_dropped_is_not_called() -> None:
+    called: list[int] = []
+    with pool_of(lambda: called.append, Threads(1)) as pool:
+        first, second, third = (pool.begin([number]) for number in range(3))
+        assert pool.drop(second)
+        for batch in (first, third):
+            list(pool.take(batch))
+    assert called == [0, 2]
+
+
+def test_there_is_a_processor() -> None:
+    assert available_cpus() >= 1
+
+
+@pytest.mark.parametrize("text", ["cluster", "ray://", "processes://2", ""])
+def test_an_engine_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected local, processes, ray or ray://HOST:PORT"):
+        check_engine(text)
+
+
+# --- the command on a cluster
+
+ROOT = Path(__file__).parents[2]
+QUERIES = 600
+
+
+@pytest.fixture
+def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a retriever returned, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with Path("dump.jsonl").open("w") as file:
+        for number in range(QUERIES):
+            text = f"The tower {number} of the north has {number + 7} rooms. It is old."
+            row = {"query_id": f"q{number}", "query": f"How many rooms has tower {number}?"}
+            print(json.dumps({**row, "chunks": [{"id": "a", "text": text}]}), file=file)
+    return "dump.jsonl"
+
+
+def validate(dump: str, out: str, *options: str) -> list[str]:
+    return ["validate", dump, "-o", out, "-q", "--validator", "lexical", *options]
+
+
+@pytest.mark.extra("ray")
+def test_a_killed_command_on_a_cluster_continues_to_the_same_bytes(cluster: str, dump: str) -> None:
+    command = [
+        *(sys.executable, "-c", "from ragbench_cli.main import run; run()"),
+        *validate(dump, "ray.jsonl", "--engine", "ray", "--workers", "1"),
+    ]
+    paths = f"{ROOT}{os.pathsep}{ROOT / 'cli'}"
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": paths, "RAY_ADDRESS": cluster}
+    )
+    partial, deadline = Path("ray.jsonl.partial"), time.monotonic() + SOON
+    while not partial.exists() or partial.stat().st_size < 20_000:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert not Path("ray.jsonl").exists()
+    with contextlib.closing(sqlite3.connect("ray.jsonl.journal")) as journal:
+        (stored,) = journal.execute("SELECT count(*) FROM outcomes").fetchone()
+    assert 0 < stored < QUERIES
+    assert main(validate(dump, "ray.jsonl", "--engine", "ray", "--workers", "1")) == 0
+    assert main(validate(dump, "here.jsonl", "--engine", "local")) == 0
+    assert Path("ray.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
+
+
+def test_without_the_extra_one_line_says_how_to_get_it(
+    dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(validate(dump, "v.jsonl", "--engine", "ray")) == 2
+    said = capsys.readouterr().err
+    assert "pip install 'ragbench[ray]'" in said
+    assert not Path("v.jsonl.journal").exists()
+
+
+@pytest.mark.extra("ray")
+def test_a_cluster_that_is_not_there_is_one_clear_error(
+    dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray: Any = import_module("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    assert main(validate(dump, "v.jsonl", "--engine", "ray://far:10001")) == 2
+    assert "Ray cannot be used at ray://far:10001: nobody listens" in capsys.readouterr().err
+
+
+# --- a run whose work is done by workers
+
+RAG = '''
+import os
+from ragbench import RAGInterface
+
+
+class Counting(RAGInterface):
+    """Says which process was asked; some questions raise, one takes the process down."""
+
+    on_workers = True
+
+    def retrieve(self, query, top_k=None):
+        with open("pids", "a") as file:
+            print(os.getpid(), file=file)
+        if "raise" in query:
+            raise ValueError("no such thing")
+        if "die" in query:
+            os._exit(7)
+        return [f"context of {query}", "another"][:top_k]
+
+    def generate(self, query, contexts):
+        return f"answer to {query}"
+'''
+
+
+@pytest.fixture
+def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Cases, in the current folder, and a RAG in a file next to them."""
+    monkeypatch.chdir(tmp_path)
+    Path("counting.py").write_text(RAG, encoding="utf-8")
+    with Path("cases.jsonl").open("w") as file:
+        for number in range(80):
+            query = f"question {number}{' raise' * (number == 7)}"
+            known = {"reference": f"answer to question {number}"}
+            contexts = {"reference_contexts": [f"context of {query}"]}
+            print(json.dumps({"id": f"c{number}", "query": query, **known, **contexts}), file=file)
+    return "cases.jsonl"
+
+
+def evaluated(cases: str, engine: str, *options: str) -> bytes:
+    """The scores of a run on an engine."""
+    out = f"out-{engine}"
+    said = ["eval", cases, "--rag", "counting.py:Counting", "--validate", "lexical", "-q"]
+    assert main([*said, "-o", out, "--engine", engine, *options]) == 0
+    return Path(out, "cases.csv").read_bytes()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_evaluation_gives_the_same_bytes_on_every_engine(
+    request: pytest.FixtureRequest, cases: str, name: str
+) -> None:
+    if name == "ray":
+        request.getfixturevalue("cluster")
+    here = evaluated(cases, "local")
+    assert {*Path("pids").read_text("utf-8").split()} == {str(os.getpid())}
+    Path("pids").unlink()
+    assert evaluated(cases, name, "--workers", "2", "--batch-size", "8") == here
+    assert str(os.getpid()) not in Path("pids").read_text("utf-8").split()
+
+
+def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
+    with Path(cases).open("a") as file:
+        print(json.dumps({"id": "last", "query": "die", "reference": "x"}), file=file)
+    evaluated(cases, "processes", "--workers", "2")
+    said = Path("out-processes", "report.md").read_text("utf-8")
+    row = "| retrieve | ProcessDied: took three worker processes down, perhaps for lack of memory |"
+    assert f"{row} 1 | last |" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--engine", "cluster"], "expected local, processes, ray or ray://HOST:PORT"),
+        (["--workers", "2"], "--workers needs --engine processes or --engine ray"),
+    ],
+)
+def test_an_evaluation_without_such_an_engine_is_refused(
+    cases: str, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", cases, "--rag", "counting.py:Counting", *options]) == 2
+    assert told in capsys.readouterr().err
