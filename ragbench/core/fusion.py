@@ -11,6 +11,7 @@ from ragbench.core.chunk import Chunk
 
 __all__ = [
     "RRF_K",
+    "min_max",
     "reciprocal_rank_fusion",
     "reciprocal_rank_scores",
 ]
@@ -45,6 +46,21 @@ def reciprocal_rank_scores(
         for id_, rank in best.items():
             parts.setdefault(id_, []).append(weight / (rrf_k + rank))
     return {id_: math.fsum(shares) for id_, shares in parts.items()}
+
+
+def min_max(scores: Sequence[float]) -> list[float]:
+    """Maps the lowest score to 0 and the highest to 1; equal scores all become 0.5.
+
+    Equal scores say nothing: 0.5 neither lifts nor sinks their list beside others.
+    """
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    # Halves: the difference of two finite numbers may be infinite.
+    spread = high / 2 - low / 2
+    if spread == 0:
+        return [0.5] * len(scores)
+    return [(score / 2 - low / 2) / spread for score in scores]
 
 
 def reciprocal_rank_fusion(

@@ -22,7 +22,7 @@ from ragbench.post.operator import (
     refuse,
 )
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.token_counter import APPROXIMATE, TokenCounter
+from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 
 __all__ = [
     "NOTHING",
@@ -165,7 +165,7 @@ class Extractive:
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every text that goes out is made of slices of one that came in."""
         texts = [entry.chunk.text for entry in context.chunks]
-        notes = ["tokens are an estimate"] if self.counter.approximate else []
+        notes = [ESTIMATED] if self.counter.approximate else []
         taken = self._by_relevance(context.query.text, texts)
         if taken is None:
             notes.append("no sentence shares a word with the question: the first ones were kept")

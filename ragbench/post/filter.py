@@ -22,7 +22,7 @@ from ragbench.post.operator import (
     refuse,
 )
 from ragbench.text.sentences import Span, split_sentences
-from ragbench.text.token_counter import APPROXIMATE, TokenCounter, count_within
+from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter, count_within
 
 __all__ = [
     "LlmFilter",
@@ -200,7 +200,7 @@ class TokenBudget:
                 cut = truncated(entry, left, self.counter, by=self.name)
                 kept.extend([] if cut is None else [cut])
                 break
-        notes = ("tokens are an estimate",) if self.counter.approximate else ()
+        notes = (ESTIMATED,) if self.counter.approximate else ()
         return OperatorOutput(chunks=in_order(kept), notes=notes)
 
 

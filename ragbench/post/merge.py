@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Literal
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.fusion import reciprocal_rank_scores
+from ragbench.core.fusion import min_max, reciprocal_rank_scores
 from ragbench.errors import InterfaceError
 from ragbench.post.operator import (
     ChunkNeighbours,
@@ -71,7 +71,8 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
     - ``concat``: the first ranking whole, then what is new in the second, and so on. Scores stay.
     - ``interleave``: the first of each ranking, then the second of each ... Scores stay.
     - ``weighted``: by the sum of weight times score, scores brought to [0, 1] within each ranking
-      by its smallest and largest (Lee 1997; Fox & Shaw 1994, CombSUM). A ranking in which a chunk
+      by `ragbench.core.fusion.min_max` (Lee 1997; Fox & Shaw 1994, CombSUM). A ranking in which a
+      chunk
       has no score counts by places instead: 1 for the first of n, 1/n for the last.
     - ``rrf``: by `ragbench.core.fusion.reciprocal_rank_scores`.
 
@@ -121,12 +122,7 @@ def _scaled_scores(ranking: Sequence[RankedChunk]) -> list[float]:
     scores = [entry.score for entry in ranking if entry.score is not None]
     if len(scores) < len(ranking):
         return [1.0 - place / len(ranking) for place in range(len(ranking))]
-    if not scores:
-        return []
-    low, high = min(scores), max(scores)
-    # Halves, because the difference of two finite numbers need not be finite.
-    width = high / 2 - low / 2
-    return [1.0 if width == 0 else (score / 2 - low / 2) / width for score in scores]
+    return min_max(scores)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.candidate_tokens import CandidateTokens, candidate_tokens
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
-from ragbench.post.rerankers.fusion import min_max
 from ragbench.post.rerankers.lexical import CorpusCounts, check_corpus, corpus_counts
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
 from ragbench.text.tokens import tokenise

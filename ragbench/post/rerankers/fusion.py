@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.fusion import RRF_K, reciprocal_rank_scores
+from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
 from ragbench.errors import ConfigError
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
@@ -19,7 +19,6 @@ __all__ = [
     "check_weights",
     "given_scores",
     "member_scores",
-    "min_max",
     "standard",
     "unscored_note",
 ]
@@ -72,16 +71,6 @@ def check_weights(
         raise ConfigError(f"{name}: weights must be at least 0")
     if not any(every):
         raise ConfigError(f"{name}: at least one weight must be above 0")
-
-
-def min_max(scores: Sequence[float]) -> list[float]:
-    """Maps the lowest score to 0 and the highest to 1; equal scores all become 0.5."""
-    low, high = min(scores), max(scores)
-    # Halves: the difference of two finite numbers may be infinite.
-    spread = high / 2 - low / 2
-    if spread == 0:
-        return [0.5] * len(scores)
-    return [(score / 2 - low / 2) / spread for score in scores]
 
 
 def standard(scores: Sequence[float]) -> list[float]:

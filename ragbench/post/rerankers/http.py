@@ -13,6 +13,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.post.operator import Query
+from ragbench.post.rerank import NotedScores
 
 __all__ = [
     "HttpReranker",
@@ -20,10 +21,65 @@ __all__ = [
 
 _TOO_MANY = 429
 
+Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
+_NAMED = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
+"""Forms that need the name of a model."""
+_RESULTS = ("results", "data", "rankings")
+"""Where the list of results stands in an answer that is an object."""
+_SCORES = ("relevance_score", "score", "logit")
+
+
+def _cohere(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    return {"query": query, "documents": texts, "top_n": len(texts)}
+
+
+def _jina(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    return {**_cohere(query, texts, truncate), "return_documents": False}
+
+
+def _voyage(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    asked = {"query": query, "documents": texts, "top_k": len(texts)}
+    return {**asked, "return_documents": False, "truncation": truncate}
+
+
+def _mixedbread(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    return {"query": query, "input": texts, "top_k": len(texts), "return_input": False}
+
+
+def _pinecone(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    documents = [{"text": text} for text in texts]
+    asked: dict[str, Any] = {"query": query, "documents": documents, "top_n": len(texts)}
+    return {**asked, "return_documents": False, "parameters": {"truncate": _end(truncate)}}
+
+
+def _tei(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    return {"query": query, "texts": texts, "truncate": truncate, "return_text": False}
+
+
+def _nim(query: str, texts: list[str], truncate: bool) -> dict[str, Any]:
+    passages = [{"text": text} for text in texts]
+    return {"query": {"text": query}, "passages": passages, "truncate": _end(truncate)}
+
+
+def _end(truncate: bool) -> str:
+    return "END" if truncate else "NONE"
+
+
+FORMS: Mapping[str, Callable[[str, list[str], bool], dict[str, Any]]] = {
+    "cohere": _cohere,
+    "jina": _jina,
+    "mixedbread": _mixedbread,
+    "nim": _nim,
+    "pinecone": _pinecone,
+    "tei": _tei,
+    "voyage": _voyage,
+}
+"""What each form sends, besides the model: as the services document it in 2026."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HttpReranker:
-    """Scores by a ``/rerank`` endpoint: Cohere (v2), Jina, Text Embeddings Inference, or alike.
+    """Scores by a rerank endpoint: Cohere, Jina, Voyage, Mixedbread, Pinecone, TEI, NIM, or alike.
 
     A query and its chunks go in one request, or in several where ``batch_size`` says so. What is
     refused as too many requests is tried again after 1, 2, 4, ... seconds.
@@ -34,12 +90,20 @@ class HttpReranker:
     url: str
     """The whole URL, such as ``"http://localhost:8080/rerank"``."""
     model: str | None = None
-    """The model's name; Cohere and Jina want one."""
-    shape: Literal["cohere", "jina", "tei"] = "jina"
-    """What is sent. ``"cohere"``: query, documents. ``"jina"``: the same and
-    ``return_documents: false``. ``"tei"``: query, texts; too long ones are refused, not cut."""
+    """The model's name; all services want one but TEI."""
+    shape: Shape = "jina"
+    """The form of request and answer: that of Cohere (v2), of Jina (also vLLM, LiteLLM, Infinity),
+    of Voyage, Mixedbread, Pinecone, of Text Embeddings Inference (``"tei"``) or of NVIDIA NIM."""
+    truncate: bool = True
+    """Whether the service may cut texts that are too long for its model, where its form has a word
+    for it (Voyage, Pinecone, TEI, NIM). Else it refuses the whole request over one of them."""
+    max_characters: int | None = None
+    """How much of each chunk is sent; None for all of it. A note says how many were cut."""
+    request: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """More fields of the request, such as ``{"rank_fields": ["text"]}``; they override ours."""
     api_key_env: str | None = None
-    """The environment variable that holds the key, sent as a bearer token."""
+    """The environment variable that holds the key, sent as a bearer token (Pinecone: as
+    ``Api-Key``)."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Sent with every request."""
     timeout: float = 60.0
@@ -59,8 +123,12 @@ class HttpReranker:
         """Refuses settings out of their range; opens no connection."""
         if self.batch_size is not None and self.batch_size < 1:
             raise ConfigError(f"http: batch_size must be at least 1, not {self.batch_size}")
-        if self.shape == "cohere" and not self.model:
-            raise ConfigError("http: the shape 'cohere' needs a model")
+        if self.max_characters is not None and self.max_characters < 1:
+            raise ConfigError(f"http: max_characters must be at least 1, not {self.max_characters}")
+        if self.shape not in FORMS:
+            raise ConfigError(f"http: unknown shape '{self.shape}'. Known: {', '.join(FORMS)}")
+        if self.shape in _NAMED and not self.model:
+            raise ConfigError(f"http: the shape '{self.shape}' needs a model")
         endpoint = JsonEndpoint(
             self.url,
             headers={**self.headers, **self._authorization()},
@@ -79,7 +147,7 @@ class HttpReranker:
         """Without credentials: neither headers nor what the URL holds of them."""
         return f"HttpReranker(url={self._endpoint.url!r}, model={self.model!r})"
 
-    def score(self, query: Query, chunks: Sequence[Chunk]) -> list[float]:
+    def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The service's scores.
 
         Raises:
@@ -87,27 +155,25 @@ class HttpReranker:
             InterfaceError: the answer does not have one score for each chunk.
             StageTimeoutError: the service took longer than the timeout.
         """
-        texts = [chunk.text for chunk in chunks]
+        limit = self.max_characters
+        texts = [chunk.text[:limit] for chunk in chunks]
         size = self.batch_size or len(texts)
-        return [
+        scores = tuple(
             score
             for start in range(0, len(texts), size)
             for score in self._batch(query.text, texts[start : start + size])
-        ]
+        )
+        cut = 0 if limit is None else sum(len(chunk.text) > limit for chunk in chunks)
+        note = f"{cut} of {len(chunks)} chunks were cut to {limit} characters"
+        return NotedScores(scores, (note,) if cut else ())
 
     def _batch(self, query: str, texts: list[str]) -> list[float]:
-        answer = self._post(self._payload(query, texts))
+        asked = {**({"model": self.model} if self.model else {}), **self._fields(query, texts)}
+        answer = self._post({**asked, **self.request})
         return _in_order(answer, len(texts), self._endpoint.url)
 
-    def _payload(self, query: str, texts: list[str]) -> dict[str, Any]:
-        if self.shape == "tei":
-            return {"query": query, "texts": texts, "truncate": False, "return_text": False}
-        payload: dict[str, Any] = {"query": query, "documents": texts, "top_n": len(texts)}
-        if self.model:
-            payload["model"] = self.model
-        if self.shape == "jina":
-            payload["return_documents"] = False
-        return payload
+    def _fields(self, query: str, texts: list[str]) -> dict[str, Any]:
+        return FORMS[self.shape](query, texts, self.truncate)
 
     def _post(self, payload: dict[str, Any]) -> Any:
         for attempt in range(self.retries):
@@ -125,7 +191,7 @@ class HttpReranker:
         key = os.environ.get(self.api_key_env)
         if not key:
             raise ConfigError(f"http: the environment variable {self.api_key_env} is not set")
-        return {"Authorization": f"Bearer {key}"}
+        return {"Api-Key": key} if self.shape == "pinecone" else {"Authorization": f"Bearer {key}"}
 
 
 def _in_order(answer: Any, size: int, where: str) -> list[float]:
@@ -133,7 +199,7 @@ def _in_order(answer: Any, size: int, where: str) -> list[float]:
     results: Any = answer
     if isinstance(answer, Mapping):
         known = cast("Mapping[str, Any]", answer)
-        results = known.get("results", known.get("data"))
+        results = next((known[name] for name in _RESULTS if name in known), None)
     if not isinstance(results, list):
         raise InterfaceError(f"{where} must answer with a list of results")
     scores: dict[int, float] = {}
@@ -151,9 +217,9 @@ def _result(result: Any, where: str) -> tuple[int, float]:
     if isinstance(result, Mapping):
         fields = cast("Mapping[str, Any]", result)
         index = fields.get("index")
-        score = fields.get("relevance_score", fields.get("score"))
+        score = next((fields[name] for name in _SCORES if name in fields), None)
         if type(index) is int and isinstance(score, int | float) and math.isfinite(score):
             return index, float(score)
     raise InterfaceError(
-        f"{where}: a result must hold 'index' and a number as 'relevance_score' or 'score'"
+        f"{where}: a result must hold 'index' and a number as {', '.join(map(repr, _SCORES))}"
     )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.candidate_tokens import candidate_tokens
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
-from ragbench.post.rerankers.fusion import min_max
 from ragbench.post.rerankers.semantic import (
     FIELD,
     chunk_directions,

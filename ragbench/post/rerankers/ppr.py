@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
-from ragbench.post.rerankers.fusion import min_max
 from ragbench.post.rerankers.semantic import (
     FIELD,
     chunk_directions,

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
-from ragbench.post.rerankers.fusion import given_scores, min_max, unscored_note
+from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.post.times import ages_in_hours
 
 __all__ = [

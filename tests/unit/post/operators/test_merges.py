@@ -54,9 +54,9 @@ def test_a_ranking_without_scores_counts_by_places() -> None:
     assert scores == pytest.approx({"x": 3.0, "b": 2.0, "y": 1.0, "a": 0.0, "c": 0.0})
 
 
-def test_equal_scores_are_all_the_best() -> None:
+def test_equal_scores_are_in_the_middle_as_in_every_fusion() -> None:
     fused = fuse([ranked([chunk("a", score=2.0), chunk("b", score=2.0)])], "weighted", (1.0,))
-    assert [entry.score for entry in fused] == [1.0, 1.0]
+    assert [entry.score for entry in fused] == [0.5, 0.5]
 
 
 def test_the_ends_of_the_number_line_do_not_overflow() -> None:

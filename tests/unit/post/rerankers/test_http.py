@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,7 @@ CHUNKS = [chunk("a", "xx"), chunk("b", "xxxx"), chunk("c", "xxx")]
         ),
         (
             {"shape": "tei"},
-            {"query": "q", "texts": ["xx", "xxxx", "xxx"], "truncate": False, "return_text": False},
+            {"query": "q", "texts": ["xx", "xxxx", "xxx"], "truncate": True, "return_text": False},
         ),
     ],
 )
@@ -52,6 +53,150 @@ def test_each_shape_sends_its_fields_and_reads_the_answer(
         assert list(reranker.score(query("q"), CHUNKS)) == [0.002, 0.004, 0.003]
         assert order(reranker, query("q"), CHUNKS) == ["b", "c", "a"]
     assert served.requests[0] == sent
+
+
+TEXTS = ["xx", "xxxx", "xxx"]
+ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
+    "cohere": (
+        {"model": "m", "query": "q", "documents": TEXTS, "top_n": 3},
+        {
+            "id": "1",
+            "results": [
+                {"index": 1, "relevance_score": 0.9},
+                {"index": 2, "relevance_score": 0.5},
+                {"index": 0, "relevance_score": 0.1},
+            ],
+            "meta": {"api_version": {"version": "2"}},
+        },
+    ),
+    "voyage": (
+        {
+            "model": "m",
+            "query": "q",
+            "documents": TEXTS,
+            "top_k": 3,
+            "return_documents": False,
+            "truncation": True,
+        },
+        {
+            "object": "list",
+            "data": [
+                {"relevance_score": 0.9, "index": 1},
+                {"relevance_score": 0.5, "index": 2},
+                {"relevance_score": 0.1, "index": 0},
+            ],
+            "model": "m",
+            "usage": {"total_tokens": 26},
+        },
+    ),
+    "nim": (
+        {
+            "model": "m",
+            "query": {"text": "q"},
+            "passages": [{"text": text} for text in TEXTS],
+            "truncate": "END",
+        },
+        {
+            "rankings": [
+                {"index": 1, "logit": 0.9},
+                {"index": 2, "logit": 0.5},
+                {"index": 0, "logit": 0.1},
+            ]
+        },
+    ),
+    "mixedbread": (
+        {"model": "m", "query": "q", "input": TEXTS, "top_k": 3, "return_input": False},
+        {
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+            "model": "m",
+            "data": [
+                {"index": 1, "score": 0.9, "object": "rank_result"},
+                {"index": 2, "score": 0.5, "object": "rank_result"},
+                {"index": 0, "score": 0.1, "object": "rank_result"},
+            ],
+            "return_input": False,
+        },
+    ),
+    "pinecone": (
+        {
+            "model": "m",
+            "query": "q",
+            "documents": [{"text": text} for text in TEXTS],
+            "top_n": 3,
+            "return_documents": False,
+            "parameters": {"truncate": "END"},
+        },
+        {
+            "model": "m",
+            "data": [
+                {"index": 1, "score": 0.9},
+                {"index": 2, "score": 0.5},
+                {"index": 0, "score": 0.1},
+            ],
+            "usage": {"rerank_units": 1},
+        },
+    ),
+    "tei": (
+        {"model": "m", "query": "q", "texts": TEXTS, "truncate": True, "return_text": False},
+        [{"index": 1, "score": 0.9}, {"index": 2, "score": 0.5}, {"index": 0, "score": 0.1}],
+    ),
+}
+"""What each service documents: a request and its answer."""
+
+
+@pytest.mark.parametrize("shape", ANSWERS)
+def test_each_service_gets_its_form_and_nothing_else(shape: str) -> None:
+    wanted, answer = ANSWERS[shape]
+
+    def strict(payload: dict[str, Any]) -> Answer:
+        return (200, json.dumps(answer).encode()) if payload == wanted else (422, b"unknown field")
+
+    with serving(strict) as served:
+        reranker = HttpReranker(url=served.url, shape=shape, model="m")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        assert list(reranker.score(query("q"), CHUNKS)) == [0.1, 0.9, 0.5]
+
+
+def test_fields_of_the_request_are_free_and_long_chunks_can_be_cut() -> None:
+    with serving() as served:
+        reranker = HttpReranker(
+            url=served.url,
+            shape="tei",
+            truncate=False,
+            max_characters=3,
+            request={"raw_scores": True, "return_text": None},
+        )
+        scores = reranker.score(query("q"), CHUNKS)
+    assert served.requests[0] == {
+        "query": "q",
+        "texts": ["xx", "xxx", "xxx"],
+        "truncate": False,
+        "return_text": None,
+        "raw_scores": True,
+    }
+    assert scores.notes == ("1 of 3 chunks were cut to 3 characters",)
+
+
+def test_pinecone_gets_its_key_in_its_own_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-key")
+    answer = json.dumps(ANSWERS["pinecone"][1]).encode()
+    with serving(lambda _: (200, answer)) as served:
+        reranker = HttpReranker(url=served.url, shape="pinecone", model="m", api_key_env="MY_KEY")
+        reranker.score(query("q"), CHUNKS)
+    assert served.headers[0]["api-key"] == "secret-key"
+    assert "authorization" not in served.headers[0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"shape": "voyage"}, "the shape 'voyage' needs a model"),
+        ({"shape": "bing"}, "unknown shape 'bing'. Known: cohere, jina"),
+        ({"max_characters": 0}, "max_characters must be at least 1"),
+    ],
+)
+def test_forms_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        HttpReranker(url="http://localhost/rerank", **wrong)
 
 
 def test_batches_are_put_together_again() -> None:

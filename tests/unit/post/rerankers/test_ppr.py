@@ -33,6 +33,21 @@ def test_two_nodes_by_hand() -> None:
     assert ranks([(0, 1, 1), (1, 0, 1)], [1, 0], 0.5) == pytest.approx([2 / 3, 1 / 3])
 
 
+def test_a_neighbour_is_linked_in_both_directions() -> None:
+    """The nearest of "far" is "near", but the nearest of "near" is "hub"."""
+    given = [
+        chunk("hub", score=1.0, embedding=[1.0, 0.0]),
+        chunk("near", score=0.0, embedding=[0.9, 0.1]),
+        chunk("far", score=0.0, embedding=[0.5, 0.5]),
+        chunk("other", score=0.0, embedding=[-1.0, 0.0]),
+    ]
+    reranker = PersonalisedPageRankReranker(neighbours=1)
+    scores = dict(zip(["hub", "near", "far", "other"], reranker.score(query(), given), strict=True))
+    # Only over the link from "near" back to "far" can anything reach "far".
+    assert scores["far"] > 0.01
+    assert scores["other"] < scores["far"]
+
+
 def test_a_dead_end_starts_again() -> None:
     # x0 = 0.5 + 0.5 x1 (from the dead end), x1 = 0.5 x0.
     assert ranks([(0, 1, 1)], [1, 0], 0.5) == pytest.approx([2 / 3, 1 / 3])

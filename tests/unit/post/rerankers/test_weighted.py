@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.core.fusion import min_max
 from ragbench.errors import ConfigError
-from ragbench.post.rerankers.fusion import min_max, standard
+from ragbench.post.rerankers.fusion import standard
 from ragbench.post.rerankers.weighted import Factor, WeightedReranker
 from tests.unit.post.rerankers.builders import chunk, notes, query
 
