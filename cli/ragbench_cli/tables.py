@@ -123,6 +123,10 @@ def print_report(report: Report) -> None:
 
 
 def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
+    notes = list(report.notes)
+    if not report.is_comparable:
+        yield styled((f"not comparable: {notes.pop(0)}", "red"))
+        yield ""
     yield from _head(report)
     shown = [summary for summary in report.summaries if not _is_latency(summary)]
     measured = [summary for summary in shown if summary.measured]
@@ -144,7 +148,7 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     if report.latencies:
         yield ""
         yield _latencies(report)
-    yield from paragraph("notes", ((note, "") for note in (*_reuse(report), *report.notes)))
+    yield from paragraph("notes", ((note, "") for note in (*_reuse(report), *notes)))
 
 
 def _head(report: Report) -> Iterator[RenderableType]:

@@ -10,6 +10,7 @@ from typing import Any
 from ragbench.core.attribution import Attribution, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
 from ragbench.core.gold_search import GoldCause, GoldSearch
+from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.story import CaseStory
@@ -238,6 +239,9 @@ class CaseRow:
     """What happened to it at every hop; None where nobody told it."""
     location: GoldSearch | None = None
     """Where the gold is that retrieval should have found; None where it was not looked for."""
+    matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
+    """Which chunks are relevant contexts, by the stage that gave them (``"retrieve"``,
+    ``"post_retrieve"``); a stage is missing where there was nothing to compare."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -313,3 +317,8 @@ class Report:
     """What judging took; None when no metric of the run asks a model."""
     causes: tuple[CauseCount, ...] = ()
     """What became of the cases, in the order of a case's way through the stages."""
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether retrieval could be compared with the gold; else the first note says why."""
+        return bool(self.manifest["settings"]["matching"] != "not_comparable")

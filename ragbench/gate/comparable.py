@@ -60,7 +60,7 @@ def compare_inputs(
         notes += [note] if note else []
         if not run.cases:
             refusals.append(_no_common_case(whole, baseline))
-    if "matching" in required and run.matching != baseline.matching:
+    if "matching" in required and _scale(run.matching) != _scale(baseline.matching):
         refusals.append(_other_matching(run, baseline))
     if "judge" in required and run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         refusals.append(_other_judge())
@@ -137,6 +137,11 @@ def _no_common_case(run: RunScores, baseline: RunScores) -> Refusal:
         reason=f"no case of {run.source} is in {baseline.source} unchanged",
         remedy=_NEW_BASELINE,
     )
+
+
+def _scale(matching: str) -> str:
+    """What recall and others count: gold ids, whatever names them in a chunk, or gold texts."""
+    return "id" if matching == "document_id" else matching
 
 
 def _other_matching(run: RunScores, baseline: RunScores) -> Refusal:

@@ -149,6 +149,7 @@ class Journal:
         self._confirmed: list[tuple[int, int, str, bytes]] = []
         self._new_cells: dict[int, CaseCells] = {}
         self._new_judgements: list[tuple[int, int, bytes]] = []
+        self._new_matched: dict[int, Sequence[tuple[str, bytes]]] = {}
         self.before_flush: Callable[[], None] | None = None
         """Called before outcomes are stored that were asked for."""
         self._db = connect(path)
@@ -187,7 +188,7 @@ class Journal:
         """Makes everything recorded so far survive a crash of the process."""
         self._flushed, self._at_risk = self._clock(), 0.0
         if not (self._new_outcomes or self._new_cells or self._new_judgements or self._confirmed):
-            return
+            return  # what was matched comes with cells
         if self._new_outcomes and self.before_flush is not None:
             self.before_flush()
         db = self._db
@@ -198,6 +199,8 @@ class Journal:
                 db.executemany(_CONFIRM, self._confirmed)
             if self._new_cells:
                 self._write_cells()
+            if self._new_matched:
+                self._write_matched()
             if self._new_judgements:
                 db.executemany(
                     "INSERT OR REPLACE INTO judgements VALUES (?, ?, ?)", self._new_judgements
@@ -206,6 +209,7 @@ class Journal:
         self._new_outcomes.clear()
         self._confirmed.clear()
         self._new_cells.clear()
+        self._new_matched.clear()
         self._new_judgements.clear()
 
     def flush_if_due(self) -> None:
@@ -592,6 +596,33 @@ class Journal:
             )
             for row in rows
         }
+
+    def record_matched(self, number: int, bodies: Sequence[tuple[str, bytes]]) -> None:
+        """Stores which chunks of a case are relevant contexts, beside its cells.
+
+        Args:
+            number: the case's.
+            bodies: stage and stored form; whatever was there before goes.
+        """
+        self._new_matched[number] = bodies
+
+    def _write_matched(self) -> None:
+        rows = [(n, *body) for n, bodies in self._new_matched.items() for body in bodies]
+        if not self.was_empty:
+            numbers = [(number,) for number in self._new_matched]
+            self._db.executemany("DELETE FROM matched WHERE number = ?", numbers)
+        self._db.executemany("INSERT OR REPLACE INTO matched VALUES (?, ?, ?)", rows)
+
+    def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, bytes]]:
+        """What was stored of these cases, by case number and stage; as valid as their cells."""
+        self.flush()
+        found: dict[int, dict[str, bytes]] = {}
+        for number, stage, body in self._db.execute(
+            f"SELECT number, stage, body FROM matched WHERE number IN ({_marks(numbers)})",
+            tuple(numbers),
+        ):
+            found.setdefault(number, {})[stage] = body
+        return found
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
         """Stores what a cell rests on, beside the cell."""

@@ -1,7 +1,7 @@
 """The SQLite file of a run: tables, views, version, transactions.
 
 The views are the documented way to read it with other programs (docs/formats.md): ``scores``,
-``outcomes_by_case``, ``chunks`` and ``judgement_steps``.
+``outcomes_by_case``, ``chunks``, ``matches`` and ``judgement_steps``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
-_VERSION = 2
+_VERSION = 3
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -80,6 +80,12 @@ CREATE TABLE notes (
     detail BLOB NOT NULL,     -- why a cell has no value
     PRIMARY KEY (number, metric)
 ) WITHOUT ROWID;
+CREATE TABLE matched (
+    number INTEGER NOT NULL,
+    stage TEXT NOT NULL,      -- which gave the chunks
+    body BLOB NOT NULL,       -- which of them is which relevant context, as JSON
+    PRIMARY KEY (number, stage)
+) WITHOUT ROWID;
 CREATE TABLE judgements (
     number INTEGER NOT NULL,
     metric INTEGER NOT NULL,
@@ -106,6 +112,14 @@ CREATE VIEW chunks AS
     JOIN texts ON texts.digest = substr(outcomes.texts, place.value * 16 + 1, 16)
     WHERE cases.position IS NOT NULL AND outcomes.status = 'measured'
       AND outcomes.epoch = (SELECT value FROM meta WHERE key = 'epoch');
+CREATE VIEW matches AS
+    SELECT cases.id AS case_id, matched.stage, json_extract(one.value, '$[0]') AS rank,
+           json_extract(one.value, '$[1]') AS gold, json_extract(one.value, '$[3]') AS gold_id,
+           json_extract(one.value, '$[2]') AS how
+    FROM matched JOIN cases USING (number) JOIN cells USING (number),
+         json_each(CAST(matched.body AS TEXT), '$.matches') AS one
+    WHERE cases.position IS NOT NULL
+      AND cells.epoch = (SELECT value FROM meta WHERE key = 'epoch');
 CREATE VIEW judgement_steps AS
     SELECT cases.id AS case_id, metrics.name AS metric,
            CAST(judgements.body AS TEXT) AS judgements

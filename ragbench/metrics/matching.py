@@ -1,34 +1,42 @@
-"""Which relevant context each retrieved chunk is."""
+"""Which relevant context each retrieved chunk is.
+
+The gold of a case is a list of documents, or chunks, by id; or a list of texts, which may have a
+place in a document. A chunk is compared by its id, by the document that it was cut from, by its
+offsets there, or by its text. Which of these tell the truth in a run is decided from all of its
+cases: see `ragbench.metrics.gold_space`.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
-from ragbench.core.case import Case
+from ragbench.core.case import Case, Evidence
+from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.metric import Skip
 from ragbench.core.result import RetrievalResult
-from ragbench.core.trace import Trace
 from ragbench.text.tokens import multilingual_tokens
 
 __all__ = [
-    "UNJUDGED",
+    "NOT_COMPARABLE",
+    "NO_GOLD",
     "Gold",
     "Matching",
-    "Ranking",
-    "comparable_ids",
-    "decide_matching",
-    "document_of",
+    "documents_of",
     "gold_of",
     "gold_texts",
+    "golds_of",
     "holds",
+    "is_telling",
+    "match",
+    "named_by",
     "normalised",
-    "ranking_of",
 ]
 
 _LONG = 40
@@ -61,22 +69,31 @@ def gold_texts(case: Case) -> tuple[str, ...] | None:
         None when neither is known; empty when it is known that there is none.
     """
     spans = _distinct(evidence.text for evidence in case.evidence)
-    if spans and all(len(span.encode()) >= _TELLING for span in spans):
+    if spans and all(map(is_telling, spans)):
         return spans
     if case.reference_contexts is not None:
         return _distinct(case.reference_contexts)
     return spans or None
 
 
-def holds(chunk: str, gold: str) -> bool:
-    """Whether a chunk holds a gold text, both normalised.
+def is_telling(text: str) -> bool:
+    """Whether a normalised text hardly turns up by chance."""
+    return len(text.encode()) >= _TELLING
 
-    It does when the gold text stands in it. Of two long texts it is enough that the shorter one
-    resembles a part of the longer one (half of its words, and rapidfuzz's partial ratio at least
-    90), so that chunks cut elsewhere and small changes of wording are recognised; but every number
-    of the shorter must stand in the longer, since near-duplicates often differ in just those.
+
+def holds(chunk: str, gold: str) -> bool:
+    """Whether a chunk holds a gold text, or is a part of it; both normalised.
+
+    It does when the gold text stands in it, or at least half of a gold text of 40 characters or
+    more stands at its beginning or end, where it was cut. Of two long texts it is enough that the
+    shorter one resembles a part of the longer one (half of its words, and rapidfuzz's partial ratio
+    at least 90), so that chunks cut elsewhere and small changes of wording are recognised; but
+    every number of the shorter must stand in the longer, since near-duplicates often differ in
+    just those.
     """
     if gold in chunk:
+        return True
+    if len(gold) >= _LONG and _is_cut(chunk, gold):
         return True
     shorter, longer = sorted((gold, chunk), key=len)
     if len(shorter) < _LONG:
@@ -91,6 +108,17 @@ def holds(chunk: str, gold: str) -> bool:
     return bool(partial_ratio(shorter, longer, score_cutoff=_SIMILAR))
 
 
+def _is_cut(chunk: str, gold: str) -> bool:
+    """Whether at least half of the gold text stands at an end of the chunk, and no more there."""
+    half = (len(gold) + 1) // 2
+    first, last = gold[:half], gold[-half:]
+    at = chunk.rfind(first)
+    if at >= 0 and gold.startswith(chunk[at:]):
+        return True
+    at = chunk.find(last)
+    return at >= 0 and gold.endswith(chunk[: at + half])
+
+
 @lru_cache(maxsize=512)
 def _words(text: str) -> frozenset[str]:
     return frozenset(multilingual_tokens(text))
@@ -101,223 +129,41 @@ def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 NO_GOLD = "no relevant context is known"
+NOT_COMPARABLE = (
+    "not comparable: no retrieved id is one of the gold's, and no relevant text is known"
+)
 _NO_GOLD = Skip(NO_GOLD)
 _NO_IDS = Skip("retrieval gave no context ids, and no relevant text is known to compare with")
+_NO_TEXTS = Skip("chunks are compared by their text, and only ids of what is relevant are known")
+_NOT_COMPARABLE = Skip(NOT_COMPARABLE)
 _DOCUMENT_KEYS = ("document_id", "doc_id", "source")
+_PART_MARKS = ("#", "::")
+"""What stands in a chunk's id between its document's id and its own part."""
 
 
 class Matching(StrEnum):
-    """How retrieved chunks are compared with relevant ones."""
+    """How retrieved chunks are compared with relevant ones.
+
+    In a case in which one side has no ids, texts are compared.
+    """
 
     AUTO = "auto"
-    """Case by case: by id where both sides have ids, else by text."""
+    """Decided from all cases of a run. For a case by itself: by id or document, else by text."""
     ID = "id"
-    """By the chunks' ids; by text in a case in which one side has none."""
+    """By the chunk's own id alone."""
     DOCUMENT_ID = "document_id"
-    """By the chunk's id, else by the document that its metadata names (``document_id``, ``doc_id``
-    or ``source``): gold ids that name documents, against a retriever that returns their chunks."""
+    """By the document that a chunk was cut from: the one that its metadata name (``document_id``,
+    ``doc_id`` or ``source``), or that its id begins with, before ``#`` or ``::``. By the chunk's
+    own id where neither is there."""
     TEXT = "text"
-    """By whether a chunk holds a reference context or an evidence span."""
+    """By whether a chunk holds a reference context or an evidence span. By offsets where chunk and
+    evidence name the same document and have them."""
+    NOT_COMPARABLE = "not_comparable"
+    """Not by ids: those of retrieval and gold have nothing in common. What an evaluation decides
+    where no texts are known either; cases are skipped."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
-    """What a case retrieved, as far as it matters for rank metrics: grades in the place of chunks.
-
-    Equal rankings are one object, as far as they are remembered, so that a metric computes each
-    ranking once.
-
-    In most cases each chunk is at most one of the gold contexts, and no two are the same one. Else
-    (a chunk holds two gold contexts, two chunks hold the same one) ``grades`` and ``gains`` differ:
-    what is relevant by itself is not always something new. Metrics of gain read ``gains`` and
-    ``ideal``, so that no ranking can gain more than the ideal one.
-    """
-
-    grades: tuple[int, ...]
-    """The grade of each retrieved chunk, best first, the highest where it holds several gold
-    contexts; `UNJUDGED` where it is none of those that are known. Of a repeated id only the first
-    place is kept."""
-    golds: tuple[int, ...]
-    """The grades of all gold contexts, highest first; at least one."""
-    gains: tuple[int, ...]
-    """The summed grades of the gold contexts that no chunk before it held; `UNJUDGED` where it
-    brings none."""
-    ideal: tuple[int, ...]
-    """The gains of the best order, highest first."""
-    ranks: tuple[tuple[int, int], ...] | None = None
-    """The grade of each gold context that some chunk holds, with the rank of the first one that
-    does, from 1; None where that can be seen from ``grades``."""
-
-    def relevant(self, level: int = 1) -> int:
-        """How many gold contexts have a grade of ``level`` or more."""
-        if self.golds[-1] >= level:
-            return len(self.golds)
-        return len([grade for grade in self.golds if grade >= level])
-
-    def found(self, k: int | None = None, level: int = 1) -> int:
-        """How many of those the first k chunks hold; all chunks where k is None."""
-        if self.ranks is None:
-            return len([grade for grade in self.grades[:k] if grade >= level])
-        last = len(self.grades) if k is None else k
-        return len([rank for grade, rank in self.ranks if grade >= level and rank <= last])
-
-    def judged(self) -> Ranking:
-        """The same without the chunks that nobody has judged.
-
-        As in trec_eval, a grade below 0 counts as none here.
-        """
-        grades = tuple([grade for grade in self.grades if grade >= 0])
-        if self.ranks is None:
-            return Ranking(grades, self.golds, grades, self.ideal)
-        kept = [rank for rank, grade in enumerate(self.grades, 1) if grade >= 0]
-        moved = {old: new for new, old in enumerate(kept, 1)}
-        gains = tuple([gain for gain in self.gains if gain >= 0])
-        ranks = [(grade, moved[rank]) for grade, rank in self.ranks if rank in moved]
-        return Ranking(grades, self.golds, gains, self.ideal, tuple(ranks))
-
-
-UNJUDGED = -(1 << 31)
-"""In the place of a grade: the chunk is none of those whose relevance is known."""
-
-
-@lru_cache(maxsize=8192)
-def _regular(grades: tuple[int, ...], golds: tuple[int, ...]) -> Ranking:
-    """A ranking in which each chunk is one gold context at most, and none twice."""
-    return Ranking(grades, golds, grades, golds)
-
-
-@lru_cache(maxsize=8192)
-def _of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...]) -> Ranking:
-    """A ranking by the gold contexts in each chunk, as positions in their grades."""
-    ranks: dict[int, int] = {}
-    gains: list[int] = []
-    for rank, slot in enumerate(slots, 1):
-        new = [gold for gold in slot if gold not in ranks]
-        ranks.update(dict.fromkeys(new, rank))
-        gains.append(sum(grades[gold] for gold in new) if new else UNJUDGED)
-    of_chunks = tuple(max((grades[gold] for gold in slot), default=UNJUDGED) for slot in slots)
-    golds = tuple(sorted(grades, reverse=True))
-    if sum(map(len, slots)) == len(ranks) and all(len(slot) <= 1 for slot in slots):
-        return _regular(of_chunks, golds)
-    missed = [grade for gold, grade in enumerate(grades) if gold not in ranks]
-    ideal = sorted([*missed, *(gain for gain in gains if gain != UNJUDGED)], reverse=True)
-    found = tuple((grades[gold], rank) for gold, rank in ranks.items())
-    return Ranking(of_chunks, golds, tuple(gains), tuple(ideal), found)
-
-
-def ranking_of(trace: Trace, matching: Matching) -> Ranking | Skip:
-    """Compares what a case retrieved with what is relevant to it.
-
-    Args:
-        trace: a case with a retrieval result.
-        matching: how to compare.
-
-    Returns:
-        The ranking, or the reason why there is nothing to compare.
-    """
-    result, case = trace.context.value, trace.case
-    if result is None:
-        return Skip("retrieval gave no result")
-    known = matching is not Matching.TEXT and (
-        case.grades is not None or case.reference_context_ids is not None
-    )
-    if known:
-        if not (case.reference_context_ids if case.grades is None else case.grades):
-            return _NO_GOLD
-        if matching is Matching.DOCUMENT_ID:
-            return _by_document(result, case.judgements or {})
-        if result.context_ids is not None:
-            return _by_id(result.context_ids, case)
-    texts = gold_texts(case)
-    if texts:
-        return _by_text(result, texts)
-    return _NO_IDS if texts is None and known else _NO_GOLD
-
-
-def _by_id(ids: Sequence[str], case: Case) -> Ranking:
-    if len(set(ids)) < len(ids):
-        ids = list(dict.fromkeys(ids))
-    if case.grades is None:
-        wanted = set(case.reference_context_ids or ())
-        return _regular(tuple([1 if id in wanted else UNJUDGED for id in ids]), (1,) * len(wanted))
-    known = case.grades
-    grades = tuple([known.get(id, UNJUDGED) for id in ids])
-    return _regular(grades, tuple(sorted(known.values(), reverse=True)))
-
-
-def comparable_ids(traces: Sequence[Trace]) -> bool:
-    """Whether retrieved ids and gold ids come from the same id space.
-
-    Returns:
-        True when any retrieved id is among the gold ids of any of the cases.
-    """
-    gold = _gold_ids(traces)
-    return bool(gold) and any(
-        not gold.isdisjoint(result.context_ids)
-        for result in _results(traces)
-        if result.context_ids is not None
-    )
-
-
-def decide_matching(traces: Sequence[Trace]) -> Matching:
-    """Chooses, once for a run, how to compare.
-
-    Args:
-        traces: the first cases of the run.
-
-    Returns:
-        ``ID`` when ids are comparable; else ``DOCUMENT_ID`` when the chunks' metadata names gold
-        documents; else ``TEXT`` when any case knows relevant texts; else ``ID``, by which
-        retrieval has then found nothing.
-    """
-    if comparable_ids(traces):
-        return Matching.ID
-    gold = _gold_ids(traces)
-    if gold and any(
-        document in gold for result in _results(traces) for document in _documents(result)
-    ):
-        return Matching.DOCUMENT_ID
-    if any(gold_texts(trace.case) for trace in traces):
-        return Matching.TEXT
-    return Matching.ID
-
-
-def _gold_ids(traces: Sequence[Trace]) -> set[str]:
-    return {id for trace in traces for id in trace.case.judgements or ()}
-
-
-def _results(traces: Sequence[Trace]) -> Iterator[RetrievalResult[Any]]:
-    for trace in traces:
-        if trace.context.value is not None:
-            yield trace.context.value
-
-
-def _documents(result: RetrievalResult[Any]) -> list[str | None]:
-    """The document that each chunk's metadata names."""
-    if result.context_metadata is None:
-        return [None] * len(result)
-    return [document_of(metadata) for metadata in result.context_metadata]
-
-
-def _by_document(result: RetrievalResult[Any], grades: Mapping[str, int]) -> Ranking:
-    positions = {id: position for position, id in enumerate(grades)}
-    ids: Sequence[str | None] = result.context_ids or [None] * len(result)
-    slots: list[tuple[int, ...]] = []
-    for id, document in zip(ids, _documents(result), strict=True):
-        gold = id if id in positions else document
-        slots.append((positions[gold],) if gold in positions else ())
-    return _of_slots(tuple(slots), tuple(grades.values()))
-
-
-def _by_text(result: RetrievalResult[Any], texts: tuple[str, ...]) -> Ranking:
-    slots: list[tuple[int, ...]] = []
-    for context in result.contexts:
-        chunk = normalised(context)
-        slots.append(tuple([n for n, text in enumerate(texts) if holds(chunk, text)]))
-    return _of_slots(tuple(slots), (1,) * len(texts))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Gold:
     """The gold contexts of a case, in the form in which chunks are compared with them."""
 
@@ -325,53 +171,182 @@ class Gold:
     """Their ids, or their normalised texts, each with its position."""
     matching: Matching
     """What is compared: ids, documents or texts."""
+    has_ids: bool = True
+    """Whether the chunks have ids of their own."""
+    spans: Mapping[str, Evidence] = field(default_factory=dict[str, Evidence])
+    """The place of a text in its document, where that is known."""
 
-    def held_by(self, id: str, document: str | None, text: str) -> tuple[int, ...]:
-        """Positions of the gold contexts that a chunk holds.
+    def found_in(
+        self, id: str | None, metadata: Mapping[str, Any], text: str
+    ) -> list[tuple[int, MatchedBy]]:
+        """The gold contexts that a chunk holds, or is: their positions, and what shows it.
 
         Args:
-            id: the chunk's.
-            document: the document that its metadata names; None when it names none.
+            id: the chunk's own.
+            metadata: names its document, and its place there.
             text: its text; only read where texts are compared.
         """
-        if self.matching is Matching.TEXT:
-            chunk = normalised(text)
-            return tuple(at for gold, at in self.labels.items() if holds(chunk, gold))
-        names = (id, document) if self.matching is Matching.DOCUMENT_ID else (id,)
-        found = (self.labels.get(name) for name in names if name is not None)
-        return tuple(at for at in found if at is not None)[:1]
+        if self.matching is not Matching.TEXT:
+            return self._named(id if self.has_ids else None, metadata)
+        chunk = normalised(text)
+        found: list[tuple[int, MatchedBy]] = []
+        for gold, at in self.labels.items():
+            inside = _shares_place(metadata, self.spans.get(gold))
+            if inside or (inside is None and holds(chunk, gold)):
+                found.append((at, MatchedBy.TEXT if inside is None else MatchedBy.OVERLAP))
+        return found
+
+    def held_by(self, id: str | None, metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
+        """The positions alone of what `found_in` gives."""
+        return tuple(at for at, _ in self.found_in(id, metadata, text))
+
+    def _named(self, id: str | None, metadata: Mapping[str, Any]) -> list[tuple[int, MatchedBy]]:
+        """The gold context that a chunk's id or document names."""
+        labels = self.labels
+        if id is not None and id in labels and self.matching is not Matching.DOCUMENT_ID:
+            return [(labels[id], MatchedBy.ID)]
+        if self.matching is Matching.ID:
+            return []
+        found = named_by(id, documents_of(id, metadata), labels)
+        return [] if found is None else [(labels[found[0]], found[1])]
 
 
-def gold_of(trace: Trace, matching: Matching) -> Gold | Skip:
-    """The gold contexts that a case's chunks are compared with, chosen as `ranking_of` does.
+def gold_of(
+    case: Case, result: RetrievalResult[Any], matching: Matching, *, only_relevant: bool = True
+) -> Gold | Skip:
+    """What a case's chunks are compared with.
 
     Args:
-        trace: a case with a retrieval result.
+        case: holds what is relevant.
+        result: what was retrieved.
         matching: how to compare.
+        only_relevant: whether what is judged as not relevant is left out.
 
     Returns:
-        The gold contexts, those judged irrelevant left out; or why there is nothing to compare.
+        The gold contexts, or the reason why there is nothing to compare.
     """
-    result, case = trace.context.value, trace.case
-    if result is None:
-        return Skip("retrieval gave no result")
-    known = None if matching is Matching.TEXT else case.judgements
-    if known is not None and (matching is Matching.DOCUMENT_ID or result.context_ids is not None):
-        relevant = tuple(id for id, grade in known.items() if grade > 0)
-        mode = matching if matching is Matching.DOCUMENT_ID else Matching.ID
-        return Gold(_numbered(relevant), mode) if relevant else _NO_GOLD
-    if known is not None and not known:
-        return _NO_GOLD
+    grades = case.judgements
+    if matching is not Matching.TEXT and grades is not None:
+        golds = [id for id, grade in grades.items() if grade > 0 or not only_relevant]
+        if not golds:
+            return _NO_GOLD
+        if _has_names(result, matching):
+            if matching is Matching.NOT_COMPARABLE:
+                return _NOT_COMPARABLE
+            has_ids = result.context_ids is not None
+            return Gold(labels=_numbered(golds), matching=matching, has_ids=has_ids)
     texts = gold_texts(case)
     if texts:
-        return Gold(_numbered(texts), Matching.TEXT)
-    return _NO_IDS if texts is None and known is not None else _NO_GOLD
+        spans = {normalised(span.text): span for span in case.evidence if span.start is not None}
+        return Gold(labels=_numbered(texts), matching=Matching.TEXT, spans=spans)
+    if texts is not None or not grades:
+        return _NO_GOLD
+    return _NO_TEXTS if matching is Matching.TEXT else _NO_IDS
 
 
 def _numbered(labels: Iterable[str]) -> dict[str, int]:
     return {label: at for at, label in enumerate(labels)}
 
 
-def document_of(metadata: Mapping[str, Any]) -> str | None:
-    """The document that a chunk's metadata names; None when it names none."""
-    return next((str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key)), None)
+def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Matched | Skip:
+    """Compares what was retrieved with what is relevant; arguments as of `gold_of`.
+
+    Returns:
+        The relevant contexts and the chunks that are one of them, or the reason why there is
+        nothing to compare.
+    """
+    gold = gold_of(case, result, matching, only_relevant=False)
+    if isinstance(gold, Skip):
+        return gold
+    is_by_id = gold.matching is not Matching.TEXT
+    matches: list[Match] = []
+    repeated: list[int] = []
+    seen: set[str] = set()
+    chunks = zip_longest(result.context_ids or (), result.context_metadata or (), result.contexts)
+    for rank, (id, metadata, text) in enumerate(chunks, 1):
+        if is_by_id and id is not None:
+            if id in seen:
+                repeated.append(rank)
+                continue
+            seen.add(id)
+        for at, by in gold.found_in(id, metadata or {}, text):
+            matches.append(Match(rank=rank, gold=at, by=by))
+    golds, grades = golds_of(case, is_by_id=is_by_id)
+    return Matched(
+        golds=golds,
+        grades=grades,
+        is_by_id=is_by_id,
+        chunks=len(result),
+        matches=tuple(matches),
+        repeated=tuple(repeated),
+    )
+
+
+def golds_of(case: Case, *, is_by_id: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """What is relevant to a case, and the grade of each, as `match` compares it."""
+    if is_by_id:
+        known = case.judgements or {}
+        return tuple(known), tuple(known.values())
+    texts = gold_texts(case) or ()
+    return texts, (1,) * len(texts)
+
+
+def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The documents that a chunk may have been cut from, as its metadata or its id name them."""
+    if metadata:
+        found = [str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key) is not None]
+        if found:
+            return tuple(found)
+    if id is None:
+        return ()
+    return tuple([id.partition(mark)[0] for mark in _PART_MARKS if mark in id[1:]])
+
+
+def _has_names(result: RetrievalResult[Any], matching: Matching) -> bool:
+    """Whether its chunks can be told by id or document; an empty retrieval can."""
+    if result.context_ids is not None or not len(result):
+        return True
+    return matching is not Matching.ID and any(
+        documents_of(None, metadata) for metadata in result.context_metadata or ()
+    )
+
+
+def named_by(
+    id: str | None, documents: Sequence[str], golds: Container[str]
+) -> tuple[str, MatchedBy] | None:
+    """The gold context that a chunk is, by its document or else by its id.
+
+    Args:
+        id: the chunk's own.
+        documents: see `documents_of`.
+        golds: ids of relevant documents or chunks.
+
+    Returns:
+        The id in ``golds`` and what led there; None where it is none of them.
+    """
+    for document in documents:
+        if document in golds:
+            return document, MatchedBy.ID if document == id else MatchedBy.DOCUMENT
+    if id is None or id not in golds:
+        return None
+    # A chunk's own number may be that of a gold document by chance.
+    parts = [f"{document}{mark}" for document in documents for mark in _PART_MARKS]
+    return (id, MatchedBy.ID) if not documents or id.startswith(tuple(parts)) else None
+
+
+def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | None:
+    """Whether a chunk and a span share at least half of the shorter one.
+
+    Returns:
+        None where they do not name the same document, or one of them has no offsets.
+    """
+    if span is None or span.document_id is None or span.start is None:
+        return None
+    if span.document_id not in documents_of(None, metadata):
+        return None
+    start, end = metadata.get("start"), metadata.get("end")
+    if not isinstance(start, int) or not isinstance(end, int):
+        return None
+    last = span.start + len(span.text) if span.end is None else span.end
+    shared = min(end, last) - max(start, span.start)
+    return shared > 0 and 2 * shared >= min(end - start, last - span.start)

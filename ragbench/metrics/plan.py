@@ -14,7 +14,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import computable
-from ragbench.metrics.window import Window
+from ragbench.metrics.window import Compared, Window
 
 __all__ = [
     "Plan",
@@ -56,10 +56,16 @@ class Plan:
             groups.setdefault((definition.needs, definition.abstains), []).append(position)
         self._groups = list(groups.items())
 
-    def score(self, traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+    def score(
+        self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
+    ) -> list[tuple[Cell, ...]]:
         """Scores a window of cases.
 
         Never raises for a case or a metric that cannot be scored: its cell says so.
+
+        Args:
+            traces: the cases.
+            matched: what `ragbench.metrics.window.compared` gave for each, where that is known.
 
         Returns:
             For each case its cells, in the order of ``metrics``.
@@ -70,7 +76,7 @@ class Plan:
         """
         if not self.metrics:
             return [()] * len(traces)
-        window = Window(traces, self.matching)
+        window = Window(traces, self.matching, matched)
         columns: list[Sequence[Cell]] = [()] * len(self.metrics)
         for (needs, abstains), positions in self._groups:
             known = window.blocked(needs, abstains=abstains)

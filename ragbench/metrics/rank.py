@@ -1,7 +1,7 @@
 """Rank metrics, each as trec_eval has it.
 
 What trec_eval knows nothing of, a chunk that holds several gold contexts and several chunks that
-hold the same one, is in `ragbench.metrics.matching.Ranking`: precision, hit rate and MRR ask
+hold the same one, is in `ragbench.metrics.ranking.Ranking`: precision, hit rate and MRR ask
 whether a chunk is relevant, nDCG and MAP what it brings that is new, recall which gold contexts
 were found.
 """
@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from ragbench.core.metric import Skip
-from ragbench.metrics.matching import NO_GOLD, UNJUDGED, Ranking
+from ragbench.metrics.matching import NO_GOLD
 from ragbench.metrics.metric import AtLeast, metric
+from ragbench.metrics.ranking import UNJUDGED, Ranking
 
 __all__ = [
     "average_precision",

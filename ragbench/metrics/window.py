@@ -6,36 +6,56 @@ Each column is made when it is first asked for, and then serves every metric.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ragbench.core.case import Case
-from ragbench.core.metric import Need
+from ragbench.core.matched import Matched
+from ragbench.core.metric import Need, Skip
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.metrics.abstention import declined
-from ragbench.metrics.matching import NO_GOLD, Matching, ranking_of
+from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
+from ragbench.metrics.ranking import Ranking, ranking_of
 
 __all__ = [
+    "Compared",
     "Window",
     "blocked",
+    "compared",
 ]
 
 Check = Callable[[Trace], Cell | None]
+Compared: TypeAlias = Matched | Skip | None
+"""A retrieval compared with what is relevant; None where nothing was retrieved."""
+_NO_RESULT = Skip("retrieval gave no result")
+
+
+def compared(trace: Trace, matching: Matching) -> Compared:
+    """What the chunks that generation was given are of what is relevant."""
+    result = trace.context.value
+    return None if result is None else match(trace.case, result, matching)
 
 
 class Window:
     """Cases that are scored together."""
 
-    def __init__(self, traces: Sequence[Trace], matching: Matching = Matching.AUTO) -> None:
+    def __init__(
+        self,
+        traces: Sequence[Trace],
+        matching: Matching = Matching.AUTO,
+        matched: Sequence[Compared] | None = None,
+    ) -> None:
         """Computes nothing yet.
 
         Args:
             traces: the cases.
             matching: how retrieved chunks are compared with relevant ones.
+            matched: what that gave for each case, where it is known already.
         """
         self.traces = traces
         self.matching = matching
+        self.matched = matched
         self._columns: dict[str, list[Any]] = {}
         self._checked: dict[Check, list[Cell | None] | None] = {}
 
@@ -45,7 +65,8 @@ class Window:
 
     def of(self, rows: Sequence[int]) -> Window:
         """Some of the cases."""
-        return Window([self.traces[row] for row in rows], self.matching)
+        matched = None if self.matched is None else [self.matched[row] for row in rows]
+        return Window([self.traces[row] for row in rows], self.matching, matched)
 
     def column(self, argument: str) -> list[Any]:
         """What each case gives for an argument of a metric's function.
@@ -56,12 +77,17 @@ class Window:
         found = self._columns.get(argument)
         if found is None:
             read = _READ.get(argument)
-            if read is None:
-                found = [ranking_of(trace, self.matching) for trace in self.traces]
-            else:
-                found = [*map(read, self.traces)]
+            found = self._rankings() if read is None else [*map(read, self.traces)]
             self._columns[argument] = found
         return found
+
+    def _rankings(self) -> list[Ranking | Skip]:
+        matched = self.matched
+        if matched is None:
+            matched = [compared(trace, self.matching) for trace in self.traces]
+        return [
+            ranking_of(one) if isinstance(one, Matched) else one or _NO_RESULT for one in matched
+        ]
 
     def blocked(self, needs: frozenset[Need], *, abstains: bool) -> list[Cell | None] | None:
         """The cells of cases that a metric must not be asked about; see `blocked`.

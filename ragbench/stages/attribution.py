@@ -29,7 +29,7 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
-from ragbench.metrics.matching import Gold, Matching, document_of, gold_of, normalised
+from ragbench.metrics.matching import Gold, Matching, gold_of, normalised
 from ragbench.metrics.same_answer import answer_is_right, holds_answer, is_telling
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
@@ -70,8 +70,9 @@ def known_gold(trace: Trace, matching: Matching) -> KnownGold | None:
         trace: a case.
         matching: how the run compares chunks with the gold.
     """
-    gold = gold_of(trace, matching)
-    if not isinstance(gold, Skip):
+    result = trace.context.value
+    gold = None if result is None else gold_of(trace.case, result, matching)
+    if gold is not None and not isinstance(gold, Skip):
         basis = Basis.TEXTS if gold.matching is Matching.TEXT else Basis.IDS
         return KnownGold(basis, gold)
     answers = dict.fromkeys(
@@ -85,7 +86,7 @@ def held_golds(result: RetrievalResult[Any], known: KnownGold) -> list[frozenset
     gold = known.gold
     if gold is not None:
         return [
-            frozenset(gold.held_by(chunk.id, document_of(chunk.metadata), chunk.text))
+            frozenset(gold.held_by(chunk.id, chunk.metadata, chunk.text))
             for chunk in result.to_chunks()
         ]
     chunks = (normalised(text) for text in result.contexts)

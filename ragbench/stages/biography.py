@@ -18,7 +18,7 @@ from ragbench.core.biography import (
 from ragbench.core.metric import Skip
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.metrics.matching import Gold, Matching, document_of, gold_of
+from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.post.stage import Step, steps_of
 
 __all__ = [
@@ -48,7 +48,7 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     if not steps:
         return None
     states = _states(before, steps)
-    gold = gold_of(trace, matching)
+    gold = gold_of(trace.case, after, matching)
     held = None if isinstance(gold, Skip) else _held(gold, before, after, steps)
     return Biography(
         operators=tuple(step.operator for step in steps),
@@ -79,7 +79,7 @@ def _held(
     """What each chunk holds, as retrieved, then after each operator."""
     known: _Held = {}
     for chunk in before.to_chunks():
-        known.setdefault(chunk.id, gold.held_by(chunk.id, document_of(chunk.metadata), chunk.text))
+        known.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
     final = {chunk.id: chunk for chunk in after.to_chunks()}
     last = {id: at for at, step in enumerate(steps) for id, _ in (*step.rewrote, *step.made)}
     states = [known]
@@ -89,11 +89,11 @@ def _held(
             is_final = last[id] == at and id in final
             if is_final:
                 chunk = final[id]
-                known[id] = gold.held_by(id, document_of(chunk.metadata), chunk.text)
+                known[id] = gold.held_by(id, chunk.metadata, chunk.text)
             elif text is not None and gold.matching is Matching.TEXT:
-                known[id] = gold.held_by(id, None, text)
+                known[id] = gold.held_by(id, {}, text)
             elif id not in known:  # added and dropped again: its text is not stored
-                known[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, None, "")
+                known[id] = () if gold.matching is Matching.TEXT else gold.held_by(id, {}, "")
         states.append(known)
     return states
 

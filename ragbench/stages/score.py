@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.trace import Trace
 from ragbench.ledger.journal import CaseCells, Journal
-from ragbench.metrics.matching import Matching, decide_matching
+from ragbench.metrics.gold_space import MatchingTally
+from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
+from ragbench.metrics.window import Compared
+from ragbench.stages.matches import decode_matched, encode_matched, matches_of
 from ragbench.stages.stage import Row, Running
 from ragbench.workers.pool import Task, WorkerPool
 
@@ -88,7 +92,9 @@ class CellTable:
     def open(self, window: Sequence[Row]) -> None:
         """Gives each row the cells that still hold; needs the outcomes of all stages before."""
         journal, width, text = self._journal, self._journal.columns, str(self.matching)
-        known = {} if journal.was_empty else journal.cells([row.number for row in window])
+        numbers = [row.number for row in window]
+        known = {} if journal.was_empty else journal.cells(numbers)
+        matched = journal.matched(numbers) if known else {}
         empty: tuple[Cell | None, ...] = (None,) * len(self.metrics)
         self._lines.clear()
         for row in window:
@@ -99,6 +105,8 @@ class CellTable:
                 row.cells = empty
             else:
                 cells = [*stored.cells]
+                bodies = matched.get(row.number, {})
+                row.matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
                 row.cells = tuple(
                     None if each.reads_answer and stored.answer != answer else cells[number]
                     for each, number in zip(self.metrics, self._numbers, strict=True)
@@ -107,6 +115,30 @@ class CellTable:
                     # Which of the other metrics read the answer is not known here.
                     cells = [None] * width
             self._lines[row.number] = _Line(question, answer, cells)
+
+    def carry(self, window: Sequence[Row], kept: Sequence[bool]) -> None:
+        """Takes over cells that do not depend on how chunks are compared.
+
+        Args:
+            window: rows whose cells are stored.
+            kept: whether a metric's cells stay, in the metrics' order.
+        """
+        journal, text = self._journal, str(self.matching)
+        stored = journal.cells([row.number for row in window])
+        self._lines.clear()
+        for row in window:
+            found = stored[row.number].cells
+            row.cells = tuple(
+                found[number] if stays else None
+                for number, stays in zip(self._numbers, kept, strict=True)
+            )
+            # Cells of metrics of earlier commands go: which of them stay is not known here.
+            self._lines[row.number] = _Line(*row.keys(text), [None] * journal.columns)
+
+    def save_matches(self, row: Row, matches: Mapping[str, Compared]) -> None:
+        """Records which of a row's chunks are relevant contexts; cells have to be saved, too."""
+        row.matches = {stage: one for stage, one in matches.items() if isinstance(one, Matched)}
+        self._journal.record_matched(row.number, encode_matched(row.matches))
 
     def save(self, row: Row) -> None:
         """Records the cells of a row as they are now."""
@@ -144,7 +176,10 @@ class ScoreStage:
 
     table: CellTable
     decided: Callable[[Matching], None]
-    """Told, before anything is scored, how retrieved chunks will be compared with relevant ones."""
+    """Told, before anything is scored, how retrieved chunks will be compared with relevant ones:
+    it may turn out to be wrong once all cases are known; see `rematch`."""
+    tally: MatchingTally | None = None
+    """Counts what decides that; None where the user has said it."""
     pool: WorkerPool[Task, tuple[Cell, ...]] | None = None
     """Workers that score in this process's place, in tasks of the stage's name."""
     name: str = "score"
@@ -154,9 +189,14 @@ class ScoreStage:
     def settle(self, window: Sequence[Row], run: Running) -> None:
         """See `Stage.settle`."""
         table = self.table
+        if self.tally is not None:
+            for row in window:
+                self.tally.add(row.trace)
         if not self._is_decided:
-            if table.matching is Matching.AUTO:
-                table.matching = decide_matching([row.trace for row in window])
+            if table.matching is Matching.AUTO and self.tally is not None:
+                first = self.tally.verdict().matching
+                # Ids of later cases may meet.
+                table.matching = Matching.DOCUMENT_ID if first is Matching.NOT_COMPARABLE else first
             self.decided(table.matching)
             self._is_decided.append(True)
         table.open(window)
@@ -174,11 +214,42 @@ class ScoreStage:
         run.journal.flush_if_due()
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
+    def rematch(self, windows: Iterable[Sequence[Row]], matching: Matching) -> Iterator[Row]:
+        """Scores again what depends on how chunks are compared, once all cases are known.
+
+        Args:
+            windows: the cases of the run with all outcomes; their cells are stored.
+            matching: how chunks are compared.
+
+        Returns:
+            Each row with all of its cells.
+        """
+        table = self.table
+        table.matching = matching
+        self._plans.clear()
+        kept = [Need.JUDGEMENTS not in each.metric.definition.needs for each in table.metrics]
+        lost = tuple(position for position, stays in enumerate(kept) if not stays)
+        judged = [at for at, each in enumerate(table.metrics) if each.metric.is_judged]
+        for window in windows:
+            table.carry(window, kept)
+            self._compute(lost, window)
+            for row in window:
+                table.save(row)
+            table.read_judgements(window, judged)
+            yield from window
+
     def _compute(self, positions: tuple[int, ...], members: Sequence[Row]) -> None:
+        matching = self.table.matching
+        matches = [matches_of(row.trace, matching) for row in members]
+        for row, each in zip(members, matches, strict=True):
+            self.table.save_matches(row, each)
+        # What generation was given stands last.
+        context = [each[next(reversed(each))] for each in matches]
+        traces = [row.trace for row in members]
         if self.pool is None:
-            found = self._score(positions, [row.trace for row in members])
+            found = self._score(positions, traces, context)
         else:
-            found = self._score_by(self.pool, positions, [row.trace for row in members])
+            found = self._score_by(self.pool, positions, traces, context)
         is_all = positions == tuple(range(len(self.table.metrics)))
         for row, scored in zip(members, found, strict=True):
             if is_all:
@@ -189,22 +260,28 @@ class ScoreStage:
                 cells[position] = cell
             row.cells = tuple(cells)
 
-    def _score(self, positions: tuple[int, ...], traces: Sequence[Trace]) -> list[tuple[Cell, ...]]:
+    def _score(
+        self, positions: tuple[int, ...], traces: Sequence[Trace], context: Sequence[Compared]
+    ) -> list[tuple[Cell, ...]]:
         plan = self._plans.get(positions)
         if plan is None:  # kept for the run: a scorer may hold a model or an event loop
             metrics = [self.table.metrics[position].metric for position in positions]
             plan = self._plans[positions] = Plan(metrics, matching=self.table.matching)
-        return plan.score(traces)
+        return plan.score(traces, context)
 
     def _score_by(
         self,
         pool: WorkerPool[Task, tuple[Cell, ...]],
         positions: tuple[int, ...],
         traces: Sequence[Trace],
+        context: Sequence[Compared],
     ) -> list[tuple[Cell, ...]]:
         metrics = tuple(self.table.metrics[position].metric.name for position in positions)
         matching = self.table.matching
-        asked = [Task(self.name, ScoreInput(metrics, matching, trace)) for trace in traces]
+        asked = [
+            Task(self.name, ScoreInput(metrics, matching, trace, matched))
+            for trace, matched in zip(traces, context, strict=True)
+        ]
         size = pool.share(len(asked), _SHARE)
         begun = [pool.begin(asked[at : at + size]) for at in range(0, len(asked), size)]
         return [cells for batch in begun for cells in pool.take(batch)]
@@ -224,6 +301,8 @@ class ScoreInput(NamedTuple):
     """The names of those that it lacks."""
     matching: Matching
     trace: Trace
+    matched: Compared
+    """What generation was given, compared with what is relevant."""
 
 
 def scorer(
@@ -238,11 +317,11 @@ def scorer(
     plans: dict[tuple[tuple[str, ...], Matching], Plan] = {}
 
     def call(items: Sequence[ScoreInput]) -> Sequence[tuple[Cell, ...]]:
-        names, matching, _ = items[0]  # of one batch all lack the same
+        names, matching, _, _ = items[0]  # of one batch all lack the same
         plan = plans.get((names, matching))
         if plan is None:
             plan = plans[names, matching] = Plan([by_name[n] for n in names], matching=matching)
-        return plan.score([item.trace for item in items])
+        return plan.score([item.trace for item in items], [item.matched for item in items])
 
     return call
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ragbench.core.case import Case
+from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Failure, Judgement, Known, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import (
@@ -132,6 +133,8 @@ class Row:
     """One per metric of the run; None where it has not been computed."""
     judgements: tuple[tuple[Judgement, ...], ...] = ()
     """What each cell rests on, in the same order."""
+    matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
+    """Which chunks are relevant contexts, by the stage that gave them."""
     _trace: Trace | None = None
 
     @property

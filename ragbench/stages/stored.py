@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.trace import Trace
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
+from ragbench.stages.matches import decode_matched
 from ragbench.stages.rag import NO_GENERATION, NO_RETRIEVAL
 from ragbench.stages.stage import Row, Settled, passed_on, restored, skipped
 
@@ -36,6 +38,10 @@ class TracedCase(NamedTuple):
     """What each cell rests on, in the same order; none for a cell that nobody judged."""
     fingerprint: bytes
     """Digest of the case: its id and everything that is known of it."""
+    matches: Mapping[str, Matched] = {}
+    """Which chunks are relevant contexts, by the stage that gave them: ``"retrieve"``,
+    ``"post_retrieve"``. A stage is missing where there was nothing to compare; its metrics' cells
+    say why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,26 +65,39 @@ class StoredTraces:
     def _window(
         self, window: Sequence[StoredCase], metrics: Sequence[int | None]
     ) -> Iterator[TracedCase]:
-        numbers = [stored.number for stored in window]
-        known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in self._stages}
+        rows = self.rows(window)
+        numbers = [row.number for row in rows]
         cells = self.journal.cells(numbers)
+        matched = self.journal.matched(numbers)
         judged = {} if self.manifest.judge is None else self.journal.judgements(numbers)
         matching = self.manifest.settings["matching"]
-        for stored in window:
-            row = Row(stored.number, stored.case, stored.digest)
-            for stage in self._stages:
-                row.settled[stage] = self._settled(stage, row, known[stage].get(stored.number))
+        for row in rows:
             question, answer = row.keys(matching)
-            line = cells.get(stored.number)
+            line = cells.get(row.number)
+            matches: dict[str, Matched] = {}
             if line is None or line.question != question or line.answer != answer:
                 found: tuple[Cell | None, ...] = (None,) * len(metrics)
             else:
                 found = tuple(None if at is None else line.cells[at] for at in metrics)
+                bodies = matched.get(row.number, {})
+                matches = {stage: decode_matched(row.case, bodies[stage]) for stage in bodies}
             notes = tuple(
-                () if at is None or cell is None else judged.get((stored.number, at), ())
+                () if at is None or cell is None else judged.get((row.number, at), ())
                 for at, cell in zip(metrics, found, strict=True)
             )
-            yield TracedCase(row.trace, found, notes, stored.digest)
+            yield TracedCase(row.trace, found, notes, row.digest, matches)
+
+    def rows(self, window: Sequence[StoredCase]) -> list[Row]:
+        """Cases of the run with what each stage gave."""
+        numbers = [stored.number for stored in window]
+        known = {stage: self.journal.valid_outcomes(stage, numbers) for stage in self._stages}
+        rows: list[Row] = []
+        for stored in window:
+            row = Row(stored.number, stored.case, stored.digest)
+            for stage in self._stages:
+                row.settled[stage] = self._settled(stage, row, known[stage].get(stored.number))
+            rows.append(row)
+        return rows
 
     @property
     def _stages(self) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from ragbench.ledger.manifest import (
 )
 from ragbench.ledger.watch import Watch
 from ragbench.metrics.abstention import abstained
+from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
@@ -54,7 +55,7 @@ from ragbench.stages.rag import (
 from ragbench.stages.reuse import OutcomeReuse
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
 from ragbench.stages.stage import CallSettings, CallStage, InLoop, Progress, Row, Running, Stage
-from ragbench.stages.stored import TracedCase
+from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.system import absent_stages, call_stages, system_of
 from ragbench.validators.validator import Validator
 from ragbench.verbs.report import ReportBuilder, keep_figures
@@ -134,7 +135,8 @@ def evaluate(
         matching: how retrieved chunks are compared with the relevant ones.
         judging: who is asked by metrics that ask models; without it there may be none of those.
         corpus: gives the documents that the system searches, where they are at hand: gold that
-            none of them holds is then told apart from gold that retrieval missed.
+            none of them holds is then told apart from gold that retrieval missed, and a retrieval
+            that found nothing from one whose ids are of another kind.
         workers: where the work is done; this process when not given.
         fresh: forget what an earlier run left in the folder.
         trust_stored: use stored outcomes even where it cannot be told that nothing has changed;
@@ -178,7 +180,8 @@ def evaluate(
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(_discard_if_empty, folder)
-        draw = _Draw(cases, selection or Selection(), source, stopped)
+        gold = GoldSpace()
+        draw = _Draw(cases, selection or Selection(), source, stopped, gold)
         journal = stack.enter_context(_journal(folder, draw, fresh=fresh))
         absent = absent_stages(system, journal.recorded_counts(), source)
         manifest = Manifest(
@@ -197,8 +200,13 @@ def evaluate(
         manifest = replace(manifest, notes=(*notes, *journal.notes()))
         journal.before_flush = reuse.keep
         table = CellTable(journal, _scored(chosen, judge), matching)
+        earlier = _earlier_matching(folder.manifest)
         known = _KnownManifest(manifest, folder.manifest)
-        stages.append(ScoreStage(table=table, decided=known.decide))
+        tally = MatchingTally(gold) if matching is Matching.AUTO else None
+        if tally is not None and earlier is not None:
+            table.matching = earlier  # likely still right: cells that are stored need no work then
+        score = ScoreStage(table=table, decided=known.decide, tally=tally)
+        stages.append(score)
         if judge is not None:
             stages.append(judge.stage(table))
         is_async = rag is not None and rag.is_async
@@ -222,8 +230,20 @@ def evaluate(
                 cases=manifest.dataset.cases,
                 in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
             ),
-            lambda row: builder.add(TracedCase(row.trace, row.cells, row.judgements, row.digest)),
+            lambda row: builder.add(_traced(row)),
         )
+        if tally is not None:
+            ids = None if corpus is None else lambda: [one.id for one in corpus()]
+            verdict = tally.verdict(ids)
+            before = known.manifest
+            known.decide(verdict.matching, verdict.notes)
+            if verdict.matching is not score.table.matching:
+                builder = ReportBuilder(out, known.manifest, chosen)
+                stored = StoredTraces(
+                    journal=journal, manifest=before, metrics=chosen, with_texts=True
+                )
+                for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
+                    builder.add(_traced(row))
         reuse.keep()
         journal.complete()
         builder.manifest = read_manifest(folder.manifest)  # as every later reader finds it
@@ -317,6 +337,18 @@ def _scored(metrics: Sequence[Metric], judge: Judge | None) -> list[ScoredMetric
     ]
 
 
+def _earlier_matching(path: Path) -> Matching | None:
+    """How the folder's latest run compared chunks; None where there is none."""
+    try:
+        return Matching(read_manifest(path).settings["matching"])
+    except (RunMismatchError, KeyError, ValueError):
+        return None
+
+
+def _traced(row: Row) -> TracedCase:
+    return TracedCase(row.trace, row.cells, row.judgements, row.digest, row.matches)
+
+
 def _rows(window: Sequence[StoredCase]) -> list[Row]:
     return [Row(stored.number, stored.case, stored.digest) for stored in window]
 
@@ -341,10 +373,12 @@ class _KnownManifest:
         self._path = path
         write_manifest(self.manifest, path)
 
-    def decide(self, matching: Matching) -> None:
-        """Writes down how retrieved chunks are compared with relevant ones."""
+    def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
+        """Writes down how retrieved chunks are compared with relevant ones, and why."""
         settings = {**self.manifest.settings, "matching": str(matching)}
-        self.manifest = replace(self.manifest, settings=settings).with_fingerprints()
+        self.manifest = replace(
+            self.manifest, settings=settings, notes=(*notes, *self.manifest.notes)
+        ).with_fingerprints()
         write_manifest(self.manifest, self._path)
 
 
@@ -356,6 +390,8 @@ class _Draw:
     selection: Selection
     source: str
     stopped: Callable[[], bool]
+    gold: GoldSpace
+    """Told of each case: what is relevant is known before anything is asked."""
 
     def __iter__(self) -> Iterator[Case | Entry]:
         """The cases, in order.
@@ -368,6 +404,7 @@ class _Draw:
         for case in self.selection.apply(self.cases):
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
+            self.gold.add(case.case if isinstance(case, Entry) else case)
             yield _with_abstention(case) if isinstance(case, Entry) else case
         if case is None:
             raise DataError([Problem(message="there are no cases", path=self.source)])

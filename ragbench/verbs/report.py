@@ -448,6 +448,7 @@ def _row(
         attribution=attribution,
         story=story,
         location=None if trace.location is None else trace.location.value,
+        matches=case.matches,
     )
 
 
@@ -575,17 +576,6 @@ def _metric_notes(summaries: Sequence[Summary]) -> Iterator[str]:
 
 def _notes(manifest: Manifest, tally: _Tally) -> tuple[str, ...]:
     notes = [*manifest.notes]
-    matching = manifest.settings["matching"]
-    if matching == "text":
-        notes.append(
-            "Retrieved chunks were matched with the gold by their text: the ids of the RAG are "
-            "not those of the dataset."
-        )
-    elif matching == "document_id":
-        notes.append(
-            "Retrieved chunks were matched with the gold by the document that their metadata "
-            "names: the gold ids are documents, the RAG's ids are not."
-        )
     if tally.repeated_ids:
         notes.append(
             f"{tally.repeated_ids} retrievals returned an id more than once; only its first place "

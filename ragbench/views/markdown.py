@@ -58,9 +58,10 @@ def _title(report: Report) -> Iterator[str]:
         )
         shown = ", ".join(f"{count:,} {word}" for count, word in counts if count)
         yield f"- {stage.stage}: {shown}"
-    for note in report.notes:
+    for position, note in enumerate(report.notes):
+        mark = "**Not comparable.** " if position == 0 and not report.is_comparable else ""
         yield ""
-        yield f"> {markdown_text(note)}"
+        yield f"> {mark}{markdown_text(note)}"
 
 
 def _drawn(dataset: dict[str, object]) -> str:

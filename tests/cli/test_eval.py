@@ -48,7 +48,31 @@ def test_a_class_of_the_old_interface_is_evaluated_as_it_is(ragbench: Ragbench) 
     assert done.code == 0
     assert score("recall@5") == 0.5  # one of the two gold documents is what it always returns
     assert score("exact_match") == 0.5
-    assert "matched with the gold by their text" in done.out
+    assert "compared with the gold by their text" in done.out
+
+
+def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
+    lines = [
+        {
+            "user_input": f"Question {n}?",
+            "retrieved_contexts": ["text"],
+            "retrieved_context_ids": [f"row-{n}"],
+            "reference_context_ids": [f"page-{n}"],
+        }
+        for n in range(3)
+    ]
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "recall@5,nDCG@10")
+    assert done.code == 3
+    first = " ".join(done.out.split())
+    assert first.startswith(
+        "not comparable: Retrieval was not compared with the gold: none of 3 retrieved ids (such "
+        "as 'row-0') is one of the gold's (such as 'page-0')"
+    )
+    assert score("recall@5") is None
+    assert "0.000" not in done.out
+    markdown = Path("run/report.md").read_text("utf-8")
+    assert "> **Not comparable.** Retrieval was not compared with the gold" in markdown
 
 
 def test_the_same_command_asks_nothing_again(ragbench: Ragbench) -> None:

@@ -294,6 +294,8 @@ def command(
     if _nothing_succeeded(report):
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
+    if not report.is_comparable:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
 def _version(folder: Path, dataset: str, *, stay: bool, quiet: bool) -> Path:

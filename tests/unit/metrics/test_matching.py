@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.case import Case, Evidence
+from ragbench.core.matched import Match, Matched, MatchedBy
+from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell
-from ragbench.metrics.matching import Matching, comparable_ids, decide_matching, holds, normalised
+from ragbench.core.trace import Trace
+from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdict
+from ragbench.metrics.matching import Matching, holds, match, normalised
 from tests.unit.metrics.builders import SKIPPED, cell, failed, retrieved, trace, value
 
 LONG = "The Orion gateway drops idle connections after 300 seconds unless keep-alive is on."
@@ -31,6 +36,11 @@ LONG = "The Orion gateway drops idle connections after 300 seconds unless keep-a
         # 30 characters are too few to be recognised when they are not verbatim
         ("idle connections drop after 30", "idle connections drop after 3 s", False),
         ("奥里昂网关在三百秒后断开空闲连接。", "网关在三百秒后断开", True),
+        # the gold text was cut in two: the chunk with the larger part of it holds it
+        (f"About the network, in short. {LONG[:50]}", LONG, True),
+        (f"{LONG[:30]} And then something else that is as long as the rest was.", LONG, False),
+        (f"{LONG[-50:]} About the garden and its many flowers.", LONG, True),
+        (f"About the network, in short. {LONG[:20]}", LONG, False),
     ],
 )
 def test_when_a_chunk_holds_a_gold_text(chunk: str, gold: str, expected: bool) -> None:
@@ -60,7 +70,10 @@ def test_what_cannot_be_compared_says_why() -> None:
     assert cell("recall@1", nothing_known) == Cell.skipped("no relevant context is known")
     no_texts = trace(gold=["a"], retrieval=retrieved("a"))
     assert cell("recall@1", no_texts, matching=Matching.TEXT) == Cell.skipped(
-        "no relevant context is known"
+        "chunks are compared by their text, and only ids of what is relevant are known"
+    )
+    assert cell("recall@1", no_texts, matching=Matching.NOT_COMPARABLE) == Cell.skipped(
+        "not comparable: no retrieved id is one of the gold's, and no relevant text is known"
     )
 
 
@@ -91,15 +104,42 @@ def test_evidence_is_the_gold_unless_it_turns_up_by_chance() -> None:
 
 
 def chunk_of(**metadata: Any) -> Any:
-    return retrieved("doc#3", metadata=[metadata])
+    return retrieved("chunk-3", metadata=[metadata])
 
 
 @pytest.mark.parametrize("key", ["document_id", "doc_id", "source"])
 def test_a_chunk_is_found_by_the_document_that_its_metadata_names(key: str) -> None:
     one = trace(gold=["doc"], retrieval=chunk_of(**{key: "doc"}))
-    assert decide_matching([one]) is Matching.DOCUMENT_ID
+    assert verdict(one).matching is Matching.DOCUMENT_ID
     assert value("recall@1", one, matching=Matching.DOCUMENT_ID) == 1.0
+    assert value("recall@1", one) == 1.0
     assert value("recall@1", one, matching=Matching.ID) == 0.0
+
+
+@pytest.mark.parametrize("id", ["doc3#0", "doc3#7-1a2b3c", "doc3::4"])
+def test_a_chunk_is_found_by_the_document_that_its_id_begins_with(id: str) -> None:
+    one = trace(gold=["doc3"], retrieval=retrieved(id))
+    assert value("recall@1", one, matching=Matching.DOCUMENT_ID) == 1.0
+    assert verdict(one).matching is Matching.DOCUMENT_ID
+    # Another chunk of the same document is none where chunks are the gold.
+    other = trace(gold=["doc3#1"], retrieval=retrieved("doc3#0"))
+    assert value("recall@1", other, matching=Matching.DOCUMENT_ID) == 0.0
+
+
+def test_a_number_of_a_chunk_is_not_taken_for_that_of_a_document() -> None:
+    """Rows of a table are numbered, and so are the documents that they are parts of."""
+    right = trace(gold=["51"], retrieval=retrieved("9", metadata=[{"document_id": 51}]))
+    chance = trace(gold=["184"], retrieval=retrieved("184", metadata=[{"document_id": "12"}]))
+    other = trace(gold=["7"], retrieval=retrieved("8", metadata=[{"document_id": "7"}]))
+    assert verdict(right, chance, other).matching is Matching.DOCUMENT_ID
+    assert value("recall@1", right, matching=Matching.DOCUMENT_ID) == 1.0
+    assert value("recall@1", chance, matching=Matching.DOCUMENT_ID) == 0.0
+
+
+def test_ids_win_where_the_metadata_names_something_else() -> None:
+    one = trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))
+    assert verdict(one).matching is Matching.ID
+    assert value("recall@1", one, matching=Matching.ID) == 1.0
 
 
 def test_two_chunks_of_a_document_find_it_once() -> None:
@@ -112,19 +152,165 @@ def test_two_chunks_of_a_document_find_it_once() -> None:
     assert value("nDCG@2", one, matching=Matching.DOCUMENT_ID) < 1.0
 
 
-def test_the_way_to_compare_is_decided_from_all_cases_together() -> None:
+@pytest.mark.parametrize(
+    ("start", "end", "is_found"),
+    [
+        (0, 200, True),  # holds it
+        (110, 140, True),  # is within it
+        (0, 125, True),  # shares 25 of its 50 characters
+        (0, 124, False),
+        (150, 300, False),
+    ],
+)
+def test_a_chunk_of_any_chunker_is_relevant_by_its_overlap_with_the_evidence(
+    start: int, end: int, is_found: bool
+) -> None:
+    span = Evidence(text="e" * 50, document_id="doc", start=100, end=150)
+    case = Case(id="case", query="query", evidence=(span,))
+    place = {"document_id": "doc", "start": start, "end": end}
+    result = retrieved("x", texts=["other words"], metadata=[place]).value
+    assert result is not None
+    found = match(case, result, Matching.TEXT)
+    assert isinstance(found, Matched)
+    expected = (Match(rank=1, gold=0, by=MatchedBy.OVERLAP),) if is_found else ()
+    assert found.matches == expected
+    assert found.missed == (() if is_found else (0,))
+
+
+def test_what_was_matched_names_rank_gold_and_how() -> None:
+    case = trace(grades={"a": 2, "b": 0, "c": 1}).case
+    result = retrieved("x", "a", "a", "c#2", "b").value
+    assert result is not None
+    found = match(case, result, Matching.DOCUMENT_ID)
+    assert isinstance(found, Matched)
+    assert found == Matched(
+        golds=("a", "b", "c"),
+        grades=(2, 0, 1),
+        is_by_id=True,
+        chunks=5,
+        matches=(
+            Match(rank=2, gold=0, by=MatchedBy.ID),
+            Match(rank=4, gold=2, by=MatchedBy.DOCUMENT),
+            Match(rank=5, gold=1, by=MatchedBy.ID),
+        ),
+        repeated=(3,),
+    )
+    assert (found.rank_of(0), found.rank_of(2), found.missed) == (2, 4, ())
+    nothing = match(case, retrieved().value or result, Matching.DOCUMENT_ID)
+    assert isinstance(nothing, Matched)
+    assert (nothing.rank_of(0), nothing.missed) == (None, (0, 2))
+    assert isinstance(match(Case(id="x", query="x"), result, Matching.AUTO), Skip)
+
+
+# --- the verdict over a run
+
+
+def verdict(*traces: Trace, corpus: list[str] | None = None) -> MatchingVerdict:
+    tally = MatchingTally(GoldSpace(one.case for one in traces))
+    for one in traces:
+        tally.add(one)
+    return tally.verdict(None if corpus is None else lambda: corpus)
+
+
+def numbered(n: int, id: str, *, gold_text: bool = True) -> Trace:
+    """A case whose right chunk was retrieved under an id of the RAG's own."""
+    text = f"{LONG} This is written on page {n} of the handbook."
+    return trace(
+        gold=[str(n)],
+        gold_texts=[text] if gold_text else None,
+        retrieval=retrieved(id, texts=[text]),
+    )
+
+
+def test_the_verdict_does_not_depend_on_the_order_of_the_cases() -> None:
+    answerable = [numbered(n, f"own-{n}") for n in range(60)]
+    unanswerable = [trace(gold=[], retrieval=retrieved(f"own-{n}")) for n in range(600)]
+    assert verdict(*answerable, *unanswerable) == verdict(*unanswerable, *answerable)
+    found = verdict(*unanswerable, *answerable)
+    assert found.matching is Matching.TEXT
+    assert "the ids of the RAG are not those of the dataset (0 of 60" in found.notes[0]
+
+
+def test_one_id_that_meets_by_chance_decides_nothing() -> None:
+    found = verdict(*[numbered(n, "5" if n == 7 else f"own-{n}") for n in range(60)])
+    assert found.matching is Matching.TEXT
+    assert "(1 of 60 retrieved ids" in found.notes[0]
+
+
+def test_ids_that_contradict_the_texts_are_not_believed() -> None:
+    """Both sides number 0 .. 59, but differently."""
+    cases = [numbered(n, str(n * 7 % 60)) for n in range(60)]
+    assert verdict(*cases).matching is Matching.TEXT
+    # Each case retrieves everything, so that the ids seem to find as much as the texts.
+    texts = [f"{LONG} This is written on page {n} of the handbook." for n in range(3)]
+    everything = retrieved("1", "2", "0", texts=texts)
+    every = [trace(gold=[str(n)], gold_texts=[texts[n]], retrieval=everything) for n in range(3)]
+    found = verdict(*every)
+    assert found.matching is Matching.TEXT
+    assert "of 3 chunks whose id is a relevant one, 0 have its text" in found.notes[0]
+
+
+def test_ids_are_believed_where_reference_contexts_are_in_other_words() -> None:
+    cases = [
+        trace(
+            gold=[str(n)],
+            gold_texts=["What the page says, told by somebody in quite different words."],
+            retrieval=retrieved(str(n), texts=[f"{LONG} {n}"]),
+        )
+        for n in range(4)
+    ]
+    found = verdict(*cases)
+    assert found.matching is Matching.DOCUMENT_ID
+    assert "Only 0 of 4 chunks" in found.notes[0]
+
+
+def test_foreign_ids_without_texts_are_not_comparable() -> None:
+    cases = [numbered(n, f"u-{n}", gold_text=False) for n in range(3)]
+    found = verdict(*cases)
+    assert found.matching is Matching.NOT_COMPARABLE
+    assert (
+        "none of 3 retrieved ids (such as 'u-0') is one of the gold's (such as '0')"
+        in (found.notes[0])
+    )
+    # Of one corpus, they are comparable, and nothing was found.
+    assert verdict(*cases, corpus=["u-1", "0"]).matching is Matching.DOCUMENT_ID
+    assert verdict(*cases, corpus=["u-1"]).matching is Matching.NOT_COMPARABLE
+    assert verdict(*cases, corpus=["0"]).matching is Matching.NOT_COMPARABLE
+
+
+def test_a_gold_id_of_another_case_shows_that_ids_are_comparable() -> None:
     miss = trace(gold=["a"], retrieval=retrieved("b"))
-    hit_of_another_case = trace(gold=["b"], retrieval=retrieved("z"))
-    assert not comparable_ids([miss])
-    assert comparable_ids([miss, hit_of_another_case])
-    assert decide_matching([miss, hit_of_another_case]) is Matching.ID
+    other = trace(gold=["b"], retrieval=retrieved("z"))
+    assert verdict(miss).matching is Matching.NOT_COMPARABLE
+    assert verdict(miss, other).matching is Matching.DOCUMENT_ID
 
 
-def test_foreign_ids_are_compared_by_text_if_texts_are_known() -> None:
-    foreign = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("uuid-1", texts=[LONG]))
-    assert decide_matching([foreign]) is Matching.TEXT
-    without = trace(gold=["a"], retrieval=retrieved("uuid-1"))
-    assert decide_matching([without]) is Matching.ID
-    assert decide_matching([]) is Matching.ID
-    assert decide_matching([trace(gold=["a"], retrieval=failed("retrieve"))]) is Matching.ID
-    assert decide_matching([trace(gold=["a"], retrieval=SKIPPED)]) is Matching.ID
+def test_where_nothing_was_retrieved_nothing_is_said() -> None:
+    for retrieval in (failed("retrieve"), SKIPPED, retrieved()):
+        found = verdict(trace(gold=["a"], retrieval=retrieval))
+        assert found == MatchingVerdict(Matching.DOCUMENT_ID)
+    assert value("recall@5", trace(gold=["a"], retrieval=retrieved())) == 0.0
+
+
+def test_notes_are_true_for_a_rag_without_ids() -> None:
+    one = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))
+    assert verdict(one).notes == (
+        "Retrieved chunks were compared with the gold by their text: the RAG gives neither ids "
+        "nor documents.",
+    )
+    no_ids = trace(gold_texts=[LONG], retrieval=retrieved("x"))
+    assert verdict(no_ids).notes == (
+        "Retrieved chunks were compared with the gold by their text: the dataset names no ids of "
+        "what is relevant.",
+    )
+    nothing = trace(gold=["a"], retrieval=retrieved("x", with_ids=False))
+    assert verdict(nothing) == MatchingVerdict(Matching.DOCUMENT_ID)
+
+
+def test_large_runs_are_checked_in_a_sample_that_any_order_draws() -> None:
+    space = GoldSpace(
+        Case(id=f"c{n}", query="q", reference_context_ids=("x",), reference_contexts=(LONG,))
+        for n in range(2048)
+    )
+    drawn = [space.is_checked(Case(id=f"c{n}", query="q")) for n in range(2048)]
+    assert 400 < sum(drawn) < 620

@@ -16,8 +16,9 @@ from ragbench import Skip, metric
 from ragbench.core.metric import Direction, Group, Need, Parameter
 from ragbench.core.outcome import Cell, Status
 from ragbench.errors import ConfigError
-from ragbench.metrics.matching import Matching, Ranking
+from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
+from ragbench.metrics.ranking import Ranking
 from ragbench.metrics.registry import (
     MetricLike,
     definitions,

@@ -13,7 +13,8 @@ from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.metrics.matching import Matching, gold_of, ranking_of
+from ragbench.metrics.matching import Matching, gold_of, match
+from ragbench.metrics.ranking import ranking_of
 from ragbench.post.chunks import made_from, rewritten
 from ragbench.post.compress import Extractive
 from ragbench.post.dedup import DedupNear
@@ -189,8 +190,9 @@ def test_what_is_kept_is_what_the_rank_metrics_count(matching: Matching, k: int)
     before = Four().retrieve_with_metadata("?")
     after = post_retrieved(PostRetrieval(operators=(TopK(k=k),)), "?", before)
     one = trace(known, before, after)
-    ranking, found = ranking_of(one, matching), biography_of(one, matching)
-    assert not isinstance(ranking, Skip)
+    matched, found = match(known, after, matching), biography_of(one, matching)
+    assert not isinstance(matched, Skip)
+    ranking = ranking_of(matched)
     assert found is not None
     assert sum(fate.ranks[-1] is not None for fate in found.gold) == ranking.found()
     assert len(found.gold) == ranking.relevant()
@@ -199,7 +201,7 @@ def test_what_is_kept_is_what_the_rank_metrics_count(matching: Matching, k: int)
 def test_grades_of_zero_are_no_gold() -> None:
     known = Case(id="c", query="?", grades={"leave": 2, "badge": 0})
     before = Four().retrieve_with_metadata("?")
-    found = gold_of(trace(known, before, before), Matching.ID)
+    found = gold_of(known, before, Matching.ID)
     assert not isinstance(found, Skip)
     assert list(found.labels) == ["leave"]
 

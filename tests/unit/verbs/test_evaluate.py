@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from ragbench.core.case import Case
+from ragbench.core.chunk import Document
+from ragbench.core.matched import Match, MatchedBy
 from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
 from ragbench.metrics.matching import Matching
+from ragbench.metrics.metric import metric
 from ragbench.rag.fallback import PartialBatchError
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.stages.stage import CallSettings, Progress
@@ -406,8 +409,84 @@ def test_how_chunks_are_matched(tmp_path: Path, matching: str, recall: float) ->
     rag = returning(RetrievalResult(["something else"], context_ids=["d-a"]))
     report = run(cases("a"), rag, tmp_path / "run", matching=Matching(matching))
     assert report.summaries[0].score == recall
-    used = "id" if matching == "auto" else matching
+    used = "document_id" if matching == "auto" else matching
     assert report.manifest["settings"]["matching"] == used
+
+
+def chunk_of(query: str, n: int) -> str:
+    return f"The page about {query} says that its number is {n}, and other things of no interest."
+
+
+@pytest.mark.parametrize("first", ["answerable", "unanswerable"])
+def test_matching_does_not_depend_on_the_order_of_the_cases(tmp_path: Path, first: str) -> None:
+    """More unanswerable cases than a window holds stand before or behind those that tell."""
+    answerable = [
+        Case(
+            id=f"c{n}",
+            query=f"q{n}",
+            reference_context_ids=(f"gold-{n}",),
+            reference_contexts=(chunk_of(f"q{n}", n),),
+        )
+        for n in range(5)
+    ]
+    unanswerable = [Case(id=f"u{n}", query=f"u{n}", reference_context_ids=()) for n in range(520)]
+    data = [*answerable, *unanswerable]
+    if first == "unanswerable":
+        data.reverse()
+    texts = {case.query: (case.reference_contexts or ("nothing",))[0] for case in data}
+
+    class Own(RAGInterface, families=("retrieval",)):
+        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+            return RetrievalResult([texts[query]], context_ids=[f"own-{query}"])
+
+    report = run(data, Own(), tmp_path / "run", metrics="recall@5")
+    assert report.manifest["settings"]["matching"] == "text"
+    assert [report.summaries[0].score, report.summaries[0].measured] == [1.0, 5]
+    assert "(0 of 5 retrieved ids are gold ids of some case)" in report.notes[0]
+    assert rows(report)["c1"].matches["retrieve"].matches == (
+        Match(rank=1, gold=0, by=MatchedBy.TEXT),
+    )
+    assert report_of(tmp_path / "run").summaries == report.summaries
+    again = run(data, Own(), tmp_path / "run", metrics="recall@5")
+    assert (again.summaries, again.notes) == (report.summaries, report.notes)
+
+
+def test_cells_that_read_no_ranking_stay_when_the_matching_turns_out_otherwise(
+    tmp_path: Path,
+) -> None:
+    """The first window holds nothing that tells; what was scored by then is not scored again."""
+    data = [
+        *(Case(id=f"u{n}", query=f"u{n}", reference="A") for n in range(513)),
+        Case(id="c", query="c", reference="A", reference_context_ids=("d-x",)),
+    ]
+    scored: list[str] = []
+
+    @metric
+    def counted(response: str, query: str) -> float:
+        """Counts."""
+        scored.append(query)
+        return 1.0
+
+    report = evaluate_module.evaluate(
+        data, NotingRAG(), out=tmp_path / "run", metrics=["recall@5", counted]
+    )
+    assert report.manifest["settings"]["matching"] == "not_comparable"
+    assert report.is_comparable is False
+    assert len(scored) == 514
+    assert [summary.measured for summary in report.summaries] == [0, 514]
+    assert report.summaries[0].reasons[-1] == (
+        "not comparable: no retrieved id is one of the gold's, and no relevant text is known",
+        1,
+    )
+    assert report.notes[0].startswith("Retrieval was not compared with the gold: none of 1 ")
+
+
+def test_ids_of_one_corpus_are_comparable_though_nothing_was_found(tmp_path: Path) -> None:
+    data = [Case(id="c", query="c", reference_context_ids=("d-x",))]
+    documents = [Document(id="d-x", text="x"), Document(id="d-c", text="c")]
+    report = run(data, NotingRAG(), tmp_path / "run", metrics="recall@5", corpus=lambda: documents)
+    assert report.is_comparable
+    assert report.summaries[0].score == 0.0
 
 
 # --- what is refused before anything runs

@@ -1,0 +1,267 @@
+"""How the chunks of a run are compared with its gold: decided from all of its cases.
+
+The gold is known before the first call. What was retrieved is tallied while the run goes on, and
+the tally is a sum over cases: their order changes nothing of what is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from ragbench.core.case import Case
+from ragbench.core.matched import Matched, MatchedBy
+from ragbench.core.result import RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.metrics.matching import (
+    Matching,
+    documents_of,
+    gold_texts,
+    holds,
+    is_telling,
+    match,
+    named_by,
+    normalised,
+)
+
+__all__ = [
+    "GoldSpace",
+    "MatchingTally",
+    "MatchingVerdict",
+]
+
+_CHECKED = 512
+"""Cases whose ids are checked against their texts, about; more would only take time."""
+_STEPS = 1 << 32
+_REMEMBERED = 2048
+"""Names of what was retrieved that are kept."""
+
+
+class MatchingVerdict(NamedTuple):
+    """How chunks are compared in a run."""
+
+    matching: Matching
+    """Never AUTO."""
+    notes: tuple[str, ...] = ()
+    """What a reader of scores must know of it."""
+
+
+class GoldSpace:
+    """What is relevant to the cases of a run, gathered before anything is asked."""
+
+    def __init__(self, cases: Iterable[Case] = ()) -> None:
+        """Adds the cases.
+
+        Args:
+            cases: those of the run; more can be added.
+        """
+        self._ids: set[str] = set()
+        self._checkable = 0
+        self.has_texts = False
+        for case in cases:
+            self.add(case)
+
+    def add(self, case: Case) -> None:
+        """Adds a case."""
+        judged = case.judgements
+        if judged:
+            self._ids.update(judged)
+        if case.reference_contexts or case.evidence:
+            self.has_texts = True
+            self._checkable += bool(judged)
+
+    def __contains__(self, id: object) -> bool:
+        """Whether an id is one of the gold's."""
+        return id in self._ids
+
+    @property
+    def example(self) -> str | None:
+        """An id of it; None where there is none."""
+        return min(self._ids, default=None)
+
+    def is_checked(self, case: Case) -> bool:
+        """Whether ids are checked against texts in this case: in all of them, or in a sample.
+
+        Drawn by the case's id, so that the same cases are checked in any order.
+        """
+        if self._checkable <= _CHECKED:
+            return True
+        drawn = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
+        return drawn * self._checkable < _CHECKED * _STEPS
+
+
+@dataclass(slots=True)
+class MatchingTally:
+    """What the retrievals of a run say of ids, documents and texts."""
+
+    gold: GoldSpace
+    named: int = 0
+    """Chunks with an id or a document, retrieved for cases with gold ids."""
+    unnamed: int = 0
+    """Chunks without either."""
+    shared: int = 0
+    """Chunks whose id, or document, is a gold one of any case."""
+    by_id: int = 0
+    """Chunks that are gold by their own id."""
+    by_document: int = 0
+    """Chunks that are gold by their document, or by an id that does not contradict it."""
+    of_documents: int = 0
+    """Of those, that their document alone tells."""
+    checked: int = 0
+    """Chunks that are gold by id or document, of checked cases with reference contexts."""
+    agreeing: int = 0
+    """Of those, whose text agrees."""
+    cases_by_id: int = 0
+    """Checked cases of which a gold id was found."""
+    cases_by_text: int = 0
+    """Checked cases of which a gold text was found."""
+    _names: set[str] = field(default_factory=set[str])
+
+    def add(self, trace: Trace) -> None:
+        """Counts a case."""
+        result, case = trace.context.value, trace.case
+        if result is None or not len(result) or not case.judgements:
+            return
+        own, document = self._count(result, case.judgements)
+        if self.gold.is_checked(case):
+            self._check(case, result, own, document)
+
+    def _count(
+        self, result: RetrievalResult[Any], judged: Mapping[str, int]
+    ) -> tuple[list[int], list[int]]:
+        """Counts the chunks of a case.
+
+        Returns:
+            Ranks of those that are judged, by their own id and by their document.
+        """
+        own: list[int] = []
+        other: list[int] = []
+        ids: Sequence[str | None] = result.context_ids or [None] * len(result)
+        for rank, (id, told) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
+            documents = documents_of(id, told or {})
+            names = documents if id is None else (*documents, id)
+            self.named += bool(names)
+            self.unnamed += not names
+            self.shared += any(name in self.gold for name in names)
+            self._names.update(names)
+            if id in judged:
+                own.append(rank)
+            found = named_by(id, documents, judged)
+            if found is not None:
+                other.append(rank)
+                self.of_documents += found[1] is MatchedBy.DOCUMENT
+        self.by_id += len(own)
+        self.by_document += len(other)
+        if len(self._names) > 2 * _REMEMBERED:
+            self._names = set(self.names)
+        return own, other
+
+    @property
+    def names(self) -> list[str]:
+        """Ids and documents that were retrieved: the first ones in the order of texts."""
+        return sorted(self._names)[:_REMEMBERED]
+
+    def _check(
+        self, case: Case, result: RetrievalResult[Any], own: Sequence[int], document: Sequence[int]
+    ) -> None:
+        """Holds ids against texts, where a case has both and the texts are no accident."""
+        if not _is_telling(case):
+            return
+        by_text = match(case, result, Matching.TEXT)
+        self.cases_by_text += isinstance(by_text, Matched) and bool(by_text.matches)
+        self.cases_by_id += bool(own or document)
+        if case.reference_contexts is None:
+            return  # a passage of the right document need not hold the evidence
+        gold = [normalised(text) for text in case.reference_contexts]
+        for rank in {*own, *document}:
+            chunk = normalised(result.contexts[rank - 1])
+            self.checked += 1
+            self.agreeing += any(chunk in text or holds(chunk, text) for text in gold)
+
+    def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
+        """How the run's chunks are compared.
+
+        Args:
+            corpus: gives the ids of the documents of the dataset, where they are at hand. Read
+                only where nothing that was retrieved is gold: ids of one corpus can be compared.
+
+        Returns:
+            By document where nothing speaks for or against it.
+        """
+        has_texts, text = self.gold.has_texts, Matching.TEXT
+        if self.gold.example is None:
+            told = "the dataset names no ids of what is relevant"
+            return MatchingVerdict(text, (_by_text(told),) if has_texts else ())
+        if self.unnamed and not self.named:
+            note = _by_text("the RAG gives neither ids nor documents")
+            return MatchingVerdict(text, (note,)) if has_texts else _BY_NAMES
+        if self.cases_by_text > 2 * self.cases_by_id:
+            return MatchingVerdict(text, (_by_text(self._foreign()),))
+        if 2 * self.agreeing < self.checked and 2 * self.cases_by_text >= self.cases_by_id:
+            return MatchingVerdict(text, (_by_text(self._contradicted()),))
+        if self.shared or not self.named or (corpus and self._is_of_one(corpus())):
+            return self._by_id_or_document()
+        if has_texts:
+            return MatchingVerdict(text, (_by_text(self._foreign()),))
+        return MatchingVerdict(Matching.NOT_COMPARABLE, (self._incomparable(),))
+
+    def _is_of_one(self, corpus: Iterable[str]) -> bool:
+        """Whether both what was retrieved and the gold are documents of a corpus."""
+        names, wanted = self._names, [False, False]
+        for id in corpus:
+            wanted[0] |= id in names
+            wanted[1] |= id in self.gold
+            if all(wanted):
+                return True
+        return False
+
+    def _by_id_or_document(self) -> MatchingVerdict:
+        notes: list[str] = []
+        matching = Matching.DOCUMENT_ID if self.by_document >= self.by_id else Matching.ID
+        if matching is Matching.DOCUMENT_ID and self.of_documents:
+            notes.append(
+                f"{self.of_documents:,} of {self.by_document:,} relevant chunks were recognised by "
+                "the document that they were cut from: the gold ids are documents."
+            )
+        if 2 * self.agreeing < self.checked:
+            notes.append(
+                f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
+                "resemble a reference context: check that both sides mean the same ids."
+            )
+        return MatchingVerdict(matching, tuple(notes))
+
+    def _foreign(self) -> str:
+        return (
+            f"the ids of the RAG are not those of the dataset ({self.shared:,} of {self.named:,} "
+            "retrieved ids are gold ids of some case)"
+        )
+
+    def _contradicted(self) -> str:
+        return (
+            f"of {self.checked:,} chunks whose id is a relevant one, {self.agreeing:,} have its "
+            "text, so that ids of the two sides do not mean the same"
+        )
+
+    def _incomparable(self) -> str:
+        return (
+            f"Retrieval was not compared with the gold: none of {self.named:,} retrieved ids (such "
+            f"as '{self.names[0]}') is one of the gold's (such as '{self.gold.example}'), and no "
+            "relevant text is known. Give each chunk its document's id as metadata 'document_id', "
+            "or the cases their reference_contexts."
+        )
+
+
+_BY_NAMES = MatchingVerdict(Matching.DOCUMENT_ID)
+
+
+def _by_text(reason: str) -> str:
+    return f"Retrieved chunks were compared with the gold by their text: {reason}."
+
+
+def _is_telling(case: Case) -> bool:
+    """Whether the case's gold texts hardly turn up by chance."""
+    texts = gold_texts(case)
+    return texts is not None and bool(texts) and all(map(is_telling, texts))
