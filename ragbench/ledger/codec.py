@@ -74,15 +74,23 @@ def validation_object(verdict: Verdict) -> dict[str, Any]:
         "relevance": {id: round(p, _DIGITS) for id, p in verdict.relevance.items()},
         "answer_present": verdict.answer_present,
         "answer_probability": round(verdict.answer_probability, _DIGITS),
-        "evidence": [
-            {"chunk_id": one.chunk_id, "start": one.start, "end": one.end, "text": one.text}
-            for one in verdict.evidence
-        ],
+        "evidence": [_quoted(one) for one in verdict.evidence],
         "retrieval_quality": verdict.retrieval_quality.value,
         "message": verdict.message,
+        "reasons": list(verdict.reasons),
+        "conflicts": [
+            {"kind": one.kind, "detail": one.detail, "first": _quoted(one.first)}
+            | {"second": _quoted(one.second)}
+            for one in verdict.conflicts
+        ],
         "warnings": list(verdict.warnings),
         "validator": verdict.validator,
     }
+
+
+def _quoted(quote: EvidenceQuote) -> dict[str, Any]:
+    place = {"chunk_id": quote.chunk_id, "start": quote.start, "end": quote.end}
+    return {**place, "text": quote.text}
 
 
 def failed_verdict_object(
@@ -98,6 +106,8 @@ def failed_verdict_object(
         "evidence": [],
         "retrieval_quality": None,
         "message": f"Failed: {failure.type}: {failure.message}",
+        "reasons": [],
+        "conflicts": [],
         "warnings": list(warnings),
         "validator": validator,
     }

@@ -1,17 +1,21 @@
-"""The language of a short text, guessed from its script and its function words."""
+"""The language of a short text: by its script, its function words, and py3langid."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
 from types import MappingProxyType
+from typing import Any
 
 from ragbench.text.tokens import normalise
 
 __all__ = [
     "FUNCTION_WORDS",
     "guess_language",
+    "language_of",
     "tell_language",
 ]
 
@@ -58,6 +62,16 @@ _SCRIPTS = (
     ("zh", r"[\u4e00-\u9fff]"),
     ("ru", r"[\u0400-\u04ff]"),
 )
+# Scripts that name one language, or nearly: enough to know that a text is not English.
+_OTHER_SCRIPTS = (
+    ("ar", r"[\u0600-\u06ff]"),
+    ("he", r"[\u0590-\u05ff]"),
+    ("hi", r"[\u0900-\u097f]"),
+    ("el", r"[\u0370-\u03ff]"),
+    ("th", r"[\u0e00-\u0e7f]"),
+)
+_SURE = 0.5
+"""Confidence from which on py3langid is believed."""
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -80,6 +94,34 @@ def guess_language(text: str) -> str:
     # max() takes the first of equals: English.
     counts = _function_words(text)
     return max(counts, key=counts.__getitem__)
+
+
+def language_of(query: str) -> str | None:
+    """The language of a query, where it can be told: never a guess.
+
+    Its script or its function words tell; else py3langid (the extra ``onnx`` brings it), where it
+    is sure. Keywords, names and numbers are of no language.
+
+    Returns:
+        An ISO 639-1 code; None when nothing tells.
+    """
+    told = tell_language(query)
+    if told is not None:
+        return told
+    for language, script in _OTHER_SCRIPTS:
+        if len(re.findall(script, query)) * 5 > len(query):
+            return language
+    if find_spec("py3langid") is None or not any(letter.isalpha() for letter in query):
+        return None
+    language, confidence = _identifier().classify(query)
+    return str(language) if confidence >= _SURE else None
+
+
+@lru_cache(maxsize=1)
+def _identifier() -> Any:
+    """Read once, in about half a second: only for queries that script and words leave open."""
+    module = import_module("py3langid.langid")
+    return module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
 
 
 def tell_language(text: str, *, least: int = 2) -> str | None:

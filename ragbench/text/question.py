@@ -19,6 +19,7 @@ __all__ = [
     "holds_number",
     "holds_type",
     "parse_question",
+    "said_as_clause",
 ]
 
 
@@ -271,3 +272,43 @@ _HOLDS: dict[AnswerType, Callable[[str, frozenset[str]], bool]] = {
     AnswerType.REASON: _reason,
     AnswerType.OTHER: _always,
 }
+
+
+_AUXILIARY = re.compile(
+    r"\b(is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)\b(?!n't| not)"
+)
+_PARTICIPLE = re.compile(
+    r"(?:ed|en|wn|ne|ilt|old|aid|ade|ent|ound|orn|ept|ost|ought|aught|ld|ut|ing)$"
+)
+_THING = re.compile(r"what (is|was|are|were) ((?:the|a|an|his|her|its|their) .+)$", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"(in what \w+|in which \w+|what \w+|which \w+|how many \w+|how much|how long|how|when|where"
+    r"|why|who|whom|what) (.+)$"
+)
+
+
+def said_as_clause(question: str) -> str | None:
+    """A question as part of a sentence: "When was X built?" -> "when X was built".
+
+    Returns:
+        None where the question begins otherwise than with a question word.
+    """
+    text = question.strip().rstrip(" ?")
+    thing = _THING.match(text)
+    if thing:
+        return f"what {thing[2]} {thing[1]}"
+    found = _CLAUSE.match(text[:1].lower() + text[1:])
+    return f"{found[1]} {_in_order(found[2])}" if found else None
+
+
+def _in_order(rest: str) -> str:
+    """Subject before verb: "was X built" -> "X was built"."""
+    verb, *words = rest.split()
+    if verb.lower() in ("did", "does", "do"):
+        return " ".join(words) or rest
+    if words and _AUXILIARY.fullmatch(verb.lower()):
+        for at in range(len(words) - 1, 0, -1):
+            if _PARTICIPLE.search(words[at]):
+                return " ".join([*words[:at], verb, *words[at:]])
+        return " ".join([*words, verb])
+    return rest

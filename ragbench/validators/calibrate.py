@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 from ragbench.stats.mean import proportion_interval
 from ragbench.validators.calibration import Calibration, PlattScale
-from ragbench.validators.verdict import Thresholds
+from ragbench.validators.verdict import Thresholds, logistic, logit
 
 __all__ = [
     "CalibrationReport",
     "Label",
     "Quality",
+    "Tradeoff",
     "calibrate",
     "expected_calibration_error",
     "reliability",
@@ -28,6 +30,10 @@ _EDGE = 1e-6
 _RIDGE = 0.1
 """How much the scale is held near doing nothing."""
 _LEAST_SLOPE = 0.01
+_BAND = math.log(4)
+"""A chunk is relevant at the latest from a quarter of the odds of an answer: so much is Partial."""
+_PRECISIONS = (0.98, 0.95, 0.9, 0.8)
+_ERRORS = (0.01, 0.02, 0.05, 0.1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +67,15 @@ class Quality:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Tradeoff:
+    """What a target costs."""
+
+    target: float
+    """A precision; or, with a guaranteed error, that error."""
+    quality: Quality
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CalibrationReport:
     """A calibration, and what it changes."""
 
@@ -71,6 +86,11 @@ class CalibrationReport:
     chunk_before: Quality | None
     """None without labels of chunks."""
     chunk_after: Quality | None
+    tradeoffs: tuple[Tradeoff, ...]
+    """What other targets would keep, the strictest first; cross-validated, too."""
+    error: float | None
+    """The guaranteed share of false Yes among queries without the answer; None where a precision
+    was asked for."""
     notes: tuple[str, ...]
     """What the user should know, in sentences."""
 
@@ -87,19 +107,26 @@ def calibrate(
     labels: Sequence[Label],
     *,
     precision: float = 0.98,
+    error: float | None = None,
     validator: str | None = None,
     seed: int = 7,
 ) -> CalibrationReport:
-    """Learns Platt scales and thresholds from labels.
+    """Learns a Platt scale and thresholds from labels.
 
+    One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
     The threshold of an answer is the smallest whose precision on the labels reaches what is asked;
-    that of a chunk is the one with the best F1. Figures "after" come from five-fold
-    cross-validation over queries, so that they hold for queries that were not learned from.
+    or, with ``error``, the conformal one: of queries without the answer at most that share is
+    called Yes, on average over sets of labels like these (split conformal prediction; Vovk et al.
+    2005, Angelopoulos and Bates 2023). The threshold of a chunk is the one with the best F1, at
+    most a quarter of the odds of the former. Figures "after" come from five-fold cross-validation
+    over queries, so that they hold for queries that were not learned from.
 
     Args:
         verdicts: of one validator, before calibration, with their query ids.
         labels: for the same queries; those without a verdict are passed over with a note.
         precision: what a Yes should reach, in (0, 1).
+        error: instead of the precision: the share of queries without the answer that may be called
+            Yes, in (0, 1). It holds for queries that could be exchanged with the labelled ones.
         validator: the name that the calibration is for; None for that of the verdicts.
         seed: of the folds.
 
@@ -107,6 +134,8 @@ def calibrate(
         InputError: too few labels of either kind, verdicts of several validators, or a precision
             that is none.
     """
+    if error is not None and not 0 < error < 1:
+        raise InputError(f"the error must lie between 0 and 1, not {error:g}")
     if not 0 < precision < 1:
         raise InputError(f"the precision must lie between 0 and 1, not {precision:g}")
     known = {verdict.query_id: verdict for verdict in verdicts}
@@ -118,28 +147,27 @@ def calibrate(
     folds = _folds(len(pairs), seed)
     answers = [_answer_rows([pair]) for pair in pairs]
     chunks = [_chunk_rows([pair]) for pair in pairs]
-    fit_answer = _fitter(lambda rows: _smallest(rows, precision))
-    fit_chunk = _fitter(_best_f1)
     of_chunks = [row.positive for row in _flat(chunks)]
     has_chunks = min(sum(of_chunks), len(of_chunks) - sum(of_chunks)) >= _FEWEST
-    answer_scale, present = fit_answer(_flat(answers))
-    scale, relevant = fit_chunk(_flat(chunks)) if has_chunks else (PlattScale(), 0.5)
-    calibration = Calibration(
-        validator=validator or names.pop(),
-        answer=answer_scale,
-        chunk=scale,
-        thresholds=Thresholds(relevant=_inside(relevant), present=_inside(present)),
-        labels=len(pairs),
-    )
-    after = _quality(_crossed(answers, folds, fit_answer))
+    fit = _fitter(precision, error, has_chunks=has_chunks)
+    learned = fit(_flat(answers), _flat(chunks))
+    after = _quality(_crossed(answers, answers, chunks, folds, fit, _present))
+    of_chunk = _quality(_crossed(chunks, answers, chunks, folds, fit, _relevant))
     return CalibrationReport(
-        calibration=calibration,
+        calibration=Calibration(
+            validator=validator or names.pop(),
+            scale=learned.scale,
+            thresholds=learned.thresholds,
+            labels=len(pairs),
+        ),
         answer_before=_quality(_flat(answers)),
         answer_after=after,
         chunk_before=_quality(_flat(chunks)) if has_chunks else None,
-        chunk_after=_quality(_crossed(chunks, folds, fit_chunk)) if has_chunks else None,
+        chunk_after=of_chunk if has_chunks else None,
+        tradeoffs=_tradeoffs(answers, chunks, folds, error=error),
+        error=error,
         notes=(
-            *_notes(len(labels) - len(pairs), after, precision),
+            *_notes(len(labels) - len(pairs), after, precision, error),
             *([] if has_chunks else _about_chunks(of_chunks)),
         ),
     )
@@ -180,7 +208,6 @@ def reliability(
 
 
 Pairs = Sequence[tuple[Verdict, Label]]
-Fit = Callable[[Sequence[_Scored]], tuple[PlattScale, float]]
 
 
 def _check_enough(pairs: Pairs) -> None:
@@ -223,28 +250,91 @@ def _folds(count: int, seed: int) -> list[int]:
     return folds
 
 
-def _fitter(threshold: Callable[[Sequence[_Scored]], float]) -> Fit:
-    def fit(rows: Sequence[_Scored]) -> tuple[PlattScale, float]:
-        scale = _platt(rows)
-        scaled = [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
-        return scale, threshold(scaled)
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    scale: PlattScale
+    thresholds: Thresholds
+
+
+Fit = Callable[[Sequence[_Scored], Sequence[_Scored]], _Learned]
+"""From rows of answers and rows of chunks."""
+
+
+def _fitter(precision: float, error: float | None, *, has_chunks: bool) -> Fit:
+    def fit(answers: Sequence[_Scored], chunks: Sequence[_Scored]) -> _Learned:
+        scale = _platt(answers)
+        scaled = _on(scale, answers)
+        limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
+        present = _inside(limit)
+        highest = logistic(logit(present) - _BAND)
+        relevant = min(highest, _best_f1(_on(scale, chunks)) if has_chunks else 0.5)
+        return _Learned(scale, Thresholds(relevant=_inside(relevant), present=present))
 
     return fit
 
 
-def _crossed(groups: Sequence[Sequence[_Scored]], folds: Sequence[int], fit: Fit) -> list[_Scored]:
+def _on(scale: PlattScale, rows: Sequence[_Scored]) -> list[_Scored]:
+    return [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
+
+
+def _present(learned: _Learned) -> float:
+    return learned.thresholds.present
+
+
+def _relevant(learned: _Learned) -> float:
+    return learned.thresholds.relevant
+
+
+def _crossed(
+    groups: Sequence[Sequence[_Scored]],
+    answers: Sequence[Sequence[_Scored]],
+    chunks: Sequence[Sequence[_Scored]],
+    folds: Sequence[int],
+    fit: Fit,
+    limit: Callable[[_Learned], float],
+) -> list[_Scored]:
     """Rows as calibrations learned on the other folds have them."""
     found: list[_Scored] = []
     for fold in range(_FOLDS):
-        rest = [row for rows, of in zip(groups, folds, strict=True) if of != fold for row in rows]
-        own = [row for rows, of in zip(groups, folds, strict=True) if of == fold for row in rows]
+        rest = [at for at, of in enumerate(folds) if of != fold]
+        own = [row for at, of in enumerate(folds) if of == fold for row in groups[at]]
         if not own or not rest:
             continue
-        scale, limit = fit(rest)
+        learned = fit(_flat([answers[at] for at in rest]), _flat([chunks[at] for at in rest]))
         for row in own:
-            probability = scale.apply(row.probability)
-            found.append(_Scored(probability, probability >= limit, row.positive))
+            probability = learned.scale.apply(row.probability)
+            found.append(_Scored(probability, probability >= limit(learned), row.positive))
     return found
+
+
+def _tradeoffs(
+    answers: Sequence[Sequence[_Scored]],
+    chunks: Sequence[Sequence[_Scored]],
+    folds: Sequence[int],
+    *,
+    error: float | None,
+) -> tuple[Tradeoff, ...]:
+    """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
+    targets = _PRECISIONS if error is None else _ERRORS
+    found: list[Tradeoff] = []
+    for target in targets:
+        fit = _fitter(target, None if error is None else target, has_chunks=False)
+        rows = _crossed(answers, answers, chunks, folds, fit, _present)
+        found.append(Tradeoff(target=target, quality=_quality(rows)))
+    return tuple(found)
+
+
+def _conformal(rows: Sequence[_Scored], error: float) -> float:
+    """The threshold that at most a share ``error`` of queries without the answer reaches.
+
+    Of n such scores, and one more that is drawn like them, the new one lies above the k-th highest
+    with a chance of at most k / (n + 1). With too few of them nothing is called Yes.
+    """
+    scores = sorted((row.probability for row in rows if not row.positive), reverse=True)
+    allowed = math.floor(error * (len(scores) + 1))
+    if allowed < 1:
+        return 1.0
+    return math.nextafter(scores[allowed - 1], 2.0)
 
 
 def _platt(rows: Sequence[_Scored]) -> PlattScale:
@@ -326,10 +416,18 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(unknown: int, after: Quality, precision: float) -> tuple[str, ...]:
+def _notes(unknown: int, after: Quality, precision: float, error: float | None) -> tuple[str, ...]:
     notes: list[str] = []
     if unknown:
         notes.append(f"{unknown} labels are for queries without a verdict: passed over")
+    if error is not None:
+        absent = after.count - after.positive
+        if math.floor(error * (absent + 1)) < 1:
+            notes.append(
+                f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
+                f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
+            )
+        return tuple(notes)
     low, _ = after.precision_interval
     if low < precision:
         notes.append(

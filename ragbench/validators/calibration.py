@@ -15,7 +15,8 @@ from typing import Any, Literal
 from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.validators.inspect import InspectedChunks
-from ragbench.validators.verdict import Finding, Thresholds, decide
+from ragbench.validators.parts import Part, merged_findings
+from ragbench.validators.verdict import Finding, Thresholds, decide, logistic
 
 __all__ = [
     "ABSENCES",
@@ -29,7 +30,6 @@ __all__ = [
     "Weights",
     "calibration_text",
     "limits_for",
-    "logistic",
     "pool_features",
     "read_calibration",
     "read_model",
@@ -60,13 +60,6 @@ class LinearModel:
         return total
 
 
-def logistic(logit: float) -> float:
-    """1 / (1 + exp(-logit)), without overflow."""
-    if logit >= 0:
-        return 1 / (1 + math.exp(-logit))
-    return math.exp(logit) / (1 + math.exp(logit))
-
-
 def read_model(given: Mapping[str, Any], features: Sequence[str], *, where: str) -> LinearModel:
     """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "a*b": -0.2}}``.
 
@@ -93,7 +86,8 @@ def shipped(name: str) -> Mapping[str, Any]:
 
 
 _EDGE = 1e-6
-_VERSION = 1
+_VERSION = 2
+"""1 had a scale of its own for chunks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,10 +117,8 @@ class Calibration:
 
     validator: str
     """The name of the validator whose verdicts were labelled."""
-    answer: PlattScale
-    """For the probability of an answer."""
-    chunk: PlattScale
-    """For each chunk's probability."""
+    scale: PlattScale
+    """For probabilities: a chunk's, and so the answer's."""
     thresholds: Thresholds
     labels: int
     """Queries that it was learned from."""
@@ -166,11 +158,10 @@ def read_calibration(path: str, validator: str) -> Calibration:
 
 def _calibration(given: Mapping[str, Any]) -> Calibration:
     if given["version"] != _VERSION:
-        raise ValueError(f"version {given['version']!r} is not {_VERSION}")
+        raise ValueError(f"version {given['version']!r}, not {_VERSION}: run calibrate again")
     return Calibration(
         validator=str(given["validator"]),
-        answer=PlattScale(**given["answer"]),
-        chunk=PlattScale(**given["chunk"]),
+        scale=PlattScale(**given["scale"]),
         thresholds=Thresholds(**given["thresholds"]),
         labels=int(given["labels"]),
     )
@@ -180,16 +171,30 @@ def _calibration(given: Mapping[str, Any]) -> Calibration:
 class DecisionRule:
     """How a validator's raw probabilities become a verdict."""
 
-    answer: PlattScale
-    chunk: PlattScale
+    scale: PlattScale
     thresholds: Thresholds
 
     @property
     def identity(self) -> str:
         """All its numbers."""
-        scales = f"{self.answer.slope:g},{self.answer.offset:g},{self.chunk.slope:g}"
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
-        return f"{scales},{self.chunk.offset:g},{limits}"
+        return f"{self.scale.slope:g},{self.scale.offset:g},{limits}"
+
+    def on_scale(self, probability: float) -> float:
+        """A probability as the labels have it.
+
+        It is rounded as in the verdicts that a calibration was learned from: a threshold then
+        parts them as it parted those.
+        """
+        learned = self.scale != PlattScale()
+        return self.scale.apply(round(probability, 4)) if learned else probability
+
+    def applied(self, finding: Finding) -> Finding:
+        """The finding with its probability on the scale, and no higher than an objection allows."""
+        probability = self.on_scale(finding.probability)
+        if finding.objection is not None:
+            probability = min(probability, self.thresholds.middle)
+        return replace(finding, probability=probability)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,25 +203,39 @@ class ScoredPool:
 
     query: str
     intake: InspectedChunks
-    findings: Sequence[Finding]
-    answer_probability: float
+    parts: Sequence[Part]
+    """One for each question in the query, at least one; each with a finding a chunk."""
+    answer_probability: float | None = None
+    """That the answer is present, where the validator says so itself; None for that of the best
+    chunk, and of the least certain part."""
     reasons: Sequence[str] = ()
     warnings: Sequence[str] = ()
     details: Mapping[str, float] | None = None
 
     def verdict(self, limits: DecisionRule, validator: str) -> Verdict:
         """The verdict under limits."""
-        findings = [
-            replace(one, probability=limits.chunk.apply(one.probability)) for one in self.findings
+        parts = [
+            replace(part, findings=[limits.applied(one) for one in part.findings])
+            for part in self.parts
+        ]
+        probability = min(part.probability for part in parts)
+        if self.answer_probability is not None:
+            probability = limits.on_scale(self.answer_probability)
+        lacking = [one.text for one in parts if one.probability < limits.thresholds.present]
+        told = [
+            f"part '{part.text}': an answer has the probability {part.probability:.2f}"
+            for part in parts
+            if len(parts) > 1
         ]
         return decide(
             self.query,
             self.intake,
-            findings,
-            answer_probability=limits.answer.apply(self.answer_probability),
+            merged_findings(parts),
+            answer_probability=probability,
             thresholds=limits.thresholds,
             validator=validator,
-            reasons=self.reasons,
+            lacking=lacking or [self.query],
+            reasons=(*told, *self.reasons),
             warnings=self.warnings,
             details=self.details,
         )
@@ -244,13 +263,13 @@ def limits_for(
     """
     known: Calibration | None = read_calibration(calibration, validator) if calibration else None
     base = known.thresholds if known else measured
+    if relevant is None:  # what is set by hand moves the other one, where they would cross
+        relevant = base.relevant if present is None else min(base.relevant, present)
+    if present is None:
+        present = max(base.present, relevant)
     return DecisionRule(
-        answer=known.answer if known else PlattScale(),
-        chunk=known.chunk if known else PlattScale(),
-        thresholds=Thresholds(
-            relevant=base.relevant if relevant is None else relevant,
-            present=base.present if present is None else present,
-        ),
+        scale=known.scale if known else PlattScale(),
+        thresholds=Thresholds(relevant=relevant, present=present),
     )
 
 
@@ -271,11 +290,12 @@ class Weights:
     """What was learned."""
 
     chunk: LinearModel
-    """From a chunk's features to the logit of its holding an answer."""
+    """From a chunk's features to a logit: the higher, the more it speaks for an answer."""
     pool: LinearModel
-    """From `pool_features` to the logit of an answer in the pool."""
+    """From `pool_features` to the logit of an answer: that of a pool, and so of its best chunk."""
     relevant: float
-    """Probability from which on a chunk is relevant: best F1 on the held-out articles."""
+    """Probability from which on a chunk is relevant: the best F1 on the held-out articles, at most
+    a quarter of the odds of the lowest ``present``, so that there is a band of Partial."""
     present: Mapping[Absence, float]
     """Probability from which on the answer is present, for a precision of 98 % on the held-out
     articles, by what the pools without an answer hold."""
@@ -286,9 +306,9 @@ class Weights:
         """The measured thresholds."""
         return Thresholds(relevant=self.relevant, present=self.present[absence])
 
-    def answer_probability(self, logits: Sequence[float]) -> float:
-        """That at least one chunk holds the answer; 0 when there is none."""
-        return logistic(self.pool.logit(pool_features(logits))) if logits else 0.0
+    def probability(self, logit: float) -> float:
+        """That a chunk holds the answer: the probability of an answer where it is the best one."""
+        return logistic(self.pool.logit(pool_features([logit])))
 
 
 def pool_features(logits: Sequence[float]) -> tuple[float, ...]:

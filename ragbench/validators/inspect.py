@@ -20,6 +20,10 @@ __all__ = [
 _CLEAR_TOKENS = 2
 _VAGUE_TOKENS = 3
 _POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her)\b", re.I)
+_DEFINES = re.compile(
+    r"\s*(?:what|who) (?:is|are|was|were) (?:an? |the )?(?!it\b|this\b|that\b)\w{3,}", re.I
+)
+"""What asks for a thing by its name is clear, in as few words as it may be."""
 _LONG = 40_000
 """Characters from which on a chunk is spoken of: it is more a document than a passage."""
 _EXAMPLES = 5
@@ -78,7 +82,7 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         message = "the query has no words: nothing can be relevant to it"
     else:
         kind, tokens = WarningKind.UNCLEAR_QUERY, len(parse_question(query).tokens)
-        if tokens < _CLEAR_TOKENS:
+        if tokens < _CLEAR_TOKENS and not _DEFINES.match(query):
             message = "the query is unclear: it says too little to know what would answer it"
         elif tokens <= _VAGUE_TOKENS and _POINTS.search(query):
             message = "the query is unclear: it points to something that it does not name"

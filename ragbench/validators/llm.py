@@ -17,6 +17,7 @@ from ragbench.text.sentences import Span
 from ragbench.validators.calibration import DecisionRule, ScoredPool, limits_for
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.lexical_features import windows_of
+from ragbench.validators.parts import Part
 from ragbench.validators.verdict import Finding, Thresholds
 
 __all__ = [
@@ -255,12 +256,7 @@ class LlmValidator:
         judgement = ScoredPool(
             query=query,
             intake=intake,
-            findings=[
-                Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
-                for chunk, relevance, spans in zip(
-                    intake.chunks, found.relevance, found.spans, strict=True
-                )
-            ],
+            parts=[Part(text=query, findings=_findings(intake.chunks, found))],
             answer_probability=found.probability,
             reasons=_about_quotes(found),
             details={
@@ -327,6 +323,13 @@ def _probability(answer: LlmAnswer, *, proved: bool) -> float:
     if answer.answer_present:
         return answer.confidence
     return min(1 - max(answer.confidence, 0.5), _DENIED)
+
+
+def _findings(chunks: Sequence[Chunk], found: _Found) -> list[Finding]:
+    return [
+        Finding(chunk=chunk, probability=relevance, spans=sorted(spans))
+        for chunk, relevance, spans in zip(chunks, found.relevance, found.spans, strict=True)
+    ]
 
 
 def _about_quotes(found: _Found) -> list[str]:

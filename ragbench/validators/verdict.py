@@ -4,14 +4,17 @@ Only sentences that speak of the same thing can contradict each other: they shar
 words, or each holds nearly all that the query asks about. Two that say the same but for a name
 contradict each other in it. What differs between them is reported, never resolved.
 
-- A chunk is relevant from the probability ``relevant`` on.
-- The answer is present from the probability ``present`` on: chosen for a precision of 98 %.
+- A chunk's probability is that it holds the answer; the best chunk's is that of the answer.
+- A chunk is relevant from the probability ``relevant`` on, the answer present from ``present`` on:
+  chosen for a precision of 98 %. ``relevant`` lies below, and what lies between is Partial.
+- What speaks against a chunk (`ragbench.validators.objections`) keeps it in the middle of both.
 - The retrieval quality is Good when the answer is present, Partial when it is not and a chunk is
   relevant all the same, Poor when no chunk is relevant.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +23,11 @@ from itertools import combinations, product
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Conflict, EvidenceQuote, RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
-from ragbench.text.question import AnswerType, asked_type, parse_question
+from ragbench.text.question import AnswerType, asked_type, parse_question, said_as_clause
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import normalise, tokenise
 from ragbench.validators.inspect import InspectedChunks
+from ragbench.validators.objections import Objection
 
 __all__ = [
     "NOTHING_RELEVANT",
@@ -32,7 +36,10 @@ __all__ = [
     "best_sentences",
     "decide",
     "find_conflicts",
+    "logistic",
+    "logit",
     "message_for",
+    "not_stated",
     "quote",
 ]
 
@@ -176,7 +183,7 @@ def _conflict(kind: str, one: _Statement, other: _Statement, detail: str) -> Con
 
 
 def best_sentences(
-    sentences: Sequence[Span], scores: Sequence[float], *, most: int = 3, share: float = 0.4
+    sentences: Sequence[Span], scores: Sequence[float], *, most: int = 2, share: float = 0.85
 ) -> tuple[Span, ...]:
     """The best sentence and those that come near it; neighbours become one span.
 
@@ -208,15 +215,38 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
 
 
-def message_for(quality: RetrievalQuality, relevant: Sequence[str]) -> str:
-    """The verdict in a sentence."""
+def message_for(
+    quality: RetrievalQuality, relevant: Sequence[str], lacking: Sequence[str] = ()
+) -> str:
+    """The verdict in a sentence.
+
+    Args:
+        quality: the rating.
+        relevant: ids of the relevant chunks.
+        lacking: what the query asks and the chunks do not state; see `not_stated`.
+    """
     if not relevant:
         return NOTHING_RELEVANT
     named = ", ".join(relevant[:5]) + (", ..." if len(relevant) > 5 else "")
     chunks = f"{len(relevant)} relevant {'chunk' if len(relevant) == 1 else 'chunks'} ({named})"
     if quality is RetrievalQuality.GOOD:
         return f"The answer is in the retrieved data: {chunks}."
-    return f"The retrieved data may answer the query in part: {chunks}, and no certain answer."
+    missing = f" Not stated for certain: {'; '.join(lacking)}." if lacking else ""
+    return f"On topic, and no certain answer: {chunks}.{missing}"
+
+
+def not_stated(part: str, relevant: Sequence[Chunk]) -> str:
+    """What of a question the chunks leave open, in a few words.
+
+    Args:
+        part: the question, or one of those in a query.
+        relevant: the chunks that speak of it.
+    """
+    if (clause := said_as_clause(part)) is not None:
+        return clause
+    said = frozenset(token for chunk in relevant for token in tokenise(chunk.text))
+    missing = [token for token in parse_question(part).tokens if token not in said]
+    return ", ".join(f"'{one}'" for one in missing) if missing else f"'{part.strip()}'"
 
 
 _QUOTED_CHUNKS = 5
@@ -238,6 +268,28 @@ class Thresholds:
             raise ConfigError(
                 f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
             )
+        if self.relevant > self.present:
+            raise ConfigError(
+                f"a chunk must be relevant (from {self.relevant:g}) before it is an answer (from "
+                f"{self.present:g}): set both, relevant at most as high as present"
+            )
+
+    @property
+    def middle(self) -> float:
+        """The middle of the two, by odds: at most so probable is what something speaks against."""
+        return logistic((logit(self.relevant) + logit(self.present)) / 2)
+
+
+def logistic(logit: float) -> float:
+    """1 / (1 + exp(-logit)), without overflow."""
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
+
+
+def logit(probability: float) -> float:
+    """ln(p / (1 - p)), for a probability in (0, 1)."""
+    return math.log(probability / (1 - probability))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -251,6 +303,8 @@ class Finding:
     """Where the answer most probably stands, in reading order; slices of the chunk's text."""
     reason: str = ""
     """Why, in a sentence."""
+    objection: Objection | None = None
+    """What speaks against an answer there."""
 
 
 def decide(
@@ -261,6 +315,7 @@ def decide(
     answer_probability: float,
     thresholds: Thresholds,
     validator: str,
+    lacking: Sequence[str] = (),
     reasons: Sequence[str] = (),
     warnings: Sequence[str] = (),
     details: Mapping[str, float] | None = None,
@@ -274,6 +329,7 @@ def decide(
         answer_probability: that the answer is present, in [0, 1].
         thresholds: from which probabilities on something is said.
         validator: who says so.
+        lacking: the questions of the query whose answer is not there.
         reasons: what else the verdict rests on.
         warnings: what else is to be known of the input.
         details: counts by name.
@@ -285,12 +341,14 @@ def decide(
     if present and not relevant:
         relevant = ranked[:1]
     quality = _quality(present, relevant)
+    shown = [one for one in relevant if one.probability >= thresholds.present or not present]
     evidence = tuple(
-        quote(one.chunk, span) for one in relevant[:_QUOTED_CHUNKS] for span in one.spans
+        quote(one.chunk, span) for one in (shown or relevant)[:_QUOTED_CHUNKS] for span in one.spans
     )
     named = tuple(one.chunk.id for one in relevant)
     told = [*reasons, _about_answer(answer_probability, thresholds.present, present)]
-    told += [f"{one.chunk.id}: {one.reason}" for one in relevant[:_QUOTED_CHUNKS] if one.reason]
+    told += [text for one in relevant[:_QUOTED_CHUNKS] for text in _about_chunk(one)]
+    open_questions = [not_stated(part, [one.chunk for one in relevant]) for part in lacking]
     return Verdict(
         query_id="",
         relevant_chunk_ids=named,
@@ -299,7 +357,7 @@ def decide(
         answer_probability=round(answer_probability, 4),
         evidence=evidence,
         retrieval_quality=quality,
-        message=message_for(quality, named),
+        message=message_for(quality, named, open_questions),
         validator=validator,
         reasons=tuple(told),
         warnings=(*intake.warnings, *warnings),
@@ -307,6 +365,13 @@ def decide(
         conflicts=find_conflicts(query, evidence),
         details=dict(details or {}),
     )
+
+
+def _about_chunk(finding: Finding) -> list[str]:
+    told = [finding.reason] if finding.reason else []
+    if finding.objection is not None:
+        told.append(f"no certain answer: {finding.objection.text}")
+    return [f"{finding.chunk.id}: {one}" for one in told]
 
 
 def quote(chunk: Chunk, span: Span) -> EvidenceQuote:

@@ -47,6 +47,7 @@ def calibrate_dump(
     make: Callable[[], Validator],
     *,
     precision: float = 0.98,
+    error: float | None = None,
     seed: int = 7,
     engine: str = "processes",
     workers: int | None = 1,
@@ -61,6 +62,7 @@ def calibrate_dump(
         make: makes the validator, uncalibrated; with several workers a function of a module, or a
             partial of one.
         precision: what a Yes should reach, in (0, 1).
+        error: instead of it, the share of queries without the answer that may be called Yes.
         seed: of the folds of cross-validation.
         engine: where they are judged; see `ragbench.workers.engine.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
@@ -101,7 +103,14 @@ def calibrate_dump(
         raise InterruptedRunError("the labels were not all judged; nothing was written")
     if not labels:
         raise DataError(dump.problems.items or [_unlabelled(dump.name)])
-    report = calibrate(verdicts, labels, precision=precision, validator=make().name, seed=seed)
+    report = calibrate(
+        verdicts,
+        labels,
+        precision=precision,
+        error=error,
+        validator=make().name,
+        seed=seed,
+    )
     return DumpCalibration(report=report, labelled=len(labels), malformed=dump.malformed, **counts)
 
 

@@ -207,13 +207,15 @@ def _judged(row: Row, validator: str, tally: ValidationTally) -> ValidatedQuery:
     tally.count(dump.query_id, outcome)
     if failure is None:
         verdict = cast("Verdict", outcome.value)
-        published = {**validation_object(verdict), "query_id": dump.query_id}
+        published = validation_object(verdict)
     else:
         found = (*dump.warnings, *inspect_chunks(dump.query, dump.chunks).found)
         tally.count_warnings(dump.query_id, [(one.kind.value, one.count) for one in found])
         texts = [*map(str, found)]
         published = failed_verdict_object(dump.query_id, failure, validator, texts)
-    line = hidden_bytes(orjson.dumps(published))
+    published.pop("query_id")
+    named = {"query_id": dump.query_id, "query": dump.query, **published}
+    line = hidden_bytes(orjson.dumps(named))
     return ValidatedQuery(dump.query_id, dump.query, outcome, line)
 
 

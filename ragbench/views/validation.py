@@ -69,7 +69,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     ids = ", ".join(f"{shown_line(id)} ({verdict.relevance[id]:.2f})" for id in relevant)
     yield f"- Relevant Chunks: {ids or 'none'}"
     yield f"- Answer Present: {'Yes' if is_there else 'No'}" + (
-        f" (probability {verdict.answer_probability:.2f})"
+        f" (probability of an answer {verdict.answer_probability:.2f})"
     )
     if not verdict.evidence or not is_there:
         yield "- Evidence: none"
@@ -84,6 +84,8 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
     if relevant and not is_there:
         yield f"- Note: {shown_line(verdict.message)}"
+    for reason in verdict.reasons:
+        yield f"- Reason: {shown_line(reason)}"
     for warning in verdict.warnings:
         yield f"- Warning: {shown_line(warning)}"
 

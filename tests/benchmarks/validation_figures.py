@@ -137,13 +137,22 @@ def _chunk_figures(judged: Sequence[Judged]) -> dict[str, object]:
 
 def _evidence_figures(judged: Sequence[Judged]) -> dict[str, object]:
     """Of the gold chunks that were called relevant, how many have evidence with a labelled span."""
-    held = quoted = words = 0
+    held = quoted = words = touching = pieces_of_right = 0
     for one in judged:
         texts = {chunk.id: chunk.text for chunk in one.pool.chunks}
         for piece in one.verdict.evidence:
             assert texts[piece.chunk_id][piece.start : piece.end] == piece.text
         if not one.pool.present:
             continue
+        if one.verdict.answer_present:
+            pieces_of_right += len(one.verdict.evidence)
+            touching += sum(
+                any(
+                    piece.chunk_id == id_ and piece.start < end and start < piece.end
+                    for id_, start, end in one.pool.question.spans
+                )
+                for piece in one.verdict.evidence
+            )
         relevant = set(one.verdict.relevant_chunk_ids[:5]) & one.pool.question.gold
         spans = [span for span in one.pool.question.spans if span[0] in relevant]
         if not spans:
@@ -164,6 +173,7 @@ def _evidence_figures(judged: Sequence[Judged]) -> dict[str, object]:
         )
     return {
         "evidence_holds_span": _share(held, quoted),
+        "quotes_that_touch_it": _share(touching, pieces_of_right),
         "evidence_words": round(words / max(1, quoted), 1),
     }
 

@@ -136,7 +136,8 @@ def _table(rows: Sequence[dict[str, object]]) -> str:
         "validator", "data", "protocol", "pools", "precision", "recall", "recall_at_98",
         "chunk_f1", "ece", "adjudicated_pools", "adjudicated_precision", "adjudicated_recall",
         "adjudicated_recall_at_98", "adjudicated_chunk_f1", "adjudicated_ece",
-        "balanced_accuracy", "accuracy", "base_rate", "evidence_holds_span", "evidence_words",
+        "balanced_accuracy", "accuracy", "base_rate", "evidence_holds_span",
+        "quotes_that_touch_it", "evidence_words",
         "escalated", "rating_answer_f1_per_query", "rating_present_per_query",
         "rating_answer_f1_per_system", "p95_seconds",
     )  # fmt: skip

@@ -31,6 +31,7 @@ BADGE = "A lost badge is reported at the gate. A new one costs 10 euros."
 QUERY = "How many days of paid leave do employees get?"
 FIELDS = [
     "query_id",
+    "query",
     "relevant_chunk_ids",
     "relevance",
     "answer_present",
@@ -38,6 +39,8 @@ FIELDS = [
     "evidence",
     "retrieval_quality",
     "message",
+    "reasons",
+    "conflicts",
     "warnings",
     "validator",
 ]

@@ -76,6 +76,15 @@ def command(
             show_default=True,
         ),
     ] = 0.98,
+    error: Annotated[
+        float | None,
+        option(
+            "--error",
+            help="Instead of --precision: the share of queries without the answer that may be "
+            "called Yes, guaranteed for queries like the labelled ones (conformal).",
+            metavar="SHARE",
+        ),
+    ] = None,
     seed: Annotated[
         int,
         option("--seed", help="Seed of the folds.", metavar="N", show_default=True),
@@ -107,6 +116,7 @@ def command(
     Examples:
       ragbench calibrate labels.jsonl
       ragbench calibrate labels.jsonl --precision 0.95 -o mine.json
+      ragbench calibrate labels.jsonl --error 0.02
       ragbench validate dump.jsonl --calibration mine.json
     """
     from ragbench.io.atomic import written_whole
@@ -143,6 +153,7 @@ def command(
             source,
             make,
             precision=precision,
+            error=error,
             seed=seed,
             engine=chosen_engine(engine, may_be_many=may_be_many),
             workers=workers,
@@ -186,6 +197,13 @@ def _print(found: DumpCalibration) -> None:
     limits = report.calibration.thresholds
     typer.echo("")
     typer.echo(f"present from {limits.present:.3f}, relevant from {limits.relevant:.3f}")
+    name = "precision" if report.error is None else "error"
+    typer.echo(f"what other targets keep, cross-validated (--{name}):")
+    for one in report.tradeoffs:
+        typer.echo(
+            f"  {one.target:<8g}recall {_share(one.quality, 'recall'):<24}"
+            f"precision {_share(one.quality, 'precision')}"
+        )
     for note in report.notes:
         typer.echo(f"note: {note}")
 

@@ -86,13 +86,13 @@ def test_a_validator_takes_a_calibration_from_its_file(tmp_path: Path) -> None:
     query = "What year was the company founded?"
     before = plain.validate(query, chunks).answer_probability
     after = mended.validate(query, chunks).answer_probability
-    assert after == pytest.approx(found.answer.apply(before), abs=1e-3)
+    assert after == pytest.approx(found.scale.apply(before), abs=1e-3)
     assert plain.identity != mended.identity
 
 
 def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
-    for text, told in [("{", "no calibration"), ('{"version": 9}', "version 9 is not 1")]:
+    for text, told in [("{", "no calibration"), ('{"version": 9}', "version 9, not 2")]:
         path.write_text(text)
         with pytest.raises(ConfigError, match=told):
             LexicalValidator(calibration=str(path))

@@ -4,7 +4,8 @@ import pytest
 
 from ragbench.core.chunk import Chunk
 from ragbench.text.sentences import split_sentences
-from ragbench.validators.lexical import LexicalValidator, split_query
+from ragbench.validators.lexical import LexicalValidator
+from ragbench.validators.parts import split_query
 
 ANSWER = Chunk(id="answer", text="The company was founded in 1995.")
 LONG = 400_000

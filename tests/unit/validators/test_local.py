@@ -3,7 +3,9 @@ answer starts at the highest word; and with the reader that comes with ragbench.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ragbench.core.chunk import Chunk
@@ -11,6 +13,7 @@ from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
 from ragbench.text.sentences import Span
+from ragbench.validators import local
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk
 from ragbench.validators.local import LOCAL_FEATURES, LocalValidator, local_features
@@ -179,4 +182,60 @@ def test_words_answer_to_what_the_reader_does_not_understand() -> None:
     assert verdict.relevance == words.relevance
     assert verdict.evidence == words.evidence
     assert verdict.details["read_by_models"] == 0.0
-    assert "the reader knows English only: words alone decided" in verdict.warnings
+    assert any("words alone decided" in one and "(zh)" in one for one in verdict.warnings)
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        ("När grundades företaget?", "sv"),
+        ("Kiedy założono firmę?", "pl"),
+        ("Kapan perusahaan didirikan?", "id"),
+        ("Công ty được thành lập khi nào?", "vi"),
+        ("מתי נוסדה החברה?", "he"),
+    ],
+)
+def test_the_reader_is_not_asked_in_languages_that_it_was_not_taught(
+    query: str, language: str
+) -> None:
+    verdict = judge(LocalValidator(), query, ["Potatoes are rich in starch."])
+    assert not verdict.answer_present
+    assert any(f"({language})" in one for one in verdict.warnings)
+
+
+def test_keywords_are_read_as_english_and_it_is_said() -> None:
+    verdict = judge(LocalValidator(), "badge desk 9443", ["The badge desk listens on port 9443."])
+    assert verdict.details["read_by_models"] == 1.0
+    assert any("took it for English" in one for one in verdict.reasons)
+
+
+def test_chunks_that_nobody_read_are_said(tiny: str) -> None:
+    validator = LocalValidator(reader=tiny, read=2, embedder=None)
+    verdict = judge(validator, "w1 w2 w3?", ["w1 w2", "w3", "w4 w5", "w6 w9", ""])
+    assert any("2 of 5 chunks were not read" in one for one in verdict.warnings)
+    quiet = judge(validator, "w1 w2 w3?", ["w1 w2", "w3"])
+    assert quiet.warnings == ()
+
+
+def test_meaning_has_half_of_the_places(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Meaning:
+        """Only the text with w9 lies near to any query."""
+
+        def embed_queries(self, texts: Sequence[str]) -> Any:
+            return np.ones((len(texts), 1))
+
+        def embed_passages(self, texts: Sequence[str]) -> Any:
+            return np.array([[1.0 if "w9" in text else 0.0] for text in texts])
+
+    monkeypatch.setattr(local, "_opened", lambda name: Meaning())
+    texts = ["w1 w2 w3", "w1 w2", "w1", "w9 w8"]
+    by_words = judge(LocalValidator(reader=tiny, read=2, embedder=None), "w1 w2 w3?", texts)
+    both = judge(LocalValidator(reader=tiny, read=2, embedder="hashing:8"), "w1 w2 w3?", texts)
+    assert 2 * by_words.relevance["c3"] < both.relevance["c3"]
+    assert any("words and meaning" in one for one in both.warnings)
+
+
+def test_the_quote_is_the_sentence_that_holds_the_answer() -> None:
+    text = "It makes pumps. The company was founded in Leeds in 1995. The company sells abroad."
+    verdict = judge(LocalValidator(), "When was the company founded?", [text])
+    assert [one.text for one in verdict.evidence] == ["The company was founded in Leeds in 1995."]

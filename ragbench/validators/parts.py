@@ -1,0 +1,96 @@
+"""A query that asks several things: its parts, what was found for each, and for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ragbench.text.sentences import Span
+from ragbench.text.tokens import tokenise
+from ragbench.validators.verdict import Finding
+
+__all__ = [
+    "Part",
+    "merged_findings",
+    "split_query",
+]
+
+_ASKS = (
+    r"(?:who|whom|whose|what|when|where|why|which|how|does|do|did|is|are|was|were|can|could|has|have"
+    r"|wer|was|wann|wo|warum|wie|welche[rsnm]?|quand|où|pourquoi|comment|combien|cuándo|dónde|cómo)"
+)
+_JOINT = re.compile(
+    rf"\?\s+(?=\S)|[？]\s*(?=\S)|[,;]?\s+(?:and|und|et|y)\s+(?={_ASKS}\b)", re.IGNORECASE
+)
+_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
+_ASKING = re.compile(rf"\b{_ASKS}\b", re.IGNORECASE)
+_FEWEST_WORDS = 3
+_MOST_PARTS = 8
+"""A query that asks more things is read as one: each part costs as much as a query."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What was found for one of the questions in a query."""
+
+    text: str
+    findings: Sequence[Finding]
+    """One a chunk."""
+
+    @property
+    def probability(self) -> float:
+        """That its answer is there: that of the best chunk, so that both are one number."""
+        return max((one.probability for one in self.findings), default=0.0)
+
+
+def split_query(query: str) -> tuple[str, ...]:
+    """The questions in a query; each keeps the names that only another one says.
+
+    A query is cut behind a question mark and before a question word that follows "and", and only
+    where each piece asks something in at least three words and there are at most eight.
+
+    Example:
+        >>> split_query("Who built the X200 and when was it sold?")
+        ('Who built the X200', 'when was it sold? (X200)')
+    """
+    text = " ".join(query.split())
+    pieces = [piece.strip() for piece in _JOINT.split(text) if piece.strip()]
+    asking = [
+        piece for piece in pieces if _ASKING.search(piece) and len(piece.split()) >= _FEWEST_WORDS
+    ]
+    if not 2 <= len(pieces) <= _MOST_PARTS or asking != pieces:
+        return (query,)
+    names = list(dict.fromkeys(_NAME.findall(query)))
+    return tuple(_named(piece, names) for piece in pieces)
+
+
+def merged_findings(parts: Sequence[Part]) -> list[Finding]:
+    """A finding a chunk: it counts for what it says of any part."""
+    return [
+        _merged([part.findings[place] for part in parts]) for place in range(len(parts[0].findings))
+    ]
+
+
+def _named(piece: str, names: Sequence[str]) -> str:
+    said = set(tokenise(piece))
+    missing = [name for name in names if said.isdisjoint(tokenise(name))]
+    return f"{piece} ({' '.join(missing)})" if missing else piece
+
+
+def _merged(findings: Sequence[Finding]) -> Finding:
+    best = max(findings, key=lambda one: one.probability)
+    near = [one for one in findings if one.probability >= best.probability / 2]
+    spans = sorted({span for one in near for span in one.spans})
+    return replace(best, spans=_joined(spans))
+
+
+def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Overlapping spans as one."""
+    found: list[Span] = []
+    for span in spans:
+        if found and span.start < found[-1].end:
+            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
+        else:
+            found.append(span)
+    return tuple(found)

@@ -1,0 +1,103 @@
+"""Relevance and presence are one number on one scale: Poor, Partial and Good in this order."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import RetrievalQuality, Verdict
+from ragbench.errors import ConfigError
+from ragbench.validators.calibration import (
+    ABSENCES,
+    ScoredPool,
+    Weights,
+    limits_for,
+    shipped_weights,
+)
+from ragbench.validators.inspect import inspect_chunks
+from ragbench.validators.lexical_features import LEXICAL_FEATURES
+from ragbench.validators.local import LOCAL_FEATURES
+from ragbench.validators.objections import Objection
+from ragbench.validators.parts import Part
+from ragbench.validators.verdict import Finding, Thresholds
+
+SHIPPED = {"lexical": LEXICAL_FEATURES, "local": LOCAL_FEATURES}
+ORDER = [RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD]
+
+
+def weights(name: str) -> Weights:
+    return shipped_weights(name, SHIPPED[name])
+
+
+def judged(
+    probabilities: list[float], thresholds: Thresholds, objection: Objection | None = None
+) -> Verdict:
+    query = "When was the mill built?"
+    chunks = [Chunk(id=f"c{at}", text=f"text {at}") for at, _ in enumerate(probabilities)]
+    findings = [
+        Finding(chunk=chunk, probability=one, spans=(), objection=objection)
+        for chunk, one in zip(chunks, probabilities, strict=True)
+    ]
+    limits = limits_for("x", thresholds, calibration=None, relevant=None, present=None)
+    pool = ScoredPool(
+        query=query,
+        intake=inspect_chunks(query, chunks),
+        parts=[Part(text=query, findings=findings)],
+    )
+    return pool.verdict(limits, "x")
+
+
+@pytest.mark.parametrize("absence", ABSENCES)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_rating_can_be_reached_with_the_shipped_weights(name: str, absence: str) -> None:
+    known = weights(name)
+    limits = known.thresholds(absence)  # type: ignore[arg-type]
+    found: list[RetrievalQuality] = []
+    for step in range(-80, 81):
+        verdict = judged([known.probability(step / 10)], limits)
+        assert verdict.relevance["c0"] == verdict.answer_probability
+        found.append(verdict.retrieval_quality)
+    assert list(dict.fromkeys(found)) == ORDER
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=5),
+    st.floats(0.01, 0.99),
+    st.floats(0.01, 0.99),
+)
+def test_the_best_chunk_is_the_answers_probability(
+    probabilities: list[float], one: float, other: float
+) -> None:
+    limits = Thresholds(relevant=min(one, other), present=max(one, other))
+    verdict = judged(probabilities, limits)
+    assert verdict.answer_probability == max(verdict.relevance.values())
+    assert verdict.answer_present == (max(probabilities) >= limits.present)
+    assert bool(verdict.relevant_chunk_ids) == (max(probabilities) >= limits.relevant)
+
+
+def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
+    limits = Thresholds(relevant=0.5, present=0.9)
+    against = Objection(kind="unknown", text="it says 'is unknown'")
+    verdict = judged([0.99, 0.2], limits, against)
+    # Odds 1 and 9: their geometric mean is 3.
+    assert verdict.answer_probability == pytest.approx(0.75)
+    assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
+    assert verdict.message.endswith("Not stated for certain: when the mill was built.")
+    assert "c0: no certain answer: it says 'is unknown'" in verdict.reasons
+    assert verdict.relevance["c1"] == 0.2
+
+
+def test_a_chunk_cannot_be_an_answer_before_it_is_relevant() -> None:
+    with pytest.raises(ConfigError, match="at most as high as present"):
+        Thresholds(relevant=0.9, present=0.5)
+    moved = limits_for(
+        "x",
+        Thresholds(relevant=0.5, present=0.8),
+        calibration=None,
+        relevant=None,
+        present=0.3,
+    )
+    assert moved.thresholds == Thresholds(relevant=0.3, present=0.3)
+    assert math.isclose(moved.thresholds.middle, 0.3)
