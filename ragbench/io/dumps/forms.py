@@ -20,6 +20,7 @@ from ragbench.io.dumps import store_forms as elasticsearch
 from ragbench.io.dumps import store_forms as milvus
 from ragbench.io.dumps import store_forms as qdrant
 from ragbench.io.dumps.form import DumpForm, Hits, is_list, is_object, list_of_hits, lists_of_hits
+from ragbench.io.dumps.search_forms import SEARCH_FORMS
 
 __all__ = [
     "FORMS",
@@ -44,9 +45,10 @@ def _is_document(value: object) -> bool:
 
 def _haystack_records(value: object) -> Sequence[Hits] | None:
     found = _haystack_documents(value)
-    if found is None and is_object(value) and len(value) == 1:
-        # A pipeline's output: {"retriever": {"documents": [...]}}.
-        found = _haystack_documents(next(iter(value.values())))
+    if found is None and is_object(value):
+        # A pipeline's output: {"retriever": {"documents": [...]}, "ranker": {"documents": [...]}}.
+        named = [one for one in value.values() if is_object(one) and "documents" in one]
+        found = _haystack_documents(named[-1]) if named else None
     return None if found is None else [found]
 
 
@@ -194,6 +196,7 @@ ROWS = DumpForm(
 
 FORMS: tuple[DumpForm, ...] = (
     _OWN_FORMS,
+    *SEARCH_FORMS,
     qdrant.QDRANT,
     chroma.CHROMA,
     milvus.MILVUS,

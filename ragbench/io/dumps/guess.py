@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, TypedDict
 
 from ragbench.errors import DataError, Problem
@@ -37,13 +37,14 @@ _CONTAINERS = (
     *("chunks", "retrieved_contexts", "contexts", "source_documents", "source_nodes", "documents"),
     *("results", "result", "hits", "points", "matches", "passages", "context", "docs", "nodes"),
     *("retrieved", "retrieved_chunks", "retrieved_documents", "response", "search_results"),
-    *("retrieval", "candidates", "output", "outputs", "ctxs", "data"),
+    *("retrieval", "candidates", "output", "outputs", "ctxs", "data", "retrieval_context"),
+    *("retrievalContext", "value", "records", "retrievalResults", "objects", "children"),
 )
 """What a record calls its chunks, the more telling names first."""
 _QUERIES = (
     *("query", "question", "user_input", "query_text", "input", "prompt", "search_query"),
     *("user_query", "q", "inputs.query", "inputs.question", "inputs.input", "request.query"),
-    *("eval_sample.user_input", "query.text"),
+    *("eval_sample.user_input", "query.text", "attributes.input.value", "input.value"),
 )
 _QUERY_IDS = (
     *("query_id", "qid", "queryId", "question_id", "case_id", "sample_id", "example_id", "id"),
@@ -57,6 +58,9 @@ _KNOWN = frozenset({*_METADATA, *PLAIN.text, *ID_NAMES, *SCORE_NAMES, *_RELEVANT
 """What a chunk may hold without there being an unknown field that could be its text."""
 _OWN_FIELDS = frozenset({"id", "text", "score", "metadata", "document_id", "start", "end"})
 _SHORTEST_TEXT = 20
+_DEEPEST = 5
+_WIDEST = 12
+"""Levels and fields of a record that is shown because it is not understood."""
 _DETECTED = (*(form for form in FORMS if form.unwrap is not PLAIN.unwrap), PLAIN)
 """What fits many a list comes last."""
 
@@ -328,9 +332,48 @@ def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, st
     where = f" under '{given['chunks']}'" if "chunks" in given else ""
     message = (
         f"no chunks are recognised{asked}{where}; the record is {_described(record.value)}. "
-        "Say where they are: --map chunks=FIELD --map text=FIELD, or name the --format"
+        f"{_proposal(record.value)}, or name the --format"
     )
+    if is_object(record.value):
+        message += "\n" + "\n".join(_tree(record.value))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
+
+
+def _proposal(value: object) -> str:
+    """The options that read the list with the longest texts, where there is one."""
+    best = max(_text_lists(value, ""), default=None)
+    if best is None:
+        return "Say where they are: --map chunks=FIELD --map text=FIELD"
+    _, place, text = best
+    return "Perhaps: --map chunks=" + place + (f" --map text={text}" if text else "")
+
+
+def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
+    """Lists that may be the chunks: letters in them, their path, the path of the text in a hit."""
+    value = opened_json(value)
+    if is_list(value) and value and path:
+        found = _longest(value, "")
+        if found is None and all(isinstance(one, str) for one in value):
+            yield sum(len(one) for one in value if isinstance(one, str)), path, ""
+        elif found is not None:
+            letters = sum(len(text) for one in value for at, text in text_paths(one) if at == found)
+            yield letters, path, found
+    elif is_object(value) and path.count(".") < _DEEPEST:
+        for name, held in value.items():
+            yield from _text_lists(held, f"{path}.{name}" if path else name)
+
+
+def _tree(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
+    """The fields of an object, those in them indented; of a list the first element."""
+    for name, held in islice(value.items(), _WIDEST):
+        held = opened_json(held)
+        inner = held[0] if is_list(held) and held else held
+        count = f"[{len(held)}]" if is_list(held) else ""
+        yield f"{indent}{name}{count}: {describe(inner) if not is_object(inner) else 'object'}"
+        if is_object(inner) and len(indent) < 2 * _DEEPEST:
+            yield from _tree(inner, indent + "  ")
+    if len(value) > _WIDEST:
+        yield f"{indent}... and {len(value) - _WIDEST} more"
 
 
 def _no_text(hit: object, record: DumpRecord) -> DataError:
