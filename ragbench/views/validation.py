@@ -12,9 +12,11 @@ import orjson
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import DumpSummary, Share, Verdict
 from ragbench.safe_text import shown_line
+from ragbench.validators.self_test import SelfTest
 
 __all__ = [
     "SCHEMA_VERSION",
+    "self_test_lines",
     "summary_lines",
     "summary_object",
     "summary_schema",
@@ -88,6 +90,23 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
         yield f"- Reason: {shown_line(reason)}"
     for warning in verdict.warnings:
         yield f"- Warning: {shown_line(warning)}"
+
+
+def self_test_lines(found: SelfTest) -> Iterator[str]:
+    """The lines of a validator's self-test: a kind each, then what it was wrong about first."""
+    made = "sentences, questions made by rule" if found.made_by_rule else "questions"
+    yield f"{found.validator} on near misses of {found.questions:,} {made}, seed {found.seed}"
+    for answers, title in ((False, "no answer: right is a No"), (True, "answer: right is a Yes")):
+        yield ""
+        yield title
+        for one in found.kinds:
+            if one.answers is answers:
+                yield f"  {one.kind:<20}{_share(one.right)}"
+    wrong = [(one.kind, text) for one in found.kinds for text in one.wrong[:1]]
+    if wrong:
+        yield ""
+        yield "wrong, the first of each kind (query <- chunk)"
+        yield from (shown_line(f"  {kind}: {text}", longest=300) for kind, text in wrong)
 
 
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:

@@ -139,6 +139,14 @@ def command(
         bool,
         option("--fresh", help="Judge everything again: reuse no verdict of an earlier command."),
     ] = False,
+    self_test: Annotated[
+        bool,
+        option(
+            "--self-test",
+            help="Test the validator: DUMP is a dataset whose cases say where their answers are, "
+            "or a corpus; near misses are made of it by rule, up to --limit (40) of each kind.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool, option("--quiet", "-q", help="Show no progress, mapping or summary.")
     ] = False,
@@ -155,6 +163,7 @@ def command(
       ragbench validate qdrant-log.jsonl -o verdicts.jsonl --min-answer-present 0.8
       ragbench validate rows.csv --map text=chunk_text --json
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
+      ragbench validate --self-test my-corpus/
     """
     from ragbench.errors import ConfigError
     from ragbench.verbs.validate import validate_dump
@@ -180,6 +189,9 @@ def command(
         api_key_env=llm_api_key_env,
         api_key_file=llm_api_key_file,
     )
+    if self_test:
+        _self_test(judge, dump, limit or _SELF_TEST, json=json)
+        return
     if out is not None and str(out) == "-":
         out, json = None, True
     if out is not None and dump != "-" and _is_same(out, Path(dump)):
@@ -216,6 +228,25 @@ def command(
         raise typer.Exit(ExitCode.CANNOT_RUN)
     if not found.is_met:
         raise typer.Exit(ExitCode.FAILED)
+
+
+_SELF_TEST = 40
+"""Near misses of each kind, unless --limit says otherwise."""
+
+
+def _self_test(judge: ValidatorChoice, corpus: str, limit: int, *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from ragbench.verbs.self_test import run_self_test
+    from ragbench.views.validation import self_test_lines
+
+    with validator_maker(judge) as (make, _):
+        found = run_self_test(make(), corpus, limit=limit)
+    if json:
+        console.print_json(asdict(found))
+        return
+    for line in self_test_lines(found):
+        typer.echo(line)
 
 
 def _is_same(one: Path, other: Path) -> bool:

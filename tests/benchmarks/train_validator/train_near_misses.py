@@ -29,6 +29,8 @@ STRETCH = 24
 """Batches whose examples are sorted by length together."""
 CHARACTERS = 900
 """Of a text without an answer: shorter ones train faster."""
+CUT = 1200
+"""Characters that are read for the logit that is to be kept: the model takes 512 tokens."""
 
 
 def main() -> None:
@@ -47,7 +49,7 @@ def main() -> None:
     while not trainer.finished:
         for batch in _stretch(list(itertools.islice(examples, STRETCH * given.batch)), given, draw):
             told = teacher.read(
-                [(one.example.query, one.example.text) for one in batch if one.keep]
+                [(one.example.query, one.example.text[:CUT]) for one in batch if one.keep]
             )
             logits = iter(reading.logit for reading in told)
             aims = [next(logits) if one.keep else None for one in batch]
