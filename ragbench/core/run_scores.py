@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.core.attribution import Cause
@@ -12,10 +13,16 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
 
 __all__ = [
+    "GOLD",
     "MetricColumn",
     "RunScores",
     "ScoredCase",
+    "clustered_by_gold",
 ]
+
+
+GOLD = "gold: "
+"""How a cluster's name begins that is made of the cases' gold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,6 +114,15 @@ class RunScores:
     stages: tuple[StageCount, ...] = ()
     latencies: tuple[Latency, ...] = ()
     """Empty when ``timings.json`` is not there."""
+    judge_cost: float | None = None
+    """What the answers of its judge cost; None where none is kept, or a price is not known."""
+    currency: str | None = None
+    """Of the cost."""
+
+    @property
+    def clusters_are_of_gold(self) -> bool:
+        """Whether cases are clustered by their gold, because none names a cluster."""
+        return any((case.cluster or "").startswith(GOLD) for case in self.cases)
 
     def column(self, metric: str) -> MetricColumn | None:
         """The metric of that name, written as the run writes it; None when it has none."""
@@ -119,6 +135,28 @@ class RunScores:
     def clusters(self) -> dict[str, str | None]:
         """What each case shares with others, by case id; None: nothing."""
         return {case.id: case.cluster for case in self.cases}
+
+
+def clustered_by_gold(
+    cases: Sequence[ScoredCase], gold: Sequence[Sequence[str] | None]
+) -> tuple[ScoredCase, ...]:
+    """The cases, those with the same gold as one cluster where none names a cluster.
+
+    Five questions about one document rise and fall together, whether somebody wrote that down or
+    not.
+
+    Args:
+        cases: of a run.
+        gold: ids of the documents or chunks that answer each; None where unknown.
+    """
+    if any(case.cluster is not None for case in cases):
+        return tuple(cases)
+    names = [GOLD + ", ".join(sorted(ids)) if ids else None for ids in gold]
+    shared = {name for name, count in Counter(names).items() if name is not None and count > 1}
+    return tuple(
+        replace(case, cluster=name) if name in shared else case
+        for case, name in zip(cases, names, strict=True)
+    )
 
 
 def _value(case: ScoredCase, metric: str) -> float | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
-from ragbench.core.report import Interval
+from ragbench.core.report import Interval, Latency
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 from ragbench.gate.config import FigureLimits, FloorRule, GateConfig, MetricGate
@@ -23,6 +24,7 @@ __all__ = [
     "coverage_check",
     "demands_of",
     "floor_checks",
+    "proof_check",
 ]
 
 
@@ -77,7 +79,8 @@ def demands_of(
     ]
     if wrong:
         raise ConfigError("\n".join(wrong))
-    if not demands and not config.latency:
+    budgets = config.latency or config.max_cost or config.max_tokens
+    if not demands and not budgets and config.max_unproved is None:
         raise ConfigError(
             "nothing is demanded of this run. Name a baseline (--baseline) to look for drops, or "
             "limits (--min 'recall@5=0.8'), or write them into ragbench.yaml"
@@ -159,7 +162,9 @@ def coverage_check(
     names = [demand.column.name for demand in demands]
     failed = sum(_has_failed(case, names) for case in run.cases)
     share = failed / len(run.cases) if run.cases else 0.0
-    return _share_check("error rate", share, config.max_error_rate, "max", len(run.cases), "failed")
+    return _share_check(
+        "error rate", share, config.max_error_rate, "max", len(run.cases), "cases failed"
+    )
 
 
 def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
@@ -172,7 +177,7 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
     """
     count = len(baseline.cases)
     share = common / count if count else 0.0
-    counted = "of the baseline are in this run, unchanged"
+    counted = "cases of the baseline are in this run, unchanged"
     return _share_check("cases in common", share, config.min_common, "min", count, counted)
 
 
@@ -201,24 +206,78 @@ def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
     by_stage = {latency.stage: latency for latency in run.latencies}
     for budget in config.latency:
         latency = by_stage.get(budget.stage)
-        observed = None if latency is None else float(getattr(latency, budget.figure))
-        ground = Ground.NOT_STORED
-        if observed is not None:
-            ground = Ground.HOLDS if observed <= budget.seconds else Ground.BROKEN
-        yield worded(
-            GateCheck(
-                kind=CheckKind.BUDGET,
-                subject=f"{budget.stage} {budget.figure}",
-                outcome=_outcome_of(ground),
-                ground=ground,
-                observed=observed,
-                limit=budget.seconds,
-                bound="max",
-                cases=0 if latency is None else latency.count,
-                unit="s",
-                missing="times",
-            )
+        observed = None if latency is None else _seconds(latency, budget.figure)
+        count = 0 if latency is None else latency.count
+        subject = f"{budget.stage} {budget.figure}"
+        yield _budget_check(subject, observed, budget.seconds, count, "s", "times")
+    unit = run.currency or ""
+    for extent, limit in config.max_cost.items():
+        count = len(run.cases)
+        observed = _extent(run.judge_cost, extent, count)
+        subject = f"cost of judging ({_EXTENTS[extent]})"
+        yield _budget_check(subject, observed, limit, count, unit, "cost of judging")
+    for extent, limit in config.max_tokens.items():
+        values = [value for value in run.values("total_tokens").values() if value is not None]
+        observed = _extent(math.fsum(values) if values else None, extent, len(values))
+        subject = f"tokens ({_EXTENTS[extent]})"
+        missing = "tokens (metric total_tokens)"
+        yield _budget_check(subject, observed, limit, len(values), "tokens", missing)
+
+
+_EXTENTS = {"case": "per case", "all": "in all"}
+
+
+def _seconds(latency: Latency, figure: str) -> float:
+    return latency.mean * latency.count if figure == "total" else float(getattr(latency, figure))
+
+
+def _extent(total: float | None, extent: str, count: int) -> float | None:
+    return total if total is None or extent == "all" else total / max(count, 1)
+
+
+def _budget_check(
+    subject: str, observed: float | None, limit: float, count: int, unit: str, missing: str
+) -> GateCheck:
+    ground = Ground.NOT_STORED
+    if observed is not None:
+        ground = Ground.HOLDS if observed <= limit else Ground.BROKEN
+    return worded(
+        GateCheck(
+            kind=CheckKind.BUDGET,
+            subject=subject,
+            outcome=_outcome_of(ground),
+            ground=ground,
+            observed=observed,
+            limit=limit,
+            bound="max",
+            cases=count,
+            unit=unit,
+            missing=missing,
         )
+    )
+
+
+def proof_check(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
+    """Whether too many judgements are not proved by what they quote, where that is demanded."""
+    if config.max_unproved is None:
+        return
+    names = {
+        column.name
+        for column in run.metrics
+        if any(_status(case, column.name) is Status.UNPROVED for case in run.cases)
+    }
+    cells = [_status(case, name) for case in run.cases for name in names]
+    unproved = cells.count(Status.UNPROVED)
+    count = unproved + cells.count(Status.MEASURED)
+    share = unproved / count if count else 0.0
+    yield _share_check(
+        "unproved", share, config.max_unproved, "max", count, "judgements are unproved"
+    )
+
+
+def _status(case: ScoredCase, metric: str) -> Status | None:
+    cell = case.scores.get(metric)
+    return None if cell is None else cell.status
 
 
 def _outcome_of(ground: Ground) -> GateOutcome:

@@ -15,6 +15,7 @@ from ragbench.io.yaml_file import Section, read_yaml
 __all__ = [
     "AUTO",
     "COMPARABLE",
+    "EXTENTS",
     "FIGURES",
     "Correction",
     "FigureLimits",
@@ -34,8 +35,11 @@ AUTO = "auto"
 COMPARABLE = ("dataset", "metrics", "judge", "matching")
 """What two runs can be required to share; with ``dataset`` every case must be in both."""
 
-FIGURES = ("mean", "p50", "p95", "longest")
+FIGURES = ("mean", "p50", "p95", "longest", "total")
 """Figures of a stage's wall times."""
+
+EXTENTS = ("case", "all")
+"""What a budget of cost or tokens is for: the mean of a case, or the whole run."""
 
 
 class Correction(StrEnum):
@@ -137,6 +141,12 @@ class GateConfig:
     """Whether cases that share a cluster are treated as dependent."""
     floors: FloorRule = FloorRule.OBSERVED
     undecided: Undecided = Undecided.PASS
+    max_cost: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Largest cost of the judge's answers, by `EXTENTS`, in the currency of its price."""
+    max_tokens: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Largest number of tokens that the RAG reports (metric ``total_tokens``), by `EXTENTS`."""
+    max_unproved: float | None = None
+    """Largest share of judgements that their quotes do not prove; None: whatever."""
     max_unmeasured: float = 0.05
     """Largest tolerated drop of the share of cases that a metric is measured on."""
     min_common: float = 0.5
@@ -153,7 +163,7 @@ _SHARES = ("alpha", "power", "confidence")
 _GATE = (
     "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", *_SHARES,
     "resamples", "seed", "correction", "cluster", "floors", "undecided", "require_same",
-    "quarantine", "max_unmeasured", "min_common",
+    "quarantine", "max_unmeasured", "min_common", "max_cost", "max_tokens", "max_unproved",
 )  # fmt: skip
 
 
@@ -194,6 +204,9 @@ def _gate(section: Section) -> GateConfig:
         "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
         "max_error_rate": section.number("max_error_rate", low=0.0, high=1.0),
         "max_unmeasured": section.number("max_unmeasured", low=0.0, high=1.0, high_excluded=True),
+        "max_unproved": section.number("max_unproved", low=0.0, high=1.0),
+        "max_cost": _extents(section, "max_cost"),
+        "max_tokens": _extents(section, "max_tokens"),
         "min_common": section.number("min_common", low=0.0, high=1.0),
         "min_cases": section.whole_number("min_cases", low=1),
         "resamples": section.whole_number("resamples", low=100),
@@ -269,6 +282,17 @@ def _latency(section: Section) -> Iterator[LatencyBudget]:
                 yield LatencyBudget(stage=budget.name, figure=figure, seconds=seconds)
 
 
+def _extents(section: Section, key: str) -> dict[str, float] | None:
+    if not section.has(key):
+        return None
+    budget = section.inner(key)
+    if budget is None:
+        return None
+    budget.refuse_others(EXTENTS)
+    numbers = {name: budget.number(name, low=0.0, low_excluded=True) for name in EXTENTS}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
 def with_options(
     config: GateConfig,
     *,
@@ -276,6 +300,8 @@ def with_options(
     maximum: Iterable[str] = (),
     max_drop: Iterable[str] = (),
     max_latency: Iterable[str] = (),
+    max_cost: Iterable[str] = (),
+    max_tokens: Iterable[str] = (),
 ) -> GateConfig:
     """The configuration with limits from the command line, which go before those of the file.
 
@@ -285,6 +311,8 @@ def with_options(
         maximum: see above.
         max_drop: see above.
         max_latency: ``STAGE:FIGURE=SECONDS`` each.
+        max_cost: ``case=NUMBER`` or ``all=NUMBER`` each.
+        max_tokens: likewise.
 
     Raises:
         DataError: an entry cannot be understood; holds all of them.
@@ -312,9 +340,35 @@ def with_options(
         if budget is not None:
             _once("--max-latency", f"{budget.stage}:{budget.figure}", seen, problems)
             budgets[budget.stage, budget.figure] = budget
+    cost = _budgets("--max-cost", config.max_cost, max_cost, problems)
+    tokens = _budgets("--max-tokens", config.max_tokens, max_tokens, problems)
     if problems:
         raise DataError(problems)
-    return replace(config, metrics=metrics, latency=tuple(budgets.values()))
+    return replace(
+        config,
+        metrics=metrics,
+        latency=tuple(budgets.values()),
+        max_cost=cost,
+        max_tokens=tokens,
+    )
+
+
+def _budgets(
+    option: str, known: Mapping[str, float], entries: Iterable[str], problems: list[Problem]
+) -> dict[str, float]:
+    """Budgets by extent; those of the command line take precedence."""
+    found, seen = dict(known), set[tuple[str, str]]()
+    for entry in entries:
+        named = _assignment(entry, option, "all=5", problems)
+        if named is None:
+            continue
+        extent, number = named
+        _once(option, extent, seen, problems)
+        if extent not in EXTENTS or number <= 0:
+            told = f"'{entry}' is not understood: expected case=NUMBER or all=NUMBER, above 0"
+            problems.append(Problem(path=option, message=told))
+        found[extent] = number
+    return found
 
 
 def _once(option: str, name: str, seen: set[tuple[str, str]], problems: list[Problem]) -> None:

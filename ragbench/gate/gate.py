@@ -22,6 +22,7 @@ from ragbench.gate.checks import (
     coverage_check,
     demands_of,
     floor_checks,
+    proof_check,
 )
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
@@ -111,6 +112,15 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
         yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
 
 
+def _gold_note(run: RunScores, config: GateConfig) -> Iterator[str]:
+    if config.cluster and run.clusters_are_of_gold:
+        clusters = len({case.cluster or case.id for case in run.cases})
+        yield (
+            f"No case names a cluster, so cases with the same gold count as one observation: "
+            f"{len(run.cases):,} cases, {clusters:,} clusters."
+        )
+
+
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
 
 
@@ -143,6 +153,7 @@ def gate(
     compared = _compared(run, baseline, demands, config)
     checks = [*_floors(run, demands, config), *_drops(compared, demands, config)]
     checks += [coverage_check(run, demands, config), *budget_checks(run, config)]
+    checks += proof_check(run, config)
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))
     checks.sort(key=lambda check: (check.informational, _ORDER.index(check.outcome)))
@@ -157,7 +168,7 @@ def gate(
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
         refusals=compared.refusals,
-        notes=(*notes, *compared.notes, *notes_on(checks, config)),
+        notes=(*notes, *compared.notes, *_gold_note(run, config), *notes_on(checks, config)),
         lost=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings=_settings(config),
     )

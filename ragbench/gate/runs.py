@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -16,7 +17,7 @@ from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.folder import RunFolder
@@ -100,6 +101,7 @@ def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
             )
     manifest = report["manifest"]
     git: Json = manifest["git"] or {}
+    judging: Json = report.get("judging") or {}
     definitions = {known["name"]: known.get("definition") for known in manifest["metrics"]}
     return RunScores(
         source=source,
@@ -116,10 +118,21 @@ def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
                 *_columns(timings, has_cells=False),
             )
         ),
-        cases=tuple(map(_report_case, report["cases"])),
+        cases=clustered_by_gold(
+            [_report_case(row) for row in report["cases"]],
+            [row["reference_ids"] for row in report["cases"]],
+        ),
         stages=tuple(StageCount(**stage) for stage in report["stages"]),
         latencies=() if timings is None else tuple(Latency(**row) for row in timings["latencies"]),
+        judge_cost=_judge_cost(judging),
+        currency=judging.get("currency"),
     )
+
+
+def _judge_cost(judging: Json) -> float | None:
+    costs = [line["cost"] for line in judging.get("metrics", ())]
+    known = [Decimal(cost) for cost in costs if cost is not None]
+    return float(sum(known)) if costs and len(known) == len(costs) else None
 
 
 def cut_short(path: Path) -> RunMismatchError:

@@ -150,7 +150,7 @@ def _summary(check: GateCheck, least: int) -> str:
 
 def _covered(check: GateCheck, observed: float) -> str:
     side = {"min": ("at least", "less than"), "max": ("at most", "more than")}[check.bound]
-    count = f"{round(observed * check.cases):,} of {cases(check.cases)}"
+    count = f"{round(observed * check.cases):,} of {check.cases:,}"
     return (
         f"{count} {check.counted} ({observed:.1%}), {side[0 if check.holds else 1]} "
         f"{check.limit:.1%}"

@@ -11,7 +11,7 @@ from typing import Any
 from ragbench.core.gate_result import GateResult, QuarantinedCase
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.core.run_scores import RunScores, ScoredCase, clustered_by_gold
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.config import AUTO, GateConfig
@@ -78,7 +78,8 @@ def rescore(path: Path, like: RunScores, *, judging: Judging | None = None) -> R
     builder = SummaryBuilder(metrics)
     with Journal(folder.journal) as journal:
         traces = StoredTraces(journal=journal, manifest=manifest, metrics=(), with_texts=True)
-        cases = tuple(_scored(iter(traces), scorer, metrics, builder))
+        gold: list[tuple[str, ...] | None] = []
+        cases = tuple(_scored(iter(traces), scorer, metrics, builder, gold))
     scores = [summary.score for summary in builder.summaries()]
     git = manifest.git or {}
     return RunScores(
@@ -98,7 +99,7 @@ def rescore(path: Path, like: RunScores, *, judging: Judging | None = None) -> R
             )
             for column, metric, score in zip(columns, metrics, scores, strict=True)
         ),
-        cases=cases,
+        cases=clustered_by_gold(cases, gold),
     )
 
 
@@ -175,11 +176,13 @@ def _scored(
     scorer: _Scorer,
     metrics: Sequence[Metric],
     builder: SummaryBuilder,
+    gold: list[tuple[str, ...] | None],
 ) -> Iterator[ScoredCase]:
     while batch := list(islice(traces, _BATCH)):
         rows = scorer.score([traced.trace for traced in batch])
         for traced, cells in zip(batch, rows, strict=True):
             builder.add(traced.trace.case, cells)
+            gold.append(traced.trace.case.reference_context_ids)
             yield _case(traced, metrics, cells)
 
 

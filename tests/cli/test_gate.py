@@ -72,6 +72,7 @@ def test_one_verdict_decides_about_the_words_and_the_exit_code(
         (("good.json", "--min", "m=1", "--json", "--md", "-"), "both want standard output"),
         (("good.json", "--min", "m=1", "--md", "no/x.md"), "no/x.md: cannot be written"),
         (("good.json", "--min", "m=1", "--min", "M=0"), "--min: M is given more than once"),
+        (("good.json", "--max-cost", "each=1"), "expected case=NUMBER or all=NUMBER"),
         (("good.json", "--min", "m=1", "--strict", "--undecided", "fail"), "give one of them"),
         (("good.json", "--config", "none.yaml"), "none.yaml: cannot be read"),
     ],

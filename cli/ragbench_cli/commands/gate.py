@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -75,6 +75,33 @@ def command(
             metavar="STAGE:FIGURE=SECONDS",
         ),
     ] = None,
+    max_cost: Annotated[
+        Limits,
+        option(
+            "--max-cost",
+            help="Budget for what judging cost: case=NUMBER for the mean of a case, all=NUMBER "
+            "for the run; repeatable.",
+            metavar="EXTENT=NUMBER",
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        Limits,
+        option(
+            "--max-tokens",
+            help="Budget for the tokens that the RAG reports (metric total_tokens): case=NUMBER, "
+            "all=NUMBER; repeatable.",
+            metavar="EXTENT=NUMBER",
+        ),
+    ] = None,
+    max_unproved: Annotated[
+        float | None,
+        option(
+            "--max-unproved",
+            help="Largest share of judgements that their quotes do not prove.",
+            metavar="SHARE",
+            min=0,
+        ),
+    ] = None,
     undecided: Annotated[
         str | None,
         option(
@@ -144,7 +171,18 @@ def command(
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
     undecided = _undecided(undecided, strict=strict)
-    demanded = _config(config, baseline, undecided, minimum, maximum, max_drop, max_latency)
+    demanded = _config(
+        config,
+        baseline,
+        undecided,
+        max_unproved,
+        minimum=minimum or (),
+        maximum=maximum or (),
+        max_drop=max_drop or (),
+        max_latency=max_latency or (),
+        max_cost=max_cost or (),
+        max_tokens=max_tokens or (),
+    )
     with _judging(run) if rejudge else nullcontext() as judging:
         verdict = gate_run(
             run,
@@ -192,14 +230,13 @@ def _config(
     path: Path | None,
     baseline: str | None,
     undecided: str | None,
-    minimum: Limits,
-    maximum: Limits,
-    max_drop: Limits,
-    max_latency: Limits,
+    max_unproved: float | None,
+    **limits: Sequence[str],
 ) -> GateConfig:
     """What the file demands, overruled by what the options say."""
     from dataclasses import replace
 
+    from ragbench.errors import ConfigError
     from ragbench.gate.config import GateConfig, Undecided, read_gate_config, with_options
     from ragbench_cli.options import one_of
 
@@ -213,13 +250,11 @@ def _config(
     if undecided is not None:
         known = [choice.value for choice in Undecided]
         config = replace(config, undecided=Undecided(one_of(undecided, known, "--undecided")))
-    return with_options(
-        config,
-        minimum=minimum or (),
-        maximum=maximum or (),
-        max_drop=max_drop or (),
-        max_latency=max_latency or (),
-    )
+    if max_unproved is not None:
+        if max_unproved > 1.0:
+            raise ConfigError(f"--max-unproved is {max_unproved:g}: it is a share, at most 1")
+        config = replace(config, max_unproved=max_unproved)
+    return with_options(config, **limits)
 
 
 def _write(verdict: GateResult, *, md: str | None, junit: Path | None, junit_cases: bool) -> None:

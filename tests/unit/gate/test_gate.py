@@ -10,7 +10,7 @@ import pytest
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import RunScores
+from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
 from ragbench.gate.config import (
     AUTO,
@@ -498,6 +498,52 @@ def test_another_judge_or_matching_is_refused() -> None:
     loose = config({"require_same": ("dataset", "metrics")}, m={"max_drop": 0.1})
     assert gate(now, before, loose).outcome is PASSED
     assert gate(run({"m": [1]}), by_text, loose).outcome is PASSED
+
+
+# --- budgets of cost and tokens, proofs, clusters
+
+
+def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
+    tokens = column("total_tokens", low=0.0, high=None, direction=Direction.LOWER)
+    now = run({"total_tokens": [100, 300]}, tokens, judge_cost=0.5, currency="USD")
+    budgets = {"max_tokens": {"case": 150, "all": 400}, "max_cost": {"case": 0.25, "all": 0.4}}
+    verdict = gate(now, None, config(budgets))
+    told = {check.subject: (check.outcome, check.observed) for check in verdict.checks}
+    assert told == {
+        "tokens (per case)": (FAILED, 200.0),
+        "tokens (in all)": (PASSED, 400.0),
+        "cost of judging (per case)": (PASSED, 0.25),
+        "cost of judging (in all)": (FAILED, 0.5),
+        "error rate": (PASSED, 0.0),
+    }
+    assert "0.5 USD is above 0.4 USD" in verdict.headline
+    silent = gate(run({"m": [1]}), None, config(budgets))
+    assert silent.outcome is CANNOT_TELL
+    reasons = {check.reason for check in silent.checks if check.kind is CheckKind.BUDGET}
+    assert reasons == {
+        "the run stores no cost of judging", "the run stores no tokens (metric total_tokens)"
+    }  # fmt: skip
+
+
+def test_too_many_unproved_judgements_fail() -> None:
+    now = run({"support": [1.0] * 6 + ["unproved"] * 4, "m": [1.0] * 10})
+    verdict = gate(now, None, config({"max_unproved": 0.3}))
+    assert verdict.outcome is FAILED
+    assert verdict.headline == "unproved 4 of 10 judgements are unproved (40.0%), more than 30.0%"
+    assert gate(now, None, config({"max_unproved": 0.4})).outcome is PASSED
+
+
+def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
+    bare = run({"m": [0.0] * 20})
+    cases = clustered_by_gold(bare.cases, [(f"doc{place // 5}",) for place in range(20)])
+    verdict = gate(replace(bare, cases=cases), run({"m": [1.0] * 20}), config(m={"max_drop": 0.0}))
+    drop = drop_of(verdict, "m").drop
+    assert drop is not None
+    assert (drop.cases, drop.clusters, drop_of(verdict, "m").outcome) == (20, 4, CANNOT_TELL)
+    (note,) = [note for note in verdict.notes if "gold" in note]
+    assert note.endswith("count as one observation: 20 cases, 4 clusters.")
+    named = clustered_by_gold(cases, [("other",)] * 20)
+    assert named == cases  # a cluster that is named stays
 
 
 # --- which cases lost
