@@ -29,6 +29,7 @@ GITHUB = yaml.safe_load((TEMPLATES / "github.yml").read_text("utf-8"))
 GITLAB = yaml.safe_load((TEMPLATES / "gitlab.yml").read_text("utf-8"))
 PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
 STEPS: list[dict[str, Any]] = GITHUB["jobs"]["evaluate"]["steps"]
+BASELINE_STEPS: list[dict[str, Any]] = GITHUB["jobs"]["baseline"]["steps"]
 COMMANDS: Any = typer.main.get_command(app)
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
@@ -38,6 +39,7 @@ def scripts() -> dict[str, str]:
     """Every shell script of the files, and every command line of the documentation."""
     found = {f"action: {s['name']}": s["run"] for s in ACTION["runs"]["steps"] if "run" in s}
     found |= {f"workflow: {s['name']}": s["run"] for s in STEPS if "run" in s}
+    found |= {f"baseline: {s['name']}": s["run"] for s in BASELINE_STEPS if "run" in s}
     found["gitlab"] = "\n".join(GITLAB["ragbench"]["script"])
     for name in ("ci", "compare", "pytest"):
         text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
@@ -69,7 +71,8 @@ def test_the_files_hold_calls_at_all() -> None:
     assert named["action: Evaluate"] == ["eval"]
     assert named["action: Gate"] == ["gate"]
     assert named["workflow: Gate"] == ["gate"]
-    assert named["gitlab"] == ["eval", "gate"]
+    assert named["gitlab"] == ["eval", "baseline", "gate"]
+    assert named["baseline: Offer the baseline"] == ["baseline"]
     assert named["docs/ci.md"] == ["init", "eval", "gate", "baseline"]
 
 
@@ -90,9 +93,12 @@ def test_the_action_is_complete() -> None:
 
 def test_the_workflow_is_complete() -> None:
     assert GITHUB[True].keys() == {"pull_request", "push"}  # YAML 1.1 takes "on" for true
-    assert GITHUB["permissions"] == {"contents": "read", "pull-requests": "write"}
-    assert all("${{" not in step.get("run", "") for step in STEPS)
-    assert [step["name"] for step in STEPS[2:]] == [
+    assert GITHUB["permissions"] == {"contents": "read"}
+    jobs = GITHUB["jobs"]
+    assert jobs["evaluate"]["permissions"] == {"contents": "read", "pull-requests": "write"}
+    assert jobs["baseline"]["if"] == "${{ github.event_name == 'push' }}"
+    assert all("${{" not in step.get("run", "") for step in (*STEPS, *BASELINE_STEPS))
+    assert [step["name"] for step in STEPS[3:]] == [
         "Install",
         "Evaluate",
         "Gate",
@@ -101,6 +107,22 @@ def test_the_workflow_is_complete() -> None:
         "Keep the report",
     ]
     assert GITLAB["ragbench"]["artifacts"]["reports"] == {"junit": "gate.xml"}
+
+
+def test_actions_are_pinned_by_commit_with_the_tag_beside_it() -> None:
+    """And nothing is installed by a bare name that anybody could take."""
+    for text in (
+        (ROOT / "action.yml").read_text("utf-8"),
+        (TEMPLATES / "github.yml").read_text("utf-8"),
+        PAGE,
+    ):
+        used = re.findall(r"uses: (actions/\S+)(.*)", text)
+        assert used
+        for action, tag in used:
+            assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", action)
+            assert re.fullmatch(r" # v\d+\.\d+\.\d+", tag)
+    for script in scripts().values():
+        assert not re.search(r"pip install[^\n]* ragbench\b", script)
 
 
 def test_every_yaml_block_of_the_page_parses() -> None:
@@ -181,6 +203,7 @@ def test_the_workflows_scripts_run(
     shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     write_scaffold(tmp_path)
+    assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
     for name in ("Evaluate", "Gate", "Summary"):
         done = shell(step(STEPS, name))
         assert done.returncode == 0, done.stderr
@@ -193,14 +216,85 @@ def test_a_comment_is_written_once_and_replaced_later(
     shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, where: str
 ) -> None:
     steps: list[dict[str, Any]] = ACTION["runs"]["steps"] if where == "action" else STEPS
-    (tmp_path / "gate.md").write_text("<!-- marker -->\nbody\n", "utf-8")
+    (tmp_path / "gate.md").write_text("<!-- of the run -->\nbody\n", "utf-8")
     script = step(steps, "Comment")
-    assert shell(script, OUT=".").returncode == 0
-    assert shell(script, OUT=".", COMMENTS="11\n12\n").returncode == 0
+    assert shell(script, OUT=".", JOB="evaluate-0").returncode == 0
+    comment = (tmp_path / "comment.md").read_text("utf-8")
+    assert comment == "<!-- ragbench-gate evaluate-0 -->\nbody\n"
+    assert shell(script, OUT=".", JOB="evaluate-0", COMMENTS="11\n12\n").returncode == 0
     listed, written, _, replaced = (tmp_path / "gh.log").read_text("utf-8").splitlines()
     assert listed.startswith("api --paginate repos/me/mine/issues/7/comments --jq")
     assert "startswith(env.MARKER)" in listed
+    assert "user" not in listed  # a comment that any kind of token wrote is found again
     assert re.fullmatch(
-        r"api --silent repos/me/mine/issues/7/comments --field body=@\S*gate.md", written
+        r"api --silent repos/me/mine/issues/7/comments --field body=@\S*comment.md", written
     )
     assert replaced.startswith("api --silent --method PATCH repos/me/mine/issues/comments/11 ")
+
+
+@needs_bash
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_main_offers_the_new_baseline_once(
+    shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    write_scaffold(tmp_path)
+    begin = (
+        "git init -q -b main . && git init -q --bare ../origin.git && "
+        "git remote add origin ../origin.git && git add -A && "
+        "git -c user.name=me -c user.email=me@here commit -qm first"
+    )
+    assert shell(begin).returncode == 0
+    assert "reports/" in (tmp_path / ".gitignore").read_text("utf-8")
+    assert shell(step(BASELINE_STEPS, "Evaluate")).returncode == 0
+    offered = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
+    assert offered.returncode == 0, offered.stderr
+    listed = shell("git ls-tree --name-only origin/ragbench-baseline").stdout
+    assert "ragbench-baseline.json" in listed
+    assert "reports" not in listed
+    assert "pr create --base main --head ragbench-baseline --fill" in (
+        tmp_path / "gh.log"
+    ).read_text("utf-8")
+    again = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
+    assert again.stdout.endswith("the baseline is up to date\n")
+
+
+@needs_bash
+def test_gitlabs_job_and_its_note_run(
+    shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    write_scaffold(tmp_path)
+    curl = """#!/bin/sh
+printf '%s\\n' "$*" >> curl.log
+case "$*" in *per_page*) printf '%s' "$NOTES";; esac
+"""
+    (tmp_path / "tools" / "curl").write_text(curl, "utf-8")
+    (tmp_path / "tools" / "curl").chmod(0o755)
+    job: dict[str, Any] = GITLAB["ragbench"]
+    install, *rest = job["script"]
+    failed = shell(install, RAGBENCH="")
+    assert failed.returncode != 0
+    assert "set the variable RAGBENCH of this project" in failed.stderr
+    for script in rest:
+        done = shell(script)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "next-baseline.json").is_file()
+    (note,) = job["after_script"]
+    given = {
+        "RAGBENCH_TOKEN": "secret",
+        "CI_MERGE_REQUEST_IID": "7",
+        "CI_JOB_NAME": "ragbench",
+        "CI_API_V4_URL": "https://forge/api/v4",
+        "CI_PROJECT_ID": "5",
+    }
+    assert shell(note, **given, NOTES="[]").returncode == 0
+    known = json.dumps(
+        [{"id": 3, "body": "hello"}, {"id": 9, "body": "<!-- ragbench-gate ragbench -->"}]
+    )
+    assert shell(note, **given, NOTES=known).returncode == 0
+    _, written, _, replaced = (tmp_path / "curl.log").read_text("utf-8").splitlines()
+    address = "https://forge/api/v4/projects/5/merge_requests/7/notes"
+    assert "--request POST" in written
+    assert written.endswith(f"body@note.md {address}")
+    assert "--request PUT" in replaced
+    assert replaced.endswith(f"body@note.md {address}/9")
+    assert shell(note, **(given | {"RAGBENCH_TOKEN": ""})).returncode == 0

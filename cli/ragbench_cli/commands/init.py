@@ -23,6 +23,7 @@ FILES = {
     "my_rag.py": "my_rag.py",
     "data/cases.jsonl": "cases.jsonl",
     "data/corpus.jsonl": "corpus.jsonl",
+    ".gitignore": "gitignore",
     ".github/workflows/ragbench.yml": "github.yml",
     ".gitlab/ragbench.yml": "gitlab.yml",
 }
