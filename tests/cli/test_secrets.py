@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from ragbench_cli.main import COMMANDS
 from tests.cli.conftest import Ragbench
 from tests.llm_server import FaultServer, Payload, said_by_default
 
@@ -122,6 +123,13 @@ def texts_of(path: Path) -> Iterator[bytes]:
         yield repr(table.to_pydict()).encode()
 
 
+LEAK = " ".join(SECRETS)
+FILES = {
+    "variants.yaml": "variants: [{name: first, operators: [{action: filter, type: top_k, k: 1}]}]",
+    "documents.jsonl": json.dumps({"id": f"d {LEAK}", "text": "27 days", "title": LEAK}) + "\n",
+    "verdict-labels.jsonl": json.dumps({"query": LEAK, "chunks": [LEAK], "label": LEAK}) + "\n",
+    "rag.yaml": "indexing:\n  corpus: documents.jsonl\ngeneration: extractive\n",
+}
 ARGUMENTS = json.dumps({"nested": {"api_key": IN_ARGUMENTS, "x": PLANTED["OPENAI_API_KEY"]}})
 EVAL = ("eval", "office", "--rag", "leaky.py:Leaky", "--rag-args", ARGUMENTS)
 
@@ -138,6 +146,9 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
         "  price_input: 1\n  price_output: 2\n", "utf-8",
     )  # fmt: skip
     given.add(config)
+    for name, text in FILES.items():
+        (workplace / name).write_text(text, "utf-8")
+        given.add(workplace / name)
 
     def call(*arguments: str, code: int = 0) -> None:
         done = ragbench(*arguments)
@@ -170,11 +181,22 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
         given.add(dump)
         for more in ((), ("--json",), ("--out", "verdicts.jsonl"), ("--validator", "llm", *model)):
             call("validate", "dump.jsonl", *more)
+        judges = ("--panel", "second", "--canaries", "2")
+        call(*EVAL, "--out", "g", "-m", "support", *model, *judges)
+        call("calibrate", "verdict-labels.jsonl", "--validator", "llm", *model, code=2)
+        call("eval", "office", "--pipeline", "rag.yaml", "--out", "h", "-m", "token_f1")
+        call("doctor", "--pipeline", "rag.yaml")
     with FaultServer(key="another", say=echo) as server:  # refuses the key and quotes it
         call(*EVAL, "--out", "e", "-m", "support", "--llm-base-url", server.url, code=2)
         call("--traceback", *EVAL, "--out", "e", "-m", "support", "--llm-base-url", server.url,
              code=2)  # fmt: skip
     call("report", "a")
+    call("report", "a", "--json")
+    call("eval", "a", "--out", "i", "-m", "token_f1")
+    call("eval", "export.jsonl", "--out", "k", code=2)
+    call("validate", "a", "--out", "run-verdicts.jsonl", code=1)
+    call("ablate", "a", "--variants", "variants.yaml", "-m", "recall@1")
+    call("ablate", "a", "--variants", "variants.yaml", "-m", "recall@1", "--json")
     for name in ("jsonl", "csv", "ragas", "parquet", "hf"):
         call("export", "a", "--to", name, "--out", f"export.{name}")
     call("baseline", "set", "a", "--out", "baseline.json")
@@ -182,16 +204,25 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     call("gate", "b", "--baseline", "baseline.json", "--json", code=1)
     call("compare", "a", "b", "--md", "compare.md")
     call("compare", "a", "b", "--json")
+    call("baseline", "show", "baseline.json")
     call("flaky", "a", "b")
+    call("flaky", "a", "b", "--json")
     call("cache", "stats")
+    call("cache", "prune", "--unused-days", "1")
+    call("init", "project")
+    call("index", "documents.jsonl", "--store", "memory:store")
+    call("search", f"days {SECRETS[0]}", "--store", "memory:store", "--strategy", "sparse")
     call("show", "metrics")
     call("index", "office", "--store", f"postgres://bob:{URL_PASSWORD}@127.0.0.1:1/x", code=2)
     call("search", "q", "--store", f"qdrant:http://bob:{URL_PASSWORD}@127.0.0.1:1", code=2)
     call("eval", "office", "--rag", f"http://bob:{URL_PASSWORD}@127.0.0.1:1/", "--out", "f", code=2)
     call("eval", "office", "--rag", "leaky.py:Nothing", "--rag-args", ARGUMENTS, code=2)
 
+    assert {name for name, _ in streams} - {"--traceback"} == set(COMMANDS)
     written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
-    written = [path for path in written if "__pycache__" not in path.parts]
+    # A store of chunks is the user's documents, as they are.
+    own = {"__pycache__", "store"}
+    written = [path for path in written if own.isdisjoint(path.relative_to(workplace).parts)]
     found = {str(path): leaks(data) for path in written for data in texts_of(path) if leaks(data)}
     told = {name: leaks(text.encode("utf-8", "replace")) for name, text in streams}
     assert (found, {name: seen for name, seen in told.items() if seen}) == ({}, {})

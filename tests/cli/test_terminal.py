@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench_cli.main import main
+from ragbench_cli.main import COMMANDS, main
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 if sys.platform == "win32":
@@ -42,6 +42,13 @@ class Evil(RAGInterface):
 
     def generate(self, query, contexts):
         return f"27 days {{EVIL}}"
+"""
+
+
+VARIANTS = f"""
+variants:
+  - name: {json.dumps(f"first {EVIL}")}
+    operators: [{{action: filter, type: top_k, k: 1}}]
 """
 
 
@@ -113,13 +120,16 @@ def test_no_text_acts_on_the_terminal(
     (workplace / "labels.jsonl").write_text(f"{json.dumps(claim)}\n", "utf-8")
     documents = [{"id": f"d{EVIL}", "text": f"27 days of leave {EVIL}", "title": EVIL}]
     (workplace / "docs.jsonl").write_text(f"{json.dumps(documents[0])}\n", "utf-8")
+    answer = {"id": f"leave{EVIL}", "user_input": f"How many? {EVIL}", "response": f"27 {EVIL}"}
+    (workplace / "answers.jsonl").write_text(f"{json.dumps(answer)}\n", "utf-8")
+    (workplace / "rag.yaml").write_text("indexing: {corpus: docs.jsonl}\n", "utf-8")
     (workplace / f"bad{EVIL[:6]}.yaml").write_text(f"x: [{EVIL!r}", "utf-8")
-    (workplace / "variants.yaml").write_text("variants:\n  a:\n    - top_k: {k: 1}\n", "utf-8")
+    (workplace / "variants.yaml").write_text(VARIANTS, "utf-8")
     # A worse answer to the first case, for what changes between runs.
     worse = RAG.replace("27 days {{EVIL}}", "no idea {{EVIL}}").replace('f"27 days {', 'f"none {')
     (workplace / "worse.py").write_text(worse, "utf-8")
     run = ("cases.jsonl", "--rag", "evil.py:Evil", "-m", "token_f1,recall@3,support")
-    screens: dict[str, str] = {}
+    screens: dict[tuple[str, ...], str] = {}
 
     with FaultServer(say=say) as server:
         model = ("--llm-base-url", server.url, "--llm-model", f"m{EVIL[:3]}")
@@ -131,10 +141,17 @@ def test_no_text_acts_on_the_terminal(
             ("eval", *run, "--out", "c", *model, "--dry-run"),
             ("judge-card", "labels.jsonl", *model),
             ("doctor", "--llm", *model, "--rag", "evil.py:Evil", "--question", f"desk {EVIL}"),
+            ("eval", *run, "--out", "d", *model, "--panel", f"p{EVIL[:3]}", "--canaries", "2"),
+            ("eval", "answers.jsonl", "--out", "r"),
+            ("eval", "cases.jsonl", "--answers", "answers.jsonl", "--out", "j"),
+            ("eval", "cases.jsonl", "--pipeline", "rag.yaml", "--out", "p"),
+            ("doctor", "--pipeline", "rag.yaml"),
             ("validate", "dump.jsonl"),
+            ("validate", "a", "--out", "verdicts.jsonl"),
             ("validate", "dump.jsonl", "--json"),
             ("validate", "dump.jsonl", "--validator", "llm", *model),
             ("report", "a"),
+            ("report", "a", "--json"),
             ("gate", "b", "--baseline", "a"),
             ("gate", "b", "--baseline", "a", "--json"),
             ("compare", "a", "b"),
@@ -142,13 +159,15 @@ def test_no_text_acts_on_the_terminal(
             ("flaky", "a", "b"),
             ("baseline", "set", "a", "--out", "base.json"),
             ("baseline", "show", "base.json"),
-            ("ablate", "a", "--config", "variants.yaml"),
+            ("ablate", "a", "--variants", "variants.yaml", "-m", "recall@1"),
             ("export", "a", "--to", "jsonl", "--out", "x.jsonl"),
             ("index", "docs.jsonl", "--store", "memory:store"),
             ("search", f"leave {EVIL}", "--store", "memory:store"),
             ("search", f"leave {EVIL}", "--store", "memory:store", "--json"),
             ("calibrate", "dump.jsonl"),
             ("cache", "stats"),
+            ("cache", "prune", "--unused-days", "1"),
+            ("init", "project"),
             ("show", "metrics", EVIL),
             ("show", EVIL),
             ("init", f"{EVIL[:4]}/x"),
@@ -158,8 +177,9 @@ def test_no_text_acts_on_the_terminal(
             ("--traceback", "eval", "cases.jsonl", "--rag", f"evil.py:{EVIL}"),
             (EVIL,),
         ):  # fmt: skip
-            screens[" ".join(map(ascii, command))] = terminal(*command)
+            screens[command] = terminal(*command)
 
+    assert {command[0] for command in screens} >= set(COMMANDS)
     acting = {
         command: sorted({ascii(sign) for sign in ACTS.findall(OURS.sub("", screen))})
         for command, screen in screens.items()
@@ -168,5 +188,5 @@ def test_no_text_acts_on_the_terminal(
     assert acting == {}
     # Otherwise nothing was tried: most commands had such a text to show, and showed it spelled.
     spelled = [command for command, text in screens.items() if "\\u001b" in text or "\\x1b" in text]
-    assert len(screens) == 32 and len(spelled) >= 16, spelled
+    assert len(screens) == 41 and len(spelled) >= 24, spelled
     assert any("\x1b[" in screen for screen in screens.values())  # colours are still there
