@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,3 +54,14 @@ def test_words_between_spaces_are_tokenised_one_by_one(words: list[str]) -> None
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
 def test_ascii_is_cut_like_any_other_text(text: str) -> None:
     assert tokenise(f"{text} é") == [*tokenise(text), "é"]
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.5 then leaves the group's last letter out: "year" was cut to "yea"."""
+    found = [
+        f"{path.name}:{number}"
+        for path in sorted((Path(__file__).parents[3] / "ragbench").rglob("*.py"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        if re.search(r"\)[*+?]\+|\(\?>", line)
+    ]
+    assert found == []
