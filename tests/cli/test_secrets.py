@@ -192,6 +192,10 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
              code=2)  # fmt: skip
     call("report", "a")
     call("report", "a", "--json")
+    for more in ((), ("--json",)):
+        call("cases", "a", *more)
+        call("explain", "a", *more)
+        call("explain", "a", "c1", *more)
     call("eval", "a", "--out", "i", "-m", "token_f1")
     call("eval", "export.jsonl", "--out", "k", code=2)
     call("validate", "a", "--out", "run-verdicts.jsonl", code=1)
@@ -218,6 +222,7 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     call("eval", "office", "--rag", f"http://bob:{URL_PASSWORD}@127.0.0.1:1/", "--out", "f", code=2)
     call("eval", "office", "--rag", "leaky.py:Nothing", "--rag-args", ARGUMENTS, code=2)
 
+    # A new command is called above, too.
     assert {name for name, _ in streams} - {"--traceback"} == set(COMMANDS)
     written = [path for path in workplace.rglob("*") if path.is_file() and path not in given]
     # A store of chunks is the user's documents, as they are.

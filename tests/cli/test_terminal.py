@@ -152,6 +152,11 @@ def test_no_text_acts_on_the_terminal(
             ("validate", "dump.jsonl", "--validator", "llm", *model),
             ("report", "a"),
             ("report", "a", "--json"),
+            ("cases", "a"),
+            ("cases", "a", "--tag", f"t{EVIL}", "--worst", "token_f1"),
+            ("explain", "a"),
+            ("explain", "a", f"leave{EVIL}"),
+            ("explain", "a", f"{EVIL}"),
             ("gate", "b", "--baseline", "a"),
             ("gate", "b", "--baseline", "a", "--json"),
             ("compare", "a", "b"),
@@ -179,6 +184,7 @@ def test_no_text_acts_on_the_terminal(
         ):  # fmt: skip
             screens[command] = terminal(*command)
 
+    # A new command comes into the list above.
     assert {command[0] for command in screens} >= set(COMMANDS)
     acting = {
         command: sorted({ascii(sign) for sign in ACTS.findall(OURS.sub("", screen))})
@@ -188,5 +194,5 @@ def test_no_text_acts_on_the_terminal(
     assert acting == {}
     # Otherwise nothing was tried: most commands had such a text to show, and showed it spelled.
     spelled = [command for command, text in screens.items() if "\\u001b" in text or "\\x1b" in text]
-    assert len(screens) == 41 and len(spelled) >= 24, spelled
+    assert len(screens) == 46 and len(spelled) >= 24, spelled
     assert any("\x1b[" in screen for screen in screens.values())  # colours are still there
