@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.embedder import unit_rows
 from ragbench.errors import ConfigError
 from ragbench.llm.blocking import BlockingEmbeddings
-from ragbench.llm.cache import ResponseCache
+from ragbench.llm.cache import open_cache
 from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.settings import LLMSettings, resolve
 from ragbench.safe_text import shortened_line
@@ -122,11 +121,7 @@ class OpenAIEmbedder:
 async def _opened(
     settings: LLMSettings, budget: Budget | None, transport: Transport | None
 ) -> AsyncGenerator[EmbeddingClient]:
-    with ExitStack() as stack:
-        cache = None
-        if settings.cache is not None:
-            path = Path(settings.cache).expanduser()
-            cache = stack.enter_context(ResponseCache(path, max_bytes=settings.cache_bytes))
+    with open_cache(settings.cache, max_bytes=settings.cache_bytes) as cache:
         client = EmbeddingClient(
             settings.endpoint,
             limits=settings.limits,

@@ -13,7 +13,7 @@ from ragbench.core.calling import LoopThread
 from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.errors import ConfigError, LLMError, LLMRefusedError, LLMReplyError, LLMTruncatedError
 from ragbench.llm.budget import Budget, Receipt
-from ragbench.llm.cache import ResponseCache
+from ragbench.llm.cache import ResponseCache, open_cache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import Clock
 from ragbench.llm.embeddings import EmbeddingClient
@@ -160,11 +160,7 @@ async def open_client(
         LLMCacheError: the cache cannot be used.
         MissingExtraError: the package that carries requests is not installed.
     """
-    with ExitStack() as stack:
-        cache = None
-        if settings.cache is not None:
-            path = Path(settings.cache).expanduser()
-            cache = stack.enter_context(ResponseCache(path, max_bytes=settings.cache_bytes))
+    with open_cache(settings.cache, max_bytes=settings.cache_bytes) as cache:
         client = LLMClient(
             settings.endpoint,
             limits=settings.limits,

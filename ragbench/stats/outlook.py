@@ -9,14 +9,13 @@ the larger one a good chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.mean import student_quantile
-from ragbench.stats.power import Spread
+from ragbench.stats.power import Spread, smallest_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,10 +109,10 @@ def outlook(
         found = _settles(margins, clusters, spread.per_cluster, reach, alpha, worse)
         return math.fsum(found) / len(margins)
 
-    even = _smallest(lambda clusters: chance(clusters) >= EVEN)
+    even = smallest_count(lambda clusters: chance(clusters) >= EVEN, most=_MOST_CLUSTERS)
     if even is None:
         return None
-    likely = _smallest(lambda clusters: chance(clusters) >= LIKELY)
+    likely = smallest_count(lambda clusters: chance(clusters) >= LIKELY, most=_MOST_CLUSTERS)
     return Outlook(
         even=spread.sample_size(even).cases,
         likely=None if likely is None else spread.sample_size(likely).cases,
@@ -178,16 +177,3 @@ def _alike(
     if largest_drop is None or largest_drop <= tolerance:
         return None
     return math.ceil(-math.log(alpha) / math.log1p(margin / (largest_drop - tolerance)) - 1e-9)
-
-
-def _smallest(is_enough: Callable[[int], bool]) -> int | None:
-    high = 2
-    while not is_enough(high):
-        high *= 2
-        if high > _MOST_CLUSTERS:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high

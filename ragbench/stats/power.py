@@ -16,6 +16,7 @@ __all__ = [
     "clusters_to_detect",
     "clusters_to_rule_out",
     "detectable",
+    "smallest_count",
 ]
 
 # Larger samples are not an answer that anybody could use.
@@ -124,7 +125,7 @@ def clusters_to_detect(
         found = detectable(spread, clusters, alpha=alpha, power=power)
         return found is not None and found <= distance
 
-    clusters = _smallest(is_enough) if distance > 0.0 else None
+    clusters = smallest_count(is_enough) if distance > 0.0 else None
     return None if clusters is None else spread.sample_size(clusters)
 
 
@@ -173,16 +174,24 @@ def clusters_to_rule_out(
         shown = clusters * margin - reach - beyond * math.sqrt(clusters * variance)
         return shown >= critical * math.sqrt(clusters * (variance + margin**2) + reach**2)
 
-    clusters = _smallest(is_enough) if margin > 0.0 else None
+    clusters = smallest_count(is_enough) if margin > 0.0 else None
     return None if clusters is None else spread.sample_size(clusters)
 
 
-def _smallest(is_enough: Callable[[int], bool]) -> int | None:
-    """The first whole number from which on ``is_enough`` holds."""
+def smallest_count(is_enough: Callable[[int], bool], *, most: int = _MOST_CLUSTERS) -> int | None:
+    """The first whole number, from 2 on, from which on something holds.
+
+    Args:
+        is_enough: whether it holds; once it does, it holds for every larger number.
+        most: up to which number, about, it is looked for.
+
+    Returns:
+        None when it does not hold up to there.
+    """
     high = 2
     while not is_enough(high):
         high *= 2
-        if high > _MOST_CLUSTERS:
+        if high > most:
             return None
     low = high // 2
     while high - low > 1:
