@@ -35,6 +35,9 @@ _PREFIXES = ("query_prefix", "passage_prefix")
 class OpenAIEmbedder:
     """Any model behind ``/v1/embeddings``; batched, retried and kept by `EmbeddingClient`."""
 
+    asks_endpoint = True
+    """It waits for answers: workers would only share out its rate limit."""
+
     def __init__(
         self,
         settings: LLMSettings,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
@@ -22,8 +23,15 @@ from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.record import chunk_digest
 from ragbench.stores.registry import open_database
 from ragbench.text.language import guess_language
+from ragbench.workers.engine import check_engine, opened_engine
+from ragbench.workers.pool import Batch, Map, WorkerPool
+from ragbench.workers.processes import Threads
+
+if TYPE_CHECKING:
+    from ragbench.embedders.embedder import Vectors
 
 __all__ = [
+    "Embedding",
     "IndexProgress",
     "IndexResult",
     "index",
@@ -77,6 +85,8 @@ def index(
     chunker: str | Chunker = "auto",
     format: str | None = None,
     fields: Mapping[str, str] | None = None,
+    engine: str = "local",
+    workers: int | None = None,
     progress: IndexProgress | None = None,
     counted: Callable[[int], None] | None = None,
 ) -> IndexResult:
@@ -98,6 +108,9 @@ def index(
         chunker: a chunker, or the name of one.
         format: name of the corpus's format; recognised when not given.
         fields: field of a document to field of the source.
+        engine: where texts are embedded; see `ragbench.workers.engine.opened_engine`. What waits
+            for an endpoint does so in this process.
+        workers: how many embed; one per processor of the machine or cluster when not given.
         progress: is told how far it is.
         counted: is told how many documents a file or folder has, once that is known.
 
@@ -115,8 +128,14 @@ def index(
         stack.callback(opened.close)
         database = open_database(store)
         stack.callback(database.close)
+        pool = None
+        if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
+            make = partial(_opened_passages, embedder, dict(embedder_settings or {}))
+            where = stack.enter_context(opened_engine(engine, workers=workers))
+            pool = stack.enter_context(WorkerPool(make, where, batch=1))
         settings: dict[str, Any] = {
             "embedder": opened,
+            "pool": pool,
             "embedder_name": embedder,
             "embedder_settings": embedder_settings,
             "chunker": cutting,
@@ -138,6 +157,7 @@ def index_documents(
     embedder_name: str,
     embedder_settings: Mapping[str, Any] | None = None,
     chunker: Chunker,
+    pool: Embedding | None = None,
     progress: IndexProgress | None = None,
 ) -> IndexResult:
     """Makes a collection hold exactly the chunks of these documents.
@@ -155,6 +175,7 @@ def index_documents(
         embedder_name: what opens it again; see `ragbench.embedders.embedder.open_embedder`.
         embedder_settings: those it was opened with; they are stored, so no credentials.
         chunker: cuts the documents.
+        pool: workers that embed with the same embedder; this process does when not given.
         progress: is told how far it is.
 
     Raises:
@@ -175,13 +196,13 @@ def index_documents(
         chunker=chunker.identity,
     )
     with _opened(database, collection, embedder, identity, head) as store:
-        writing = _Writing(store=store, embedder=embedder, chunker=chunker)
+        here: Embedding = WorkerPool(partial(_passages, embedder), Threads(1))
+        writing = _Writing(store=store, pool=pool or here, chunker=chunker)
         told = 0
         try:
-            for batch in _batches(chain(head, stream)):
-                unchanged = writing.take(batch)
+            for chunks, unchanged in writing.write(_batches(chain(head, stream))):
                 if progress is not None:
-                    progress(documents=cut.documents - told, chunks=len(batch), unchanged=unchanged)
+                    progress(documents=cut.documents - told, chunks=chunks, unchanged=unchanged)
                     told = cut.documents
             removed = writing.finish()
         except BaseException:
@@ -198,6 +219,19 @@ def index_documents(
         continued=writing.continued,
         store=database.address,
     )
+
+
+Embedding = WorkerPool[Sequence[str], "Vectors"]
+"""Gives the vectors of texts, a batch of them at a time."""
+
+
+def _passages(embedder: Embedder) -> Map[Sequence[str], Vectors]:
+    return lambda batches: [embedder.embed_passages(texts) for texts in batches]
+
+
+def _opened_passages(name: str, settings: Mapping[str, Any]) -> Map[Sequence[str], Vectors]:
+    """What a worker calls."""
+    return _passages(open_embedder(name, **settings))
 
 
 class _Cutting:
@@ -227,10 +261,10 @@ class _Cutting:
 class _Writing:
     """Brings a collection to a state, batch by batch."""
 
-    def __init__(self, *, store: VectorStore, embedder: Embedder, chunker: Chunker) -> None:
+    def __init__(self, *, store: VectorStore, pool: Embedding, chunker: Chunker) -> None:
         info = store.info()
         self._store = store
-        self._embedder = embedder
+        self._pool = pool
         known = IndexIdentity.from_json(info.identity, collection=info.name)
         self._identity = replace(known, chunker=chunker.identity, digest="")
         self.lease = Lease(store)
@@ -242,21 +276,39 @@ class _Writing:
         self.seen: dict[str, str] = {}
         self.written = 0
 
-    def take(self, chunks: Sequence[Chunk]) -> int:
-        """Stores what is not there yet; says how many chunks were."""
+    def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
+        """Stores what is not there yet, in order, while the next batches are embedded.
+
+        Yields:
+            For each batch how many chunks it has, and how many of them were there.
+        """
+        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Vectors]]] = deque()
+        for chunks in batches:
+            new = self._new(chunks)
+            texts = [_embedded_text(chunk) for chunk in new]
+            begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
+            if len(begun) > self._pool.ahead:
+                yield self._store_new(*begun.popleft())
+        while begun:
+            yield self._store_new(*begun.popleft())
+
+    def _new(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         digests = [chunk_digest(chunk) for chunk in chunks]
         self.seen.update({chunk.id: digest for chunk, digest in zip(chunks, digests, strict=True)})
-        new = [
+        return [
             chunk
             for chunk, digest in zip(chunks, digests, strict=True)
             if self._known.get(chunk.id) != digest
         ]
-        if new:
-            vectors = self._embedder.embed_passages([_embedded_text(chunk) for chunk in new])
+
+    def _store_new(
+        self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Vectors]
+    ) -> tuple[int, int]:
+        for vectors in self._pool.take(batch):
             self._begin()
             self._store.upsert(new, vectors)
             self.written += len(new)
-        return len(chunks) - len(new)
+        return chunks, chunks - len(new)
 
     def finish(self) -> int:
         """Removes what is no part of the corpus, and marks the rest complete; says how many.
@@ -366,6 +418,7 @@ def index_corpus(
     embedder_name: str,
     embedder_settings: Mapping[str, Any] | None = None,
     chunker: Chunker,
+    pool: Embedding | None = None,
     format: str | None = None,
     fields: Mapping[str, str] | None = None,
     progress: IndexProgress | None = None,
@@ -384,6 +437,7 @@ def index_corpus(
         embedder_name: see `index_documents`.
         embedder_settings: see `index_documents`.
         chunker: see `index_documents`.
+        pool: see `index_documents`.
         format: name of the corpus's format; recognised when not given.
         fields: field of a document to field of the source.
         progress: see `index_documents`.
@@ -406,5 +460,6 @@ def index_corpus(
         embedder_name=embedder_name,
         embedder_settings=embedder_settings,
         chunker=chunker,
+        pool=pool,
         progress=progress,
     )

@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,11 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.chunk import Document
+from ragbench.embedders.embedder import open_embedder
 from ragbench.errors import ConfigError, RunError
+from ragbench.pipeline.index import index
+from ragbench.stores.registry import open_store
 from ragbench.workers.engine import Engine, available_cpus, check_engine, opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
 from ragbench.workers.processes import Processes, Threads
@@ -446,3 +451,51 @@ def test_an_evaluation_without_such_an_engine_is_refused(
 ) -> None:
     assert main(["eval", cases, "--rag", "counting.py:Counting", *options]) == 2
     assert told in capsys.readouterr().err
+
+
+# --- an index whose texts are embedded by workers
+
+
+def indexed(engine: str, **options: Any) -> tuple[Any, list[Any]]:
+    """What indexing said, and what a search finds."""
+    documents = [Document(id=f"d{n}", text=f"The tower {n} has {n + 7} rooms.") for n in range(600)]
+    store = f"memory:{engine}"
+    said = index(documents, store, "towers", embedder="hashing:64", engine=engine, **options)
+    with open_store(store, "towers") as opened:
+        vectors = open_embedder("hashing:64").embed_queries(["rooms of tower 33"])
+        found = [
+            (chunk.id, chunk.score)
+            for (chunks,) in [opened.search(vectors, k=20)]
+            for chunk in chunks
+        ]
+    return replace(said, store=""), found
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_index_is_the_same_on_every_engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name == "ray":
+        request.getfixturevalue("cluster")
+    monkeypatch.chdir(tmp_path)
+    here = indexed("local")
+    assert here[0].written == 600
+    assert indexed(name, workers=2) == here
+    again, _ = indexed(name, workers=2)
+    assert (again.written, again.unchanged) == (0, 600)
+
+
+@pytest.mark.extra("ray")
+def test_standard_output_holds_the_verdicts_alone_though_ray_talks(
+    dump: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def talking(*_: Any, **__: Any) -> Generator[Engine]:
+        print("(raylet) A worker died")
+        yield Threads(1)
+
+    monkeypatch.setattr("ragbench.verbs.validate.opened_engine", talking)
+    assert main(["validate", dump, "--json", "-q", "--engine", "ray", "--limit", "3"]) == 0
+    said = capfd.readouterr()
+    assert [json.loads(line)["query_id"] for line in said.out.splitlines()] == ["q0", "q1", "q2"]
+    assert "A worker died" in said.err

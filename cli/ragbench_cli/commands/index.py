@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.options import (
+    EngineOption,
+    EngineWorkersOption,
+    JsonOption,
+    argument,
+    option,
+)
 from ragbench_cli.stores import (
     CollectionOption,
     EmbedderOption,
@@ -92,6 +98,8 @@ def command(
             metavar="TARGET=SOURCE",
         ),
     ] = None,
+    engine: EngineOption = "local",
+    workers: EngineWorkersOption = None,
     list_: Annotated[
         bool, option("--list", help="Say which collections the store has; index nothing.")
     ] = False,
@@ -161,6 +169,8 @@ def command(
                 chunker=make_chunker(chunker, size),
                 format=format,
                 fields=mapping(field, "--field"),
+                engine=engine,
+                workers=workers,
                 progress=told,
                 counted=counted,
             )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -201,8 +204,10 @@ def command(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
     wanted = _demands(min_answer_present, min_quality, min_relevant, max_malformed)
+    emit = _emitter(json=json, text=out is None)
     with (
         console.stop_on_signal() as stopped,
+        redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
         validator_maker(judge) as (make, may_be_many),
         opened(choice, quiet=quiet) as source,
         progress(shown=not quiet) as bars,
@@ -211,7 +216,7 @@ def command(
             source,
             make,
             out=out,
-            emit=_emitter(json=json, text=out is None),
+            emit=emit,
             demands=wanted,
             engine=chosen_engine(engine, may_be_many=may_be_many),
             workers=workers,
@@ -258,25 +263,23 @@ def _beside(out: Path | None) -> Path | None:
 
 
 def _emitter(*, json: bool, text: bool) -> Callable[[ValidatedQuery], None] | None:
-    """What prints a verdict; None when they go into a file alone."""
+    """What prints a verdict on standard output as it is now; None when they go into a file."""
     if json:
-        return _print_json
-    return _print_text if text else None
+        return partial(_print_json, sys.stdout)
+    return partial(_print_text, sys.stdout) if text else None
 
 
-def _print_json(judged: ValidatedQuery) -> None:
-    import sys
-
-    sys.stdout.flush()
-    sys.stdout.buffer.write(judged.line + b"\n")
+def _print_json(stream: TextIO, judged: ValidatedQuery) -> None:
+    stream.flush()
+    stream.buffer.write(judged.line + b"\n")
 
 
-def _print_text(judged: ValidatedQuery) -> None:
+def _print_text(stream: TextIO, judged: ValidatedQuery) -> None:
     from ragbench.views.validation import validation_lines
 
     for line in validation_lines(judged.query_id, judged.query, judged.outcome):
-        typer.echo(line)
-    typer.echo("")
+        typer.echo(line, file=stream)
+    typer.echo("", file=stream)
 
 
 def _total(path: str, dump: OpenDump, limit: int | None) -> int | None:
