@@ -10,19 +10,25 @@ from ragbench.core.chunk import Chunk
 
 __all__ = [
     "Conflict",
+    "DoctorFinding",
     "DumpSummary",
     "DumpWarning",
     "EvidenceQuote",
     "MatrixCell",
+    "PairedDumps",
     "RequiredShare",
     "Retrieval",
+    "RetrievalDoctor",
     "RetrievalDump",
     "RetrievalQuality",
+    "ScoreCutoff",
     "Share",
+    "SourceCount",
     "ValidationTable",
     "Verdict",
     "WarningCount",
     "WarningKind",
+    "WeakQuery",
 ]
 
 
@@ -62,6 +68,78 @@ class RequiredShare:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreCutoff:
+    """A score that a share of the answers reaches."""
+
+    keeps: float
+    """Of the queries with an answer, the share whose best chunk scores so or better."""
+    score: float
+    """As the retriever's, higher for better."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeakQuery:
+    """A query that retrieval did badly on."""
+
+    query_id: str
+    query: str
+    retrieval_quality: str
+    answer_probability: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceCount:
+    """What one source gave."""
+
+    source: str
+    chunks: int
+    relevant: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairedDumps:
+    """This dump against an earlier one, on the queries that both hold."""
+
+    against: str
+    """The file of the earlier verdicts."""
+    queries: int
+    won: int
+    """Queries whose answer is present here and was not there."""
+    lost: int
+    p_value: float
+    """Two-sided, McNemar's exact test."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoctorFinding:
+    """Something that the verdicts show, and what to do next."""
+
+    text: str
+    action: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievalDoctor:
+    """What the verdicts on a dump say of the retriever."""
+
+    answer_ranks: Mapping[str, int]
+    """Queries by the rank of the first chunk that holds the answer: ``1``, ``2-5``, ``6-20``,
+    ``21+``, and ``never``."""
+    cutoffs: tuple[ScoreCutoff, ...]
+    """The strictest first; empty for a dump without scores."""
+    duplicates: Share
+    """Chunks with the text of an earlier one."""
+    sources: tuple[SourceCount, ...]
+    """Those with most chunks, where chunks name their document or source."""
+    weakest: tuple[WeakQuery, ...]
+    """The queries with the lowest probability of an answer."""
+    findings: tuple[DoctorFinding, ...]
+    compared: PairedDumps | None
+    """None where there is no earlier dump."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DumpSummary:
     """Counts over the verdicts on a dump. The same dump gives the same summary."""
 
@@ -97,6 +175,7 @@ class DumpSummary:
     details: Mapping[str, float]
     """Sums of what the validator counts, such as escalated queries or fabricated quotes."""
     demands: tuple[RequiredShare, ...]
+    doctor: RetrievalDoctor
 
     @property
     def is_met(self) -> bool:

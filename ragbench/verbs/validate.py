@@ -43,6 +43,7 @@ from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
+from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.loop import run_stages
 from ragbench.stages.on_workers import lost_case
 from ragbench.stages.stage import CallSettings, Progress, Row, Running
@@ -105,6 +106,7 @@ def validate_dump(
     out: Path | None = None,
     emit: Callable[[ValidatedQuery], None] | None = None,
     demands: Demands | None = None,
+    against: Path | None = None,
     engine: str = "processes",
     workers: int | None = 1,
     threads: int = 1,
@@ -125,6 +127,7 @@ def validate_dump(
         out: file of the verdicts, a line per query; it appears whole, when all are there.
         emit: given each verdict, in the order of the dump.
         demands: what the summary is held against.
+        against: verdicts on another retriever's dump of the same queries, for a paired test.
         engine: where they are judged; see `ragbench.workers.engine.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
         threads: concurrent calls in this process, for a validator that waits for an answer; only
@@ -146,6 +149,9 @@ def validate_dump(
     validator = make()  # what it lacks is told before anything is written
     identity = validator_fingerprint(validator)
     tally = ValidationTally()
+    doctor = DoctorTally()
+    if against is not None:
+        doctor.earlier, doctor.against = earlier_verdicts(against), str(against)
     with ExitStack() as stack:
         kind = "local" if engine == "processes" and workers == 1 else engine
         where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
@@ -168,6 +174,9 @@ def validate_dump(
 
         def count(row: Row) -> None:
             judged = _judged(row, validator.name, tally)
+            if judged.outcome.value is not None:
+                retrieved = row.settled["retrieve"].outcome.value
+                doctor.add(cast("RetrievalDump", retrieved), judged.outcome.value)
             store.add(judged.line)
             if emit is not None:
                 emit(judged)
@@ -181,7 +190,9 @@ def validate_dump(
         if not tally.verdicts and not tally.failed:
             raise DataError(dump.problems.items or [_nothing(dump.name)])
         store.finish()
-        return _summary(tally, dump, validator.name, identity, store.journal, demands or Demands())
+        return _summary(
+            tally, dump, validator.name, identity, store.journal, demands or Demands(), doctor
+        )
 
 
 def _taken(dump: OpenDump, limit: int | None, *, strict: bool) -> Iterator[RetrievalDump]:
@@ -330,6 +341,7 @@ def _summary(
     identity: str,
     journal: Journal,
     demands: Demands,
+    doctor: DoctorTally,
 ) -> DumpSummary:
     """The counts, held against the demands."""
     mapping = asdict(dump.mapping)
@@ -354,6 +366,7 @@ def _summary(
         failures=tuple(tally.failures),
         details=dict(sorted(tally.details.items())),
         demands=tuple(_shares(tally, demands, dump.malformed)),
+        doctor=doctor.result(),
     )
 
 

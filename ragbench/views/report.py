@@ -14,7 +14,7 @@ from ragbench.core.attribution import CauseCount
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, JudgeReport, Report, Summary
-from ragbench.core.validation import ValidationTable
+from ragbench.core.validation import ValidationTable, Verdict
 from ragbench.ledger.codec import validation_object
 from ragbench.views.operators import biography_object, operator_object
 
@@ -120,6 +120,11 @@ _COLUMNS = (
     "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
     "retrieved_ids", "retrieve", "generate", "failures",
 )  # fmt: skip
+_VERDICT_COLUMNS = (
+    "verdict_answer_present", "verdict_probability", "verdict_quality", "verdict_message",
+    "verdict_reasons", "verdict_conflicts",
+)  # fmt: skip
+"""Only in runs that have a validator."""
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -141,11 +146,14 @@ class CsvCases:
         )
         # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
         self._writer = csv.writer(self._text, lineterminator="\r\n")
-        self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns)])
+        self._validated = report.validation is not None
+        verdict = _VERDICT_COLUMNS if self._validated else ()
+        self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns), *verdict])
 
     def case(self, row: CaseRow) -> None:
         """Writes a case."""
-        self._writer.writerow(_fields(row, self._columns))
+        verdict = _verdict_fields(row.validation) if self._validated else []
+        self._writer.writerow([*_fields(row, self._columns), *verdict])
 
     def finish(self) -> None:
         """Hands the file back, everything written."""
@@ -164,6 +172,20 @@ def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:
         row.stages["generate"],
         _safe(" | ".join(str(failure) for failure in row.failures)),
         *(_cell(row.cells[position]) for _, position in columns),
+    ]
+
+
+def _verdict_fields(verdict: Verdict | None) -> list[str]:
+    """What the validator says of a case's chunks; nothing of one that it was not asked about."""
+    if verdict is None:
+        return [""] * len(_VERDICT_COLUMNS)
+    return [
+        "yes" if verdict.answer_present else "no",
+        repr(verdict.answer_probability),
+        verdict.retrieval_quality.value,
+        _safe(verdict.message),
+        _safe(" | ".join(verdict.reasons)),
+        _safe(" | ".join(one.detail for one in verdict.conflicts)),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, Share, Verdict
+from ragbench.core.validation import DumpSummary, RetrievalDoctor, Share, Verdict
 from ragbench.safe_text import shown_line
 from ragbench.validators.self_test import SelfTest
 
@@ -162,8 +162,37 @@ def _figures(summary: DumpSummary) -> Iterator[str]:
             f"reused             {summary.reused:,} of {summary.queries:,} from the run of {since}:"
             " query, chunks and validator are the same; --fresh judges again"
         )
+    yield from _doctor_lines(summary.doctor)
     if summary.repeated_ids:
         yield f"repeated query ids: {summary.repeated_ids:,}"
+
+
+def _doctor_lines(doctor: RetrievalDoctor) -> Iterator[str]:
+    """Where the answers stand, what to cut, the weakest queries, and what to do next."""
+    told = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
+    yield f"rank of the answer  {told}"
+    if doctor.cutoffs:
+        told = ", ".join(f"{one.keeps:.0%} from {one.score:.6g}" for one in doctor.cutoffs)
+        yield f"scores of answers   {told}"
+    for one in doctor.sources[:3]:
+        yield (
+            f"source              {shown_line(one.source, longest=60)}: "
+            f"{_number(one.chunks, 'chunk', 'chunks')}, {one.relevant:,} relevant"
+        )
+    if doctor.compared is not None:
+        pair = doctor.compared
+        yield (
+            f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
+            f"{_number(pair.queries, 'query', 'queries')} in both (McNemar p = {pair.p_value:.3g})"
+        )
+    if doctor.weakest:
+        yield "weakest queries"
+    for weak in doctor.weakest[:5]:
+        told = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
+        yield "  " + shown_line(told, longest=_LONGEST_QUERY)
+    for finding in doctor.findings:
+        yield f"finding: {shown_line(finding.text)}"
+        yield f"  next: {finding.action}"
 
 
 def _listed(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "validate.md").read_text("utf-8")
 READ = PAGE.partition("## What is read")[2].partition("\n## ")[0]
 FORMS = dict(re.findall(r"^\| `(\w+)` \| (?:[^|`]*: )?`(.*?)`", READ, re.MULTILINE))
-PROBABILITY = re.compile(r"\((?:probability )?[01]\.\d\d")
+PROBABILITY = re.compile(r"(?:\(|, )(?:probability of an answer )?[01]\.\d\d")
 TEXT = "There are 27 days of paid leave a year."
 
 
@@ -44,6 +44,8 @@ def files(workplace: Path) -> None:
     Path("beir").mkdir()
     corpus = json.dumps({"_id": "leave", "title": "", "text": TEXT})
     Path("beir/corpus.jsonl").write_text(f"{corpus}\n", encoding="utf-8")
+    mill = {"id": "mill", "text": "The mill at Tarn was built in 1910. Three families lived there."}
+    Path("my-corpus.jsonl").write_text(json.dumps(mill), encoding="utf-8")
     Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
     other = {**json.loads(label), "query": "Who won the cup?", "answer_present": False}
     lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]

@@ -112,6 +112,15 @@ def command(
             metavar="SHARE",
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        option(
+            "--against",
+            help="Verdicts (-o) on another retriever's dump of the same queries: which answers are "
+            "won and lost, with a paired test.",
+            metavar="FILE",
+        ),
+    ] = None,
     max_malformed: Annotated[
         float,
         option(
@@ -166,7 +175,7 @@ def command(
       ragbench validate qdrant-log.jsonl -o verdicts.jsonl --min-answer-present 0.8
       ragbench validate rows.csv --map text=chunk_text --json
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
-      ragbench validate --self-test my-corpus/
+      ragbench validate my-corpus/ --self-test
     """
     from ragbench.errors import ConfigError
     from ragbench.verbs.validate import validate_dump
@@ -218,6 +227,7 @@ def command(
             out=out,
             emit=emit,
             demands=wanted,
+            against=against,
             engine=chosen_engine(engine, may_be_many=may_be_many),
             workers=workers,
             threads=1 if may_be_many else workers or CALLS,

@@ -1,0 +1,209 @@
+"""What the verdicts on a dump say of the retriever: ranks, cut-offs, weak queries, next steps."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from ragbench.core.validation import (
+    DoctorFinding,
+    PairedDumps,
+    RetrievalDoctor,
+    RetrievalDump,
+    RetrievalQuality,
+    ScoreCutoff,
+    SourceCount,
+    Verdict,
+    WarningKind,
+    WeakQuery,
+)
+from ragbench.errors import DataError, Problem
+from ragbench.stages.validate import share_of
+
+__all__ = ["DoctorTally", "earlier_verdicts"]
+
+_RANKS = (("1", 1), ("2-5", 5), ("6-20", 20), ("21+", math.inf))
+_NEVER = "never"
+_KEEPS = (0.9, 0.95, 0.99)
+_WEAKEST = 10
+_SOURCES = 10
+_SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
+_MANY = 0.2
+"""Share from which on something is worth an action."""
+
+
+@dataclass(slots=True)
+class DoctorTally:
+    """Counts verdicts with their chunks; of queries it keeps a score and, of the worst, a line."""
+
+    ranks: Counter[str] = field(default_factory=Counter[str])
+    scores: list[float] = field(default_factory=list[float])
+    """Of the chunk that holds the answer, a query each."""
+    chunks: int = 0
+    duplicates: int = 0
+    unread: int = 0
+    sources: Counter[str] = field(default_factory=Counter[str])
+    relevant: Counter[str] = field(default_factory=Counter[str])
+    weakest: list[tuple[float, int, WeakQuery]] = field(
+        default_factory=list[tuple[float, int, WeakQuery]]
+    )
+    earlier: Mapping[str, bool] | None = None
+    """Whether the answer was present, by query id, in the dump that this one is compared with."""
+    against: str = ""
+    pairs: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
+
+    def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        """Counts a query."""
+        self.chunks += len(dump.chunks)
+        self.duplicates += sum(
+            one.count for one in verdict.inspection or () if one.kind is WarningKind.DUPLICATE_TEXT
+        )
+        self._place(dump, verdict)
+        wanted = set(verdict.relevant_chunk_ids)
+        for chunk in dump.chunks:
+            source = chunk.document_id or _source(chunk.metadata)
+            if source:
+                self.sources[source] += 1
+                self.relevant[source] += chunk.id in wanted
+        if self.earlier is not None and dump.query_id in self.earlier:
+            self.pairs[self.earlier[dump.query_id], verdict.answer_present] += 1
+
+    def _place(self, dump: RetrievalDump, verdict: Verdict) -> None:
+        if not verdict.answer_present:
+            self.ranks[_NEVER] += 1
+            weak = WeakQuery(
+                query_id=dump.query_id,
+                query=dump.query,
+                retrieval_quality=verdict.retrieval_quality.value,
+                answer_probability=verdict.answer_probability,
+                reason=_why(verdict),
+            )
+            # The worst are kept: a heap's smallest is the best of them. Earlier queries win ties.
+            entry = (-verdict.answer_probability, -self.ranks[_NEVER], weak)
+            keep = heapq.heappush if len(self.weakest) < _WEAKEST else heapq.heappushpop
+            keep(self.weakest, entry)
+            return
+        holding = {one.chunk_id for one in verdict.evidence} or set(verdict.relevant_chunk_ids[:1])
+        for rank, chunk in enumerate(dump.chunks, start=1):
+            if chunk.id in holding:
+                self.ranks[next(name for name, last in _RANKS if rank <= last)] += 1
+                if chunk.score is not None:
+                    self.scores.append(chunk.score)
+                return
+
+    def result(self) -> RetrievalDoctor:
+        """What is found."""
+        ranks = {name: self.ranks[name] for name in (*(name for name, _ in _RANKS), _NEVER)}
+        return RetrievalDoctor(
+            answer_ranks=ranks,
+            cutoffs=tuple(self._cutoffs()),
+            duplicates=share_of(self.duplicates, self.chunks),
+            sources=tuple(
+                SourceCount(source=name, chunks=count, relevant=self.relevant[name])
+                for name, count in sorted(self.sources.items(), key=lambda one: (-one[1], one[0]))[
+                    :_SOURCES
+                ]
+            ),
+            weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
+            findings=tuple(self._findings(ranks)),
+            compared=self._compared(),
+        )
+
+    def _cutoffs(self) -> Iterator[ScoreCutoff]:
+        scores = sorted(self.scores, reverse=True)
+        for keeps in _KEEPS if scores else ():
+            score = scores[math.ceil(keeps * len(scores)) - 1]
+            yield ScoreCutoff(keeps=keeps, score=score)
+
+    def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
+        total = sum(ranks.values())
+        found = total - ranks[_NEVER]
+        if total and ranks[_NEVER] >= _MANY * total:
+            yield DoctorFinding(
+                text=f"no certain answer for {ranks[_NEVER]:,} of {total:,} queries",
+                action="read the weakest queries: is the answer in the corpus? If it is, retrieve "
+                "more candidates or change chunking; if not, add the document",
+            )
+        deep = ranks["6-20"] + ranks["21+"]
+        if found and deep >= _MANY * found:
+            yield DoctorFinding(
+                text=f"{deep:,} of {found:,} answers stand below rank 5",
+                action="add a reranker, or keep more chunks",
+            )
+        if found >= 20 and not deep and not ranks["2-5"]:
+            yield DoctorFinding(
+                text="every answer stands at rank 1", action="fewer chunks (a lower k) would do"
+            )
+        if self.chunks and self.duplicates >= 0.05 * self.chunks:
+            yield DoctorFinding(
+                text=f"{self.duplicates:,} of {self.chunks:,} chunks repeat an earlier one",
+                action="remove duplicates from the index, or after retrieval",
+            )
+        for name, count in self.sources.most_common(_SOURCES):
+            if count >= _MANY * self.chunks and count >= 20 and not self.relevant[name]:
+                yield DoctorFinding(
+                    text=f"'{name}' gave {count:,} chunks, none of them relevant",
+                    action="look whether it belongs into the index, or filter it out",
+                )
+
+    def _compared(self) -> PairedDumps | None:
+        if self.earlier is None:
+            return None
+        won, lost = self.pairs[False, True], self.pairs[True, False]
+        return PairedDumps(
+            against=self.against,
+            queries=self.pairs.total(),
+            won=won,
+            lost=lost,
+            p_value=_mcnemar(won, lost),
+        )
+
+
+def _source(metadata: Mapping[str, object]) -> str:
+    found = next((metadata[name] for name in _SOURCE_FIELDS if name in metadata), "")
+    return found if isinstance(found, str) else ""
+
+
+def _why(verdict: Verdict) -> str:
+    if verdict.retrieval_quality is RetrievalQuality.PARTIAL:
+        return verdict.message
+    kinds = [one.kind for one in verdict.inspection or ()]
+    return "nothing was retrieved" if WarningKind.NO_CHUNKS in kinds else "nothing relevant"
+
+
+def _mcnemar(won: int, lost: int) -> float:
+    """The two-sided exact test of McNemar: the chance of so uneven a split, were both equal."""
+    from scipy.stats import binomtest
+
+    total = won + lost
+    return float(binomtest(min(won, lost), total).pvalue) if total else 1.0
+
+
+def earlier_verdicts(path: Path) -> dict[str, bool]:
+    """Whether the answer was present, by query id, from a file of verdicts.
+
+    Raises:
+        DataError: it cannot be read, or is no file of verdicts.
+    """
+    found: dict[str, bool] = {}
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise DataError([Problem(message=message, path=str(path))]) from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = orjson.loads(line)
+            present = row["answer_present"]
+            if present is not None:  # the validator failed on it
+                found.setdefault(str(row["query_id"]), bool(present))
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            message = "expected a verdict of ragbench validate -o"
+            raise DataError([Problem(message=message, path=str(path), line=number)]) from error
+    return found

@@ -1,0 +1,94 @@
+"""What the verdicts on a dump say of the retriever, on numbers that can be checked by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.validation import RetrievalDump, Verdict
+from ragbench.errors import DataError
+from ragbench.stages.doctor import DoctorTally, earlier_verdicts
+from ragbench.stages.validate import validate_query
+from ragbench.validators.lexical import LexicalValidator
+
+QUERY = "How many days of paid leave do employees get?"
+LEAVE = "Employees get 27 days of paid leave a year."
+DESK = "The help desk is open from 8 to 17."
+
+
+def judged(number: int, texts: list[str]) -> tuple[RetrievalDump, Verdict]:
+    chunks = tuple(
+        Chunk(
+            id=f"c{at}",
+            text=text,
+            score=1.0 - 0.1 * at - 0.01 * number,
+            metadata={"source": "desk" if text == DESK else "handbook"},
+        )
+        for at, text in enumerate(texts)
+    )
+    dump = RetrievalDump(query_id=f"q{number}", query=QUERY, chunks=chunks)
+    return dump, validate_query(LexicalValidator(), dump)
+
+
+def tally(*pools: list[str], earlier: dict[str, bool] | None = None) -> DoctorTally:
+    found = DoctorTally(earlier=earlier)
+    for number, texts in enumerate(pools):
+        found.add(*judged(number, texts))
+    return found
+
+
+def test_ranks_cut_offs_duplicates_and_sources() -> None:
+    others = [f"Room {at} has a window and a door." for at in range(6)]
+    found = tally([LEAVE, DESK], [DESK, LEAVE], [*others, LEAVE], [DESK, DESK]).result()
+    assert found.answer_ranks == {"1": 1, "2-5": 1, "6-20": 1, "21+": 0, "never": 1}
+    # The answers score 1.0, 1 - 0.1 - 0.01 and 1 - 0.6 - 0.02.
+    assert [one.keeps for one in found.cutoffs] == [0.9, 0.95, 0.99]
+    assert found.cutoffs[0].score == pytest.approx(0.38)
+    assert (found.duplicates.count, found.duplicates.total) == (1, 13)
+    assert {one.source: (one.chunks, one.relevant) for one in found.sources} == {
+        "handbook": (9, 3),
+        "desk": (4, 0),
+    }
+    assert [one.query_id for one in found.weakest] == ["q3"]
+    assert found.weakest[0].reason == "nothing relevant"
+    assert any("below rank 5" in one.text and "rerank" in one.action for one in found.findings)
+
+
+def test_the_weakest_come_first_and_ten_of_them() -> None:
+    found = tally(*[[DESK]] * 12, [LEAVE], []).result()
+    assert len(found.weakest) == 10
+    assert found.weakest[0].query_id == "q13"
+    assert found.weakest[0].reason == "nothing was retrieved"
+    assert [one.query_id for one in found.weakest[1:4]] == ["q0", "q1", "q2"]
+
+
+def test_an_empty_dump_has_no_findings() -> None:
+    found = DoctorTally().result()
+    assert found.findings == ()
+    assert found.cutoffs == ()
+    assert found.duplicates.share is None
+    assert found.compared is None
+
+
+def test_two_dumps_are_compared_query_by_query() -> None:
+    before = {f"q{number}": False for number in range(6)} | {"q9": True}
+    found = tally(*[[LEAVE]] * 6, earlier=before).result().compared
+    assert found is not None
+    assert (found.queries, found.won, found.lost) == (6, 6, 0)
+    assert found.p_value == pytest.approx(2 * 0.5**6)
+
+
+def test_earlier_verdicts_are_read_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [
+        {"query_id": "a", "answer_present": True},
+        {"query_id": "b", "answer_present": None},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert earlier_verdicts(path) == {"a": True}
+    path.write_text('{"query": "?"}')
+    with pytest.raises(DataError, match="expected a verdict"):
+        earlier_verdicts(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        earlier_verdicts(tmp_path / "none.jsonl")
