@@ -23,6 +23,12 @@ def best_f1(probabilities: Matrix, labels: Matrix) -> float:
     return float(values[int(np.argmax(2 * hits / (named + labels.sum())))])
 
 
+def relevant_from(probabilities: Matrix, labels: Matrix, present: float) -> float:
+    """The threshold of the best F1, at most a quarter of the odds of the lowest ``present``."""
+    odds = present / (1 - present) / 4
+    return min(best_f1(probabilities, labels), odds / (1 + odds))
+
+
 def _curve(probabilities: Matrix, labels: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Distinct thresholds, highest first; positives and all that reach each."""
     order = np.argsort(-probabilities, kind="stable")

@@ -20,10 +20,10 @@ from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import POOL_FEATURES, pool_features
 from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_pool
 from tests.benchmarks.train_validator.logistic_fit import Matrix, fit, stored
-from tests.benchmarks.train_validator.thresholds import best_f1, smallest_at_precision
+from tests.benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from tests.benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 
-WEIGHTS = Path(__file__).parents[3] / "ragbench" / "validation" / "weights"
+WEIGHTS = Path(__file__).parents[3] / "ragbench" / "validators" / "weights"
 RARE = 3
 """Tokens in fewer passages than this are left out of the table: unknown ones count as rarest."""
 
@@ -65,8 +65,9 @@ def main() -> None:
         name: smallest_at_precision(answers[kind == name], present[kind == name], 0.98)
         for name in ("document-absent", "siblings")
     }
-    chunks = 1 / (1 + np.exp(-np.concatenate(logits)))
-    relevant = best_f1(chunks, _gold(chosen_on))
+    # One scale: a chunk's probability is that of an answer where it is the best one.
+    chunks = 1 / (1 + np.exp(-(np.concatenate(logits) * pool_slopes[0] + pool_bias)))
+    relevant = relevant_from(chunks, _gold(chosen_on), min(by_protocol.values()))
     _write(
         "lexical.json",
         {

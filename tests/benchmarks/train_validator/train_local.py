@@ -23,10 +23,10 @@ from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_re
 from tests.benchmarks.adjudication import adjudicated
 from tests.benchmarks.score_cache import ScoreCache
 from tests.benchmarks.train_validator.logistic_fit import Matrix, fit, stored
-from tests.benchmarks.train_validator.thresholds import best_f1, smallest_at_precision
+from tests.benchmarks.train_validator.thresholds import relevant_from, smallest_at_precision
 from tests.benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 
-WEIGHTS = Path(__file__).parents[3] / "ragbench" / "validation" / "weights"
+WEIGHTS = Path(__file__).parents[3] / "ragbench" / "validators" / "weights"
 FOLDS = 5
 READ = 20
 
@@ -106,8 +106,11 @@ def _learn(rows: list[Rows]) -> None:
         one: smallest_at_precision(answers[kind == one], present[kind == one], 0.98)
         for one in ("siblings", "document-absent")
     }
-    relevant = best_f1(
-        _logistic(np.concatenate(logits)), np.concatenate([row.gold for row in rows])
+    # One scale: a chunk's probability is that of an answer where it is the best one.
+    relevant = relevant_from(
+        _logistic(np.concatenate(logits) * pool_slopes[0] + pool_bias),
+        np.concatenate([row.gold for row in rows]),
+        min(limits.values()),
     )
     value: dict[str, Any] = {
         "validator": "local",
