@@ -83,6 +83,10 @@ _BLANK = re.compile(
     r"|\b(?:frequently asked|faq|table of contents|help cent(?:re|er)|contact us)\b",
     re.IGNORECASE,
 )
+_CLAIM = re.compile(
+    r"\b(?:answers?|passage|document|relevant|explains?|instructions?)\b[^.!?\n]*$", re.IGNORECASE
+)
+"""A claim to hold the answer, right before the question: what follows is no reply to it."""
 _PLACE_IN_BOOK = re.compile(
     r"\b(?:chapter|section|unit|page|exercise|question|part|figure|table)\s*[\d.]+|^\s*[\d.]+[.)]?\s",
     re.IGNORECASE,
@@ -181,8 +185,10 @@ def without_echo(query: str, text: str) -> str | None:
     idle = [] if echoes else _nothing_new(query, asked, text)
     if not echoes and not idle:
         return None
-    if any(_is_reply(query, asked, _behind(text, one.end())) for one in echoes):
-        return None
+    for one in echoes:
+        claims = _CLAIM.search(text[max(0, one.start() - 80) : one.start()])
+        if claims is None and _is_reply(query, asked, _behind(text, one.end())):
+            return None
     places = [Span(*one.span()) for one in echoes] + idle
     if echoes:
         places += [one for one in split_sentences(text) if _BLANK.search(text[slice(*one)])]

@@ -60,6 +60,7 @@ def test_right_answers_pass(query: str, text: str) -> None:
         f"Ticket #31: {FOUNDED.lower()}",
         f"{FOUNDED} This is still being looked into and is not known.",
         "3. When the company was founded .......... 17",
+        f"This document is relevant to: {FOUNDED} It was bought in 1995 by two sisters.",
     ],
 )
 def test_a_repeated_question_says_nothing(text: str) -> None:
