@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ragbench.core.chat import ChatModel, Message
@@ -89,7 +89,8 @@ class LlmAnswer:
 def ask_about(chat: ChatModel, query: str, texts: Sequence[str]) -> LlmAnswer:
     """Asks a model which texts answer a query.
 
-    An answer that is not as asked is objected to once.
+    An answer that is not as asked is objected to once. Passages that the second one names and that
+    do not exist are left out: the others still count.
 
     Args:
         chat: the model.
@@ -118,10 +119,14 @@ def ask_about(chat: ChatModel, query: str, texts: Sequence[str]) -> LlmAnswer:
             Message(role="assistant", content=said),
             Message(role="user", content=objection),
         ]
-        return read_structure(chat.complete(messages), schema)
+        lenient = Schema(definition=_DEFINITION, check=lambda value: _checked(value, None))
+        answer = read_structure(chat.complete(messages), lenient)
+        there = tuple(one for one in answer.passages if 1 <= one.number <= len(texts))
+        return replace(answer, passages=there)
 
 
-def _checked(value: object, count: int) -> LlmAnswer:
+def _checked(value: object, count: int | None) -> LlmAnswer:
+    """The answer; with a count, one that names other passages is refused."""
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
     given = cast("dict[str, object]", value)
@@ -138,12 +143,14 @@ def _checked(value: object, count: int) -> LlmAnswer:
     )
 
 
-def _passage(value: object, count: int) -> LlmPassage:
+def _passage(value: object, count: int | None) -> LlmPassage:
     if not isinstance(value, dict):
         raise ValueError("each of 'passages' must be an object")
     given = cast("dict[str, object]", value)
     number, quotes = given.get("number"), given.get("quotes")
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ValueError(f"a passage's number must be a whole number, not {number!r}")
+    if count is not None and not 1 <= number <= count:
         raise ValueError(f"passage {number!r} does not exist: there are {count}")
     if not isinstance(quotes, list):
         raise ValueError("'quotes' must be a list of texts")

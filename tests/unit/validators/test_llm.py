@@ -144,7 +144,6 @@ def test_an_answer_that_is_not_as_asked_is_objected_to_once() -> None:
     "answer",
     [
         "no",
-        said(passage(3, "x")),
         said(confidence=7),
         json.dumps({"passages": [], "answer_present": "yes", "confidence": 1}),
         json.dumps({"passages": [{"number": 1, "confidence": 1, "quotes": [4]}]}),
@@ -153,6 +152,15 @@ def test_an_answer_that_is_not_as_asked_is_objected_to_once() -> None:
 def test_two_wrong_answers_are_an_error_and_no_verdict(answer: str) -> None:
     with pytest.raises(LLMReplyError):
         LlmValidator(chat=ScriptedChat(answer, answer)).validate(QUERY, CHUNKS)
+
+
+def test_a_passage_that_does_not_exist_does_not_cost_the_others() -> None:
+    reply = said(passage(2, "the company was founded in 1995"), passage(7, "pumps of all kinds"))
+    chat = ScriptedChat(reply, reply)
+    verdict = LlmValidator(chat=chat).validate(QUERY, CHUNKS)
+    assert len(chat.asked) == 2
+    assert verdict.answer_present
+    assert verdict.relevant_chunk_ids == ("b",)
 
 
 def test_nothing_to_read_asks_nothing() -> None:
