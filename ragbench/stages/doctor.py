@@ -7,7 +7,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -179,10 +181,11 @@ def _why(verdict: Verdict) -> str:
 
 def _mcnemar(won: int, lost: int) -> float:
     """The two-sided exact test of McNemar: the chance of so uneven a split, were both equal."""
-    from scipy.stats import binomtest
-
     total = won + lost
-    return float(binomtest(min(won, lost), total).pvalue) if total else 1.0
+    if not total:
+        return 1.0
+    stats: Any = import_module("scipy.stats")
+    return float(stats.binomtest(min(won, lost), total).pvalue)
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
