@@ -19,8 +19,6 @@ __all__ = [
     "Ground",
     "JudgedRun",
     "NeededCases",
-    "Quarantine",
-    "QuarantinedCase",
     "Refusal",
     "UnstableCase",
     "UnstableSubject",
@@ -79,26 +77,6 @@ class Flakiness:
     unstable: tuple[UnstableCase, ...]
     """Most flips first, then by id."""
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuarantinedCase:
-    """A case that is left out of a gate's decision, with the evidence for it."""
-
-    id: str
-    evidence: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quarantine:
-    """Cases that a gate shall leave out."""
-
-    source: str
-    """Where it was read from."""
-    fingerprints: dict[str, str]
-    """Of the cases, by id: a case that has changed since is no longer meant."""
-    evidence: dict[str, str]
-    """By id, in a sentence."""
 
 
 class GateOutcome(StrEnum):
@@ -342,8 +320,6 @@ class GateResult:
     notes: tuple[str, ...] = ()
     lost: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
-    quarantined: tuple[QuarantinedCase, ...] = ()
-    """Unstable cases that were left out, by id."""
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]
     )

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.gate_result import GateResult, QuarantinedCase
+from ragbench.core.gate_result import GateResult
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import RunScores, ScoredCase, clustered_by_gold
@@ -16,12 +16,6 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import find_baseline
-from ragbench.gate.flaky import (
-    quarantine_notes,
-    read_quarantine,
-    without_cases,
-    without_quarantined,
-)
 from ragbench.gate.gate import gate
 from ragbench.gate.runs import read_run
 from ragbench.ledger.codec import question_digest
@@ -224,8 +218,7 @@ def gate_run(
 
     Args:
         path: the run's folder, its ``report.json``, or a baseline file.
-        config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None; the cases of its
-            ``quarantine`` are left out of both runs, counted and listed.
+        config: what is demanded. Its ``baseline`` is a path, `AUTO`, or None.
         folders: where `AUTO` looks for runs, besides the folder that the run lies in.
         rejudge: score the baseline's stored outputs with this run's metrics before comparing.
         judging: who judges then, where this run's metrics ask a model.
@@ -251,14 +244,7 @@ def gate_run(
         baseline = _baseline(Path(config.baseline), run, rejudge=rejudge, judging=judging)
     if rejudge and baseline is not None:
         notes.append("The baseline's stored outputs were scored anew with this run's metrics.")
-    kept = run
-    left_out: tuple[QuarantinedCase, ...] = ()
-    if config.quarantine is not None:
-        kept, left_out = without_quarantined(run, read_quarantine(Path(config.quarantine)))
-        baseline = None if baseline is None else without_cases(baseline, left_out)
-        notes += quarantine_notes(run, left_out, config.quarantine)
-    verdict = gate(kept, baseline, config, notes=notes)
-    return replace(verdict, run=replace(verdict.run, cases=len(run.cases)), quarantined=left_out)
+    return gate(run, baseline, config, notes=notes)
 
 
 def _baseline(path: Path, run: RunScores, *, rejudge: bool, judging: Judging | None) -> RunScores:

@@ -234,7 +234,6 @@ def verdict_object(verdict: GateResult) -> dict[str, Any]:
         "refusals": [asdict(refusal) for refusal in verdict.refusals],
         "notes": list(verdict.notes),
         "lost_cases": [asdict(change) for change in verdict.lost],
-        "quarantined": [asdict(case) for case in verdict.quarantined],
         "settings": dict(verdict.settings),
     }
 

@@ -52,29 +52,19 @@ def command(
         int,
         option("--cases", help="How many cases are listed.", metavar="N", min=0, show_default=True),
     ] = 20,
-    write_quarantine: Annotated[
-        Path | None,
-        option(
-            "--write-quarantine",
-            help="Write the unstable cases to a file of cases for a gate to exclude "
-            "(gate.quarantine in ragbench.yaml).",
-            metavar="FILE",
-        ),
-    ] = None,
     json: JsonOption = False,
 ) -> None:
     """List the cases whose verdict is unstable.
 
-    Cases on which several runs of one unchanged system disagree are noise. A gate can exclude
-    them: it counts and lists them.
+    Cases on which several runs of one unchanged system disagree are noise: they cost a gate
+    power, and raise no false alarms.
 
     \b
     Examples:
       ragbench flaky run-1 run-2 run-3
-      ragbench flaky run-1 run-2 run-3 --write-quarantine ragbench-quarantine.json
+      ragbench flaky run-1 run-2 run-3 --json
     """
     from ragbench.gate.flaky import flakiness
-    from ragbench.gate.flaky import write_quarantine as write
     from ragbench.gate.runs import read_run
     from ragbench.metrics.spelling import split_metrics
     from ragbench.views.ablation import flakiness_object
@@ -85,14 +75,10 @@ def command(
         threshold=threshold,
         only_common_cases=only_common_cases,
     )
-    if write_quarantine is not None:
-        write(found, write_quarantine)
     if json:
         console.print_json(flakiness_object(found))
     else:
         _print(found, cases)
-    if write_quarantine is not None:
-        console.say(f"{len(found.unstable):,} cases written to {write_quarantine}")
 
 
 def _print(found: Flakiness, shown: int) -> None:

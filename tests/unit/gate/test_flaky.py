@@ -1,11 +1,8 @@
-"""Unstable cases, and the quarantine that a gate reads: counted and listed, never silent."""
+"""Unstable cases."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +14,6 @@ from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.flaky import (
     flakiness,
-    quarantine_bytes,
-    read_quarantine,
-    without_quarantined,
-    write_quarantine,
 )
 from tests.unit.gate.builders import column, run, run_of
 
@@ -99,53 +92,3 @@ def test_flips_are_those_of_all_pairs_in_any_order(table: list[list[Any]]) -> No
     turned = flakiness(runs[::-1])
     assert [(c.id, c.flips) for c in turned.unstable] == [(c.id, c.flips) for c in found.unstable]
     assert (turned.flip_rate, turned.flip_interval) == (found.flip_rate, found.flip_interval)
-
-
-def test_a_quarantine_is_read_as_it_was_written(tmp_path: Path) -> None:
-    found = flakiness([one([1.0, 0.0]), one([0.0, 0.0])])
-    path = tmp_path / "quarantine.json"
-    write_quarantine(found, path)
-    quarantine = read_quarantine(path)
-    assert quarantine.evidence == {"q1": "recall@5 passed in 1 and failed in 1 runs"}
-    kept, left_out = without_quarantined(one([1.0, 0.0]), quarantine)
-    assert [case.id for case in kept.cases] == ["q2"]
-    assert [case.id for case in left_out] == ["q1"]
-    assert path.read_bytes() == quarantine_bytes(found)
-    assert json.loads(path.read_bytes())["runs"] == ["run", "run"]
-
-
-def test_a_line_a_case(tmp_path: Path) -> None:
-    found = flakiness([one([1.0, 0.0]), one([0.0, 1.0])])
-    lines = quarantine_bytes(found).decode().splitlines()
-    assert sum('"evidence"' in line for line in lines) == 2
-    assert json.loads(quarantine_bytes(flakiness([one([1.0])] * 2)))["cases"] == {}
-
-
-def test_a_case_that_has_changed_is_no_longer_meant(tmp_path: Path) -> None:
-    path = tmp_path / "quarantine.json"
-    write_quarantine(flakiness([one([1.0]), one([0.0])]), path)
-    changed = one([1.0])
-    changed = replace(changed, cases=(replace(changed.cases[0], fingerprint="new"),))
-    kept, left_out = without_quarantined(changed, read_quarantine(path))
-    assert (len(kept.cases), left_out) == (1, ())
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        ("{}", "it lacks 'ragbench_quarantine'"),
-        ('{"ragbench_quarantine": 2}', "its format is 2"),
-        ('{"ragbench_quarantine": 1}', "it lacks 'cases'"),
-        (
-            '{"ragbench_quarantine": 1, "cases": {"q": {"fingerprint": "f", "evidence": {}}}}',
-            "a case has no evidence",
-        ),
-        ("[]", "holds no JSON object"),
-        ("{", "is not JSON"),
-    ],
-)
-def test_what_is_no_quarantine_is_refused(tmp_path: Path, content: str, told: str) -> None:
-    path = tmp_path / "quarantine.json"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(RunMismatchError, match=told):
-        read_quarantine(path)
