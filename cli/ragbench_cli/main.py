@@ -39,6 +39,7 @@ COMMANDS = {
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
     "index": ("index", "Split documents into chunks and store them with their vectors."),
     "search": ("search", "Search a store that ragbench or your application has filled."),
+    "tune": ("tune", "Find the cheapest search that loses nothing."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG and its models."),

@@ -19,11 +19,16 @@ __all__ = [
     "EmbedderOption",
     "EmbedderSettingOption",
     "FieldsOption",
+    "FilterOption",
+    "NativeFilterOption",
     "SearchChoice",
     "SearchQuestion",
     "StoreOption",
+    "embedder_of",
     "filters_of",
     "native_of",
+    "only_collection",
+    "opened_collection",
     "opened_search",
     "read_questions",
     "settings_of",
@@ -91,10 +96,13 @@ def _question(line: str, number: int) -> SearchQuestion | None:
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
+    from ragbench.core.filters import Filter
     from ragbench.embedders.embedder import Embedder
+    from ragbench.pipeline.search_engine import RetrievalEngine
     from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable
     from ragbench.stores.attached.collection import ForeignCollection
     from ragbench.stores.base import Database
+    from ragbench.verbs.tune import TunedCollection
 
     Ask: TypeAlias = Callable[[Sequence[str]], list[list[Chunk]]]
 
@@ -137,6 +145,70 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
         yield _entered(choice, stack)
 
 
+@contextmanager
+def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
+    """The ways in which a collection can be searched, open for the length of a block.
+
+    Raises:
+        ConfigError: something that is named does not fit.
+        StoreError: the store cannot be used as asked.
+    """
+    from ragbench.errors import ForeignCollectionError
+
+    with ExitStack() as stack:
+        found = None
+        if choice.fields is None and choice.native_filter is None:
+            try:
+                found = stack.enter_context(_own_ways(choice))
+            except ForeignCollectionError:
+                if choice.embedder is None:
+                    raise
+        yield found or stack.enter_context(_foreign_ways(choice))
+
+
+@contextmanager
+def _own_ways(choice: SearchChoice) -> Generator[TunedCollection]:
+    from ragbench.pipeline.strategies import DenseStrategy, HybridStrategy
+    from ragbench.verbs.tune import SearchSetting, TunedCollection
+
+    with _own_engine(choice) as (engine, name):
+        collection, settings = engine.collection(name), choice.settings
+        both = cast("HybridStrategy", collection.strategy("hybrid"))
+        weight = both.weights[0] if settings.strategy == "hybrid" else None
+        yield TunedCollection(
+            dense=cast("DenseStrategy", both.dense),
+            sparse=both.sparse,
+            present=SearchSetting(
+                strategy=settings.strategy, effort=settings.effort, dense_weight=weight
+            ),
+            filters=_parsed(choice),
+        )
+
+
+@contextmanager
+def _foreign_ways(choice: SearchChoice) -> Generator[TunedCollection]:
+    from ragbench.pipeline.attached import StoreWordsStrategy, foreign_strategy
+    from ragbench.pipeline.strategies import DenseStrategy
+    from ragbench.verbs.tune import SearchSetting, TunedCollection
+
+    _check_embedder(choice, "dense")
+    settings = replace(choice.settings, strategy="dense")
+    with _attached(choice) as collection:
+        dense = foreign_strategy(
+            collection,
+            choice.embedder,
+            embedder_name=choice.embedder_name or "",
+            settings=settings,
+        )
+        words = StoreWordsStrategy(collection=collection) if collection.words else None
+        yield TunedCollection(
+            dense=cast("DenseStrategy", dense),
+            sparse=words,
+            present=SearchSetting(strategy="dense", effort=settings.effort),
+            filters=_parsed(choice),
+        )
+
+
 def _entered(choice: SearchChoice, stack: ExitStack) -> Ask:
     from ragbench.errors import ForeignCollectionError
 
@@ -151,6 +223,17 @@ def _entered(choice: SearchChoice, stack: ExitStack) -> Ask:
 
 @contextmanager
 def _own(choice: SearchChoice) -> Generator[Ask]:
+    with _own_engine(choice) as (engine, name):
+
+        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
+            with console.stdout_for_data():
+                return engine.batch_search(name, texts, filters=choice.filters)
+
+        yield ask
+
+
+@contextmanager
+def _own_engine(choice: SearchChoice) -> Generator[tuple[RetrievalEngine, str]]:
     from ragbench.pipeline.search_engine import RetrievalEngine
     from ragbench.pipeline.sparse_index import sparse_cache_folder
     from ragbench.stores.registry import open_database
@@ -165,15 +248,10 @@ def _own(choice: SearchChoice) -> Generator[Ask]:
         allow_incomplete=choice.allow_incomplete,
     )
     try:
-        name = choice.collection or _only_collection(database)
+        name = choice.collection or only_collection(database)
         store = engine.collection(name).store
         _tell_filter(store, store.info().dimension, choice.filters)
-
-        def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.stdout_for_data():
-                return engine.batch_search(name, texts, filters=choice.filters)
-
-        yield ask
+        yield engine, name
     finally:
         engine.close()
         database.close()
@@ -182,31 +260,39 @@ def _own(choice: SearchChoice) -> Generator[Ask]:
 @contextmanager
 def _foreign(choice: SearchChoice) -> Generator[Ask]:
     from ragbench.pipeline.attached import foreign_strategy
-    from ragbench.stores.attached.collection import attach
-    from ragbench.stores.attached.mapping import field_mapping
-    from ragbench_cli.options import mapping
 
     settings = replace(choice.settings, strategy=cast("Any", choice.strategy or "dense"))
     _check_embedder(choice, settings.strategy)
-    fields = field_mapping(mapping(choice.fields, "--map") or {})
     search = _search(choice)
-    with attach(
-        choice.store, choice.collection, fields, native_filter=choice.native_filter
-    ) as collection:
+    with _attached(choice) as collection:
         strategy = foreign_strategy(
             collection,
             choice.embedder,
             embedder_name=choice.embedder_name or "",
             settings=settings,
         )
-        _tell(collection)
-        _tell_filter(collection, collection.dimension, choice.filters)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
             with console.stdout_for_data():
                 return strategy.retrieve(texts, search)
 
         yield ask
+
+
+@contextmanager
+def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
+    """The collection, with what is to be said of how it is read."""
+    from ragbench.stores.attached.collection import attach
+    from ragbench.stores.attached.mapping import field_mapping
+    from ragbench_cli.options import mapping
+
+    fields = field_mapping(mapping(choice.fields, "--map") or {})
+    with attach(
+        choice.store, choice.collection, fields, native_filter=choice.native_filter
+    ) as collection:
+        _tell(collection)
+        _tell_filter(collection, collection.dimension, choice.filters)
+        yield collection
         for line in collection.warnings():
             console.say(f"Warning: {line}")
 
@@ -221,11 +307,39 @@ def _check_embedder(choice: SearchChoice, strategy: str) -> None:
         )
 
 
-def _search(choice: SearchChoice) -> Search:
+@contextmanager
+def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
+    """The embedder that the options name, open for the length of a block; None for none.
+
+    Raises:
+        ConfigError: its name or a setting is wrong.
+    """
+    if name is None:
+        if settings:
+            from ragbench.errors import ConfigError
+
+            raise ConfigError("--embedder-setting needs --embedder")
+        yield None
+        return
+    from ragbench.embedders.embedder import open_embedder
+
+    embedder = open_embedder(name, **settings_of(settings, "--embedder-setting"))
+    try:
+        yield embedder
+    finally:
+        embedder.close()
+
+
+def _parsed(choice: SearchChoice) -> Filter | None:
     from ragbench.core.filter_form import parse_filters
+
+    return parse_filters(choice.filters) if choice.filters else None
+
+
+def _search(choice: SearchChoice) -> Search:
     from ragbench.pipeline.strategies import Search
 
-    filters = parse_filters(choice.filters) if choice.filters else None
+    filters = _parsed(choice)
     # What the scores of another program mean is not known: no threshold but the user's.
     return Search(k=choice.settings.top_k, threshold=choice.score_threshold, filters=filters)
 
@@ -246,7 +360,12 @@ def _tell(collection: ForeignCollection) -> None:
         console.say(line)
 
 
-def _only_collection(database: Database) -> str:
+def only_collection(database: Database) -> str:
+    """The name of the only collection of a store.
+
+    Raises:
+        ConfigError: there are several, or none.
+    """
     from ragbench.errors import ConfigError
 
     names = database.collections()
@@ -293,6 +412,25 @@ EmbedderSettingOption = Annotated[
         "--embedder-setting",
         help="A setting of the embedder, such as 'query_prefix=query: '; repeatable.",
         metavar="NAME=VALUE",
+    ),
+]
+FilterOption = Annotated[
+    list[str] | None,
+    option(
+        "--filter",
+        help="Filter on a chunk's metadata, such as year=2023, or as JSON "
+        '\'{"year": {"gte": 2020}}\'; repeatable.',
+        metavar="FIELD=VALUE",
+    ),
+]
+NativeFilterOption = Annotated[
+    str | None,
+    option(
+        "--native-filter",
+        help="What rows of a collection of yours must pass, in the store's own syntax: a JSON "
+        "object for Qdrant and Chroma, an SQL condition for PostgreSQL, an expression for "
+        "Milvus.",
+        metavar="FILTER",
     ),
 ]
 FieldsOption = Annotated[

@@ -103,6 +103,8 @@ class System(NamedTuple):
     """Gives what it searches; None where only the system knows."""
     locator: GoldLocator | None = None
     """What says where it lost the gold."""
+    notes: tuple[str, ...] = ()
+    """What a reader of its scores must know of it."""
 
     @property
     def asked_for(self) -> tuple[str, ...]:
@@ -278,6 +280,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
             pipeline.chats,
             None if opened.documents is None else lambda: opened.documents or (),
             opened.locator,
+            tuple(told),
         )
         for line in opened.notes[len(told) :]:
             console.say(line)

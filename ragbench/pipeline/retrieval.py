@@ -23,6 +23,7 @@ from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.gold import GoldLookup, SearchVariant
 from ragbench.pipeline.index import index_documents
+from ragbench.pipeline.index_check import check_index
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import sparse_cache_folder
@@ -35,6 +36,7 @@ from ragbench.pipeline.strategies import (
     SparseStrategy,
     Strategy,
     StrategyName,
+    effort_of,
     exactly,
     filter_problem,
 )
@@ -50,6 +52,8 @@ __all__ = [
 
 _UNLIMITED = -1e9
 """A threshold below every score."""
+_CHECKED = 50
+"""Chunks that an approximate index is tried with when a pipeline is opened."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,9 +254,13 @@ def _opened(
         strategy = opened.strategy(settings.strategy)
         given = parse_filters(settings.filters) if settings.filters else None
         problem = filter_problem(opened.store, opened.store.info().dimension, given)
+        notes = [] if problem is None else [f"Warning: {problem}"]
+        if exactly(strategy) is not None and opened.store.count() > 1:
+            effort = effort_of(strategy)
+            notes.append(str(check_index(opened.store, queries=_CHECKED, effort=effort)))
         return _OpenEngine(
             settings=settings,
-            notes=() if problem is None else (f"Warning: {problem}",),
+            notes=tuple(notes),
             store=opened.store,
             made_by=opened.identity,
             embedder=embedder,

@@ -29,6 +29,7 @@ __all__ = [
     "SparseStrategy",
     "Strategy",
     "StrategyName",
+    "effort_of",
     "exactly",
     "filter_problem",
 ]
@@ -222,6 +223,13 @@ class DenseStrategy:
         if self.calibration is None:
             return chunk
         return replace(chunk, score=self.calibration.score(chunk.score or 0.0))
+
+
+def effort_of(strategy: Strategy) -> Effort:
+    """How hard a search by vectors looks."""
+    if isinstance(strategy, HybridStrategy):
+        return effort_of(strategy.dense)
+    return strategy.effort if isinstance(strategy, DenseStrategy) else NORMAL
 
 
 def exactly(strategy: Strategy) -> Strategy | None:

@@ -257,3 +257,32 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_continues(
     result = json.loads(ragbench(*command, "--json").out)
     assert (result["continued"], result["chunks"], result["unchanged"]) == (True, 500, 2 * 128)
     assert ragbench("search", *STORE, "text 7").code == 0
+
+
+def test_an_index_that_may_miss_something_is_checked(indexed: Ragbench) -> None:
+    assert indexed("index", "--check", *STORE).out == "office: exact, every vector is compared\n"
+    refused = indexed("index", "office", "--check", *STORE)
+    assert refused.code == 2
+    assert "give one of CORPUS, --list, --check and --drop" in refused.err
+
+
+def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench, workplace: Path) -> None:
+    words = ["rent", "dogs", "keys", "garden", "stairs", "boiler", "lift", "roof", "bins", "post"]
+    corpus = [{"id": word, "text": f"what the house says of the {word}"} for word in words]
+    cases = [
+        {"id": word, "query": f"the {word}?", "reference_context_ids": [word]} for word in words
+    ]
+    for name, lines in (("docs.jsonl", corpus), ("cases.jsonl", cases)):
+        Path(name).write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    assert ragbench("index", "docs.jsonl", *STORE, *HASHING, "-q").code == 0
+    asked = ("tune", "memory:store", "--questions", "cases.jsonl", "-q")
+    done = ragbench(*asked)
+    assert (done.code, done.err) == (0, "")
+    assert "nDCG@10 over 10 questions" in done.out
+    assert "Take 'sparse': the cheapest that surely loses less than 0.01" in done.out
+    told = json.loads(ragbench(*asked, "--json").out)
+    assert told["chosen"] == "sparse"
+    assert told["held_out"]["chosen"] == {"sparse": 5}
+    refused = ragbench("tune", "memory:store", "--questions", "cases.jsonl", "--measure", "f1")
+    assert refused.code == 2
+    assert "the measure one of ndcg, recall, mrr" in refused.err

@@ -261,7 +261,7 @@ def command(
                 metrics=chosen,
                 name=dataset_name(dataset),
                 source=dataset,
-                notes=source.notes,
+                notes=(*source.notes, *system.notes),
                 rag_name=system.name,
                 rag_description=system.description,
                 top_k=top_k,

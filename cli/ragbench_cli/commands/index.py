@@ -103,6 +103,13 @@ def command(
     list_: Annotated[
         bool, option("--list", help="Say which collections the store has; index nothing.")
     ] = False,
+    check: Annotated[
+        bool,
+        option(
+            "--check",
+            help="Measure how much of an exact search the store's index finds; index nothing.",
+        ),
+    ] = False,
     drop: Annotated[
         str | None,
         option(
@@ -126,6 +133,7 @@ def command(
       ragbench index corpus.jsonl --store memory:reports/index --collection faq --chunker whole
       ragbench index docs/ --store memory:reports/index --embedder openai:text-embedding-3-small
       ragbench index --list --store memory:reports/index
+      ragbench index --check --store chroma:index --collection faq
     """
     from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
@@ -137,13 +145,11 @@ def command(
     from ragbench_cli.options import mapping
     from ragbench_cli.systems import collection_name
 
-    if list_ or drop is not None:
-        if corpus is not None or (list_ and drop is not None):
-            raise ConfigError("give one of CORPUS, --list and --drop")
-        _list(store, json=json) if drop is None else _drop(store, drop)
-        return
+    if sum((corpus is not None, list_, check, drop is not None)) > 1:
+        raise ConfigError("give one of CORPUS, --list, --check and --drop")
     if corpus is None:
-        raise ConfigError("there is nothing to index: name a file or folder, or give --list")
+        _look(store, collection, drop=drop, check=check, all_=list_, json=json)
+        return
     if corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
     size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
@@ -189,6 +195,26 @@ def command(
         typer.echo(_summary(result))
 
 
+def _look(
+    store: str, collection: str | None, *, drop: str | None, check: bool, all_: bool, json: bool
+) -> None:
+    """What is asked of a store besides an indexing.
+
+    Raises:
+        ConfigError: nothing is.
+    """
+    from ragbench.errors import ConfigError
+
+    if drop is not None:
+        _drop(store, drop)
+    elif check:
+        _check(store, collection, json=json)
+    elif all_:
+        _list(store, json=json)
+    else:
+        raise ConfigError("there is nothing to index: name a file or folder, or give --list")
+
+
 def _list(address: str, *, json: bool) -> None:
     """The collections of a store, a line each."""
     from ragbench.stores.base import IndexIdentity
@@ -217,6 +243,26 @@ def _list(address: str, *, json: bool) -> None:
                 )
     finally:
         database.close()
+
+
+def _check(address: str, collection: str | None, *, json: bool) -> None:
+    """What the index of a collection misses."""
+    from dataclasses import asdict
+
+    from ragbench.pipeline.index_check import check_index
+    from ragbench.stores.registry import open_database
+    from ragbench_cli.stores import only_collection
+
+    database = open_database(address)
+    try:
+        with database.open(collection or only_collection(database)) as opened:
+            found = check_index(opened)
+    finally:
+        database.close()
+    if json:
+        console.print_json(asdict(found))
+    else:
+        typer.echo(str(found))
 
 
 def _drop(address: str, name: str) -> None:

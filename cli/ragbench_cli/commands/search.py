@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -18,15 +17,16 @@ from ragbench_cli.stores import (
     EmbedderOption,
     EmbedderSettingOption,
     FieldsOption,
+    FilterOption,
+    NativeFilterOption,
     StoreOption,
+    embedder_of,
     filters_of,
     native_of,
-    settings_of,
 )
 
 if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk
-    from ragbench.embedders.embedder import Embedder
     from ragbench.pipeline.strategies import RetrievalSettings
     from ragbench_cli.stores import Ask, SearchQuestion
 
@@ -77,25 +77,8 @@ def command(
             metavar="SCORE",
         ),
     ] = None,
-    filter: Annotated[
-        list[str] | None,
-        option(
-            "--filter",
-            help="Filter on a chunk's metadata, such as year=2023, or as JSON "
-            '\'{"year": {"gte": 2020}}\'; repeatable.',
-            metavar="FIELD=VALUE",
-        ),
-    ] = None,
-    native_filter: Annotated[
-        str | None,
-        option(
-            "--native-filter",
-            help="What rows of a collection of yours must pass, in the store's own syntax: a JSON "
-            "object for Qdrant and Chroma, an SQL condition for PostgreSQL, an expression for "
-            "Milvus.",
-            metavar="FILTER",
-        ),
-    ] = None,
+    filter: FilterOption = None,
+    native_filter: NativeFilterOption = None,
     questions: Annotated[
         str | None,
         option(
@@ -149,7 +132,7 @@ def command(
     settings = _settings(strategy, top_k, score_threshold)
     filters = filters_of(filter)
     asked = _asked(query, questions)
-    with _embedder(embedder, embedder_setting) as given:
+    with embedder_of(embedder, embedder_setting) as given:
         choice = SearchChoice(
             store=store,
             collection=collection,
@@ -181,24 +164,6 @@ def _settings(
     given = {"strategy": strategy, "top_k": top_k, "score_threshold": score_threshold}
     options = {name: value for name, value in given.items() if value is not None}
     return replace(RetrievalSettings.from_environment(os.environ), **cast("Any", options))
-
-
-@contextmanager
-def _embedder(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
-    if name is None:
-        if settings:
-            from ragbench.errors import ConfigError
-
-            raise ConfigError("--embedder-setting needs --embedder")
-        yield None
-        return
-    from ragbench.embedders.embedder import open_embedder
-
-    embedder = open_embedder(name, **settings_of(settings, "--embedder-setting"))
-    try:
-        yield embedder
-    finally:
-        embedder.close()
 
 
 def _asked(query: str | None, questions: str | None) -> list[SearchQuestion] | None:

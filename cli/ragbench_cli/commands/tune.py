@@ -1,0 +1,220 @@
+"""``ragbench tune``: how a collection should be searched."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, argument, option
+from ragbench_cli.stores import (
+    CollectionOption,
+    EmbedderOption,
+    EmbedderSettingOption,
+    FieldsOption,
+    FilterOption,
+    NativeFilterOption,
+    embedder_of,
+    filters_of,
+    native_of,
+)
+
+if TYPE_CHECKING:
+    from ragbench.stats.mean import Interval
+    from ragbench.verbs.tune import Tuning
+
+__all__ = [
+    "command",
+]
+
+
+def _measures(typed: str) -> list[str]:
+    return [name for name in ("ndcg", "recall", "mrr") if name.startswith(typed)]
+
+
+def command(
+    store: Annotated[
+        str,
+        argument(metavar="STORE", help="Address of the store, such as qdrant+http://HOST:6333."),
+    ],
+    questions: Annotated[
+        str,
+        option(
+            "--questions",
+            help="Dataset with questions and what should be found for each, in any format.",
+            metavar="FILE",
+        ),
+    ],
+    collection: CollectionOption = None,
+    top_k: Annotated[
+        int,
+        option("--top-k", "-k", help="How many chunks count.", metavar="N", show_default=True),
+    ] = 10,
+    measure: Annotated[
+        str,
+        option(
+            "--measure",
+            help="What is measured of them: ndcg, recall or mrr.",
+            metavar="NAME",
+            show_default=True,
+            complete=_measures,
+        ),
+    ] = "ndcg",
+    margin: Annotated[
+        float,
+        option(
+            "--margin",
+            help="How much of the measure a cheaper setting may lose.",
+            metavar="SHARE",
+            show_default=True,
+        ),
+    ] = 0.01,
+    filter: FilterOption = None,
+    native_filter: NativeFilterOption = None,
+    embedder: EmbedderOption = None,
+    embedder_setting: EmbedderSettingOption = None,
+    map: FieldsOption = None,
+    seed: Annotated[
+        int, option("--seed", help="Seed of the folds.", metavar="N", show_default=True)
+    ] = 0,
+    quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Find the cheapest search that loses nothing.
+
+    Every question is searched by words, by vectors (exactly, and with several efforts of an
+    approximate index) and by both with several weights. A setting loses nothing when the 95%
+    interval of its difference from the best one lies above minus the margin. The choice is made
+    again five times without a fifth of the questions and scored on that fifth. Nothing is written
+    to the store.
+
+    \b
+    Examples:
+      ragbench tune memory:reports/index --questions cases.jsonl
+      ragbench tune postgresql://localhost/app --collection docs --map text=body \
+        --embedder openai:text-embedding-3-small --questions cases.jsonl --measure recall
+    """
+    from ragbench.io.read import read_cases
+    from ragbench.pipeline.strategies import RetrievalSettings
+    from ragbench.verbs.tune import tune
+    from ragbench_cli.stores import SearchChoice, opened_collection
+
+    cases = list(read_cases(questions))
+    with embedder_of(embedder, embedder_setting) as given:
+        choice = SearchChoice(
+            store=store,
+            collection=collection,
+            fields=map,
+            embedder=given,
+            embedder_name=embedder,
+            settings=RetrievalSettings.from_environment(os.environ),
+            strategy=None,
+            score_threshold=None,
+            filters=filters_of(filter),
+            native_filter=native_of(native_filter),
+            sparse_cache=None,
+            allow_incomplete=False,
+        )
+        with opened_collection(choice) as opened, console.stdout_for_data():
+            found = tune(
+                opened,
+                cases,
+                k=top_k,
+                measure=cast("Any", measure),
+                margin=margin,
+                seed=seed,
+                advance=lambda name: None if quiet else console.say(f"searching: {name}"),
+            )
+    if json:
+        console.print_json(_object(found))
+    else:
+        _print(found)
+
+
+def _print(found: Tuning) -> None:
+    from ragbench_cli.tables import bare_table, print_block
+
+    screen = console.data_console()
+    told = f"{found.measure} over {found.questions:,} questions"
+    if found.skipped:
+        told += f" ({found.skipped:,} more have no gold that can be compared)"
+    typer.echo(told)
+    typer.echo()
+    table = bare_table("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
+    for one in found.settings:
+        marks = [
+            word
+            for word, name in (("best", found.best), ("now", found.present), ("take", found.chosen))
+            if one.setting.name == name
+        ]
+        table.add_row(
+            one.setting.name,
+            _number(one.score.mean),
+            _range(one.score),
+            "" if one.setting.name == found.best else _range(one.difference, sign=True),
+            "" if one.overlap is None else _number(one.overlap.mean),
+            f"{one.p50_ms:.1f} ms",
+            ", ".join(marks),
+        )
+    print_block(screen, table)
+    typer.echo()
+    held = found.held_out
+    typer.echo(
+        f"Take '{found.chosen}': the cheapest that surely loses less than {found.margin:g} against "
+        f"'{found.best}'."
+    )
+    typer.echo(
+        f"On questions that the choice did not see: {_number(held.score.mean)} "
+        f"({_range(held.score)}), {_range(held.gain, sign=True)} from '{found.present}', which is "
+        "searched with now."
+    )
+    chosen = ", ".join(f"{name} ({count})" for name, count in held.chosen.items())
+    typer.echo(f"Chosen in {sum(held.chosen.values())} folds: {chosen}.")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _range(interval: Interval, *, sign: bool = False) -> str:
+    if interval.low is None or interval.high is None:
+        return "-"
+    form = "+.3f" if sign else ".3f"
+    return f"{interval.low:{form}} .. {interval.high:{form}}"
+
+
+def _object(found: Tuning) -> dict[str, Any]:
+    """As JSON; `p50_ms` alone differs from run to run."""
+    return {
+        "measure": found.measure,
+        "questions": found.questions,
+        "skipped": found.skipped,
+        "margin": found.margin,
+        "seed": found.seed,
+        "settings": [
+            {
+                "name": one.setting.name,
+                "retrieval": one.setting.settings,
+                "score": _interval(one.score),
+                "difference": _interval(one.difference),
+                "overlap": None if one.overlap is None else _interval(one.overlap),
+                "loses_nothing": one.loses_nothing,
+                "p50_ms": one.p50_ms,
+            }
+            for one in found.settings
+        ],
+        "best": found.best,
+        "chosen": found.chosen,
+        "present": found.present,
+        "held_out": {
+            "score": _interval(found.held_out.score),
+            "gain": _interval(found.held_out.gain),
+            "chosen": dict(found.held_out.chosen),
+        },
+    }
+
+
+def _interval(interval: Interval) -> dict[str, float | None]:
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
