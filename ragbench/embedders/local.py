@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.embedders.embedder import NO_EMBEDDER, unit_rows
+from ragbench.embedders.prefixes import Prefixes, known_prefixes
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
 from ragbench.plugins import require
@@ -240,10 +241,11 @@ class OnnxEmbedder:
     """Branch, tag or commit of the hub repository."""
     pooling: Pooling | None = None
     """None: what 1_Pooling/config.json states in the folder, else the mean."""
-    query_prefix: str = ""
-    """What the model wants before a question, such as ``"query: "`` (E5)."""
-    passage_prefix: str = ""
-    """What the model wants before a passage, such as ``"passage: "`` (E5)."""
+    query_prefix: str | None = None
+    """What the model wants before a question; None: what is known of it by its name
+    (`ragbench.embedders.prefixes`), such as ``"query: "`` for E5."""
+    passage_prefix: str | None = None
+    """The same before a passage."""
     max_length: int = 512
     """Tokens that the model takes, special ones and the prefix included."""
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -269,8 +271,8 @@ class OnnxEmbedder:
             "model": _digest(self._files.model),
             "tokenizer": _digest(self._files.tokenizer),
             "pooling": self._pooling,
-            "query_prefix": self.query_prefix,
-            "passage_prefix": self.passage_prefix,
+            "query_prefix": self._prefixes.query,
+            "passage_prefix": self._prefixes.passage,
             "max_length": self.max_length,
         }
 
@@ -286,11 +288,11 @@ class OnnxEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.embedder.Embedder`."""
-        return unit_rows(self._encoder.encode(texts, prefix=self.query_prefix))
+        return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.query))
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `ragbench.embedders.embedder.Embedder`."""
-        return unit_rows(self._encoder.encode(texts, prefix=self.passage_prefix))
+        return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.passage))
 
     def close(self) -> None:
         """See `ragbench.embedders.embedder.Embedder`."""
@@ -300,6 +302,14 @@ class OnnxEmbedder:
     @cached_property
     def _files(self) -> OnnxFiles:
         return find_onnx_files(self.model, file=self.file, revision=self.revision)
+
+    @property
+    def _prefixes(self) -> Prefixes:
+        known = known_prefixes(self.model)
+        return Prefixes(
+            known.query if self.query_prefix is None else self.query_prefix,
+            known.passage if self.passage_prefix is None else self.passage_prefix,
+        )
 
     @cached_property
     def _pooling(self) -> Pooling:

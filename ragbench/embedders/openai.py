@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ragbench.embedders.embedder import unit_rows
+from ragbench.embedders.prefixes import Prefixes, known_prefixes
 from ragbench.errors import ConfigError
 from ragbench.llm.blocking import BlockingEmbeddings
 from ragbench.llm.cache import open_cache
@@ -42,8 +43,8 @@ class OpenAIEmbedder:
         self,
         settings: LLMSettings,
         *,
-        query_prefix: str = "",
-        passage_prefix: str = "",
+        query_prefix: str | None = None,
+        passage_prefix: str | None = None,
         budget: Budget | None = None,
         transport: Transport | None = None,
     ) -> None:
@@ -51,13 +52,18 @@ class OpenAIEmbedder:
 
         Args:
             settings: which model is asked and how; see `ragbench.llm.settings.resolve`.
-            query_prefix: what the model wants before a question.
-            passage_prefix: what the model wants before a passage.
+            query_prefix: what the model wants before a question; None: what is known of it by its
+                name (`ragbench.embedders.prefixes`).
+            passage_prefix: the same before a passage.
             budget: caps the cost.
             transport: carries requests; through the ``openai`` package by default.
         """
         self._endpoint = settings.endpoint
-        self._prefixes = (query_prefix, passage_prefix)
+        known = known_prefixes(settings.endpoint.model)
+        self._prefixes = Prefixes(
+            known.query if query_prefix is None else query_prefix,
+            known.passage if passage_prefix is None else passage_prefix,
+        )
         self._client = BlockingEmbeddings(lambda: _opened(settings, budget, transport))
 
     @property

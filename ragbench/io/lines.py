@@ -196,6 +196,21 @@ def text_files(folder: Path) -> Iterator[str]:
                 yield (Path(parent) / name).relative_to(folder).as_posix()
 
 
+def other_files(folder: Path) -> list[str]:
+    """Paths of the files below a folder that `text_files` leaves out, but for hidden ones."""
+    found: list[str] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        shown = (name for name in sorted(names) if not name.startswith("."))
+        paths = (Path(parent) / name for name in shown)
+        found += [
+            path.relative_to(folder).as_posix()
+            for path in paths
+            if path.suffix.lower() not in SUFFIXES
+        ]
+    return found
+
+
 def _files(source: Source) -> Iterator[tuple[str, Source]]:
     if source.path is None or not source.is_folder:
         yield (source.name if source.path is None else source.path.name), source

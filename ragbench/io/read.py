@@ -17,6 +17,7 @@ from ragbench.errors import ConfigError
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder
 from ragbench.io.detect import detect_format
 from ragbench.io.formats import READERS
+from ragbench.io.lines import other_files
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
 
 __all__ = [
@@ -101,6 +102,15 @@ def read_documents(
             found.raise_if_any()
 
     return documents()
+
+
+def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
+    """The files of a folder of texts that `read_documents` does not read; else none."""
+    origin = Source.of(source)
+    if origin.path is None or not origin.is_folder:
+        return []
+    name = detect_format(origin, "documents", Problems()) if format is None else format
+    return other_files(origin.path) if name == "text" else []
 
 
 def _rows(

@@ -16,7 +16,7 @@ from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
 from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
 from ragbench.errors import ConfigError, StoreError
-from ragbench.io.read import read_documents
+from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
 from ragbench.pipeline.lease import Lease
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
@@ -73,6 +73,8 @@ class IndexResult:
     """Whether an earlier indexing of this collection had not come to its end."""
     store: str
     """The address of the store, without a password."""
+    skipped: tuple[str, ...] = ()
+    """Files of a folder that are not read, for what they hold is not known."""
 
 
 def index(
@@ -452,7 +454,7 @@ def index_corpus(
     total = sum(1 for _ in read_documents(source, format=format, fields=fields))
     if counted is not None:
         counted(total)
-    return index_documents(
+    done = index_documents(
         read_documents(source, format=format, fields=fields),
         database,
         collection,
@@ -463,3 +465,4 @@ def index_corpus(
         pool=pool,
         progress=progress,
     )
+    return replace(done, skipped=tuple(skipped_files(source, format=format)))

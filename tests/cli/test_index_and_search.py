@@ -51,7 +51,22 @@ def test_index_tells_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> N
         "removed": 0,
         "continued": False,
         "store": "memory:store",
+        "skipped": [],
     }
+
+
+def test_files_that_are_not_read_are_named(ragbench: Ragbench, workplace: Path) -> None:
+    folder = workplace / "mixed"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("a.md", "sub/b.txt", "c.pdf", "sub/d.html", ".hidden"):
+        (folder / name).write_text("Rent is due in May.", "utf-8")
+    done = ragbench("index", "mixed", *STORE, *HASHING, "-q")
+    assert done.code == 0
+    assert "mixed: 2 documents" in done.out
+    assert "Warning: 2 files are skipped, only text and Markdown are read: c.pdf" in done.err
+    assert "sub/d.html" in done.err
+    told = json.loads(ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").out)
+    assert told["skipped"] == ["c.pdf", "sub/d.html"]
 
 
 def test_a_removed_document_is_removed(indexed: Ragbench, workplace: Path) -> None:

@@ -187,6 +187,14 @@ def command(
             "what was embedded is kept; the same command continues. Until it is through, the "
             "collection is not complete and cannot be searched"
         ) from None
+    if result.skipped:
+        from ragbench.safe_text import listed
+
+        count = len(result.skipped)
+        console.say(
+            f"Warning: {count:,} file{' is' if count == 1 else 's are'} skipped, only text and "
+            f"Markdown are read: {listed(result.skipped)}"
+        )
     if json:
         from dataclasses import asdict
 

@@ -14,6 +14,7 @@ from ragbench.embedders.cosine_scale import measure_calibration
 from ragbench.embedders.embedder import open_embedder, readable_text, unit_rows
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.embedders.openai import OpenAIEmbedder
+from ragbench.embedders.prefixes import known_prefixes
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer
@@ -182,3 +183,36 @@ def test_a_real_model_tells_what_belongs_together() -> None:
     assert related > 0.8
     assert unrelated < 0
     embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "passage"),
+    [
+        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
+        ("models/e5-base-v2/", "query: ", "passage: "),
+        ("nomic-embed-text:latest", "search_query: ", "search_document: "),
+        ("BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
+        ("BAAI/bge-m3", "", ""),
+        ("intfloat/multilingual-e5-large-instruct", "", ""),
+        ("text-embedding-3-small", "", ""),
+    ],
+)
+def test_prefixes_are_known_by_the_models_name(model: str, query: str, passage: str) -> None:
+    assert known_prefixes(model) == (query, passage)
+
+
+def test_known_prefixes_are_used_unless_they_are_turned_off(tmp_path: Path) -> None:
+    def asked(prefix: str | None) -> tuple[object, object]:
+        server = FaultServer()
+        settings = resolve(
+            {"model": "e5-base", "base_url": "http://judge.test/v1", "cache": "off"}, {}
+        )
+        embedder = OpenAIEmbedder(settings, transport=InMemory(server), query_prefix=prefix)
+        try:
+            embedder.embed_queries(["a"])
+        finally:
+            embedder.close()
+        return server.calls[0].payload["input"], embedder.identity["query_prefix"]
+
+    assert asked(None) == (["query: a"], "query: ")
+    assert asked("") == (["a"], "")
