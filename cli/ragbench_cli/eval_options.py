@@ -26,6 +26,7 @@ __all__ = [
     "MatchingOption",
     "MaxCostOption",
     "MaxCostRunOption",
+    "MaxErrorRateOption",
     "MetricsOption",
     "NoPreflightOption",
     "OutOption",
@@ -251,6 +252,15 @@ ConcurrencyOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float | None, option("--timeout", help="Time limit per query, in seconds.", metavar="SECONDS")
+]
+MaxErrorRateOption = Annotated[
+    float | None,
+    option(
+        "--max-error-rate",
+        help="Largest share of failed cases per stage, 0 to 1; above it the exit code is 1. "
+        "[default: 1, no limit]",
+        metavar="SHARE",
+    ),
 ]
 MatchingOption = Annotated[
     str,

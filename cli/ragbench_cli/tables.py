@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.views.causes import waterfall
 from ragbench.views.judging import judge_remarks
+from ragbench.views.markdown import why_not_measured
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 from ragbench_cli.console import data_console
 
@@ -304,14 +305,11 @@ def _is_latency(summary: Summary) -> bool:
 
 
 def _unmeasured(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
-    """Metrics without a single figure, those with the same main reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for summary in summaries:
-        if not summary.measured:
-            reason = summary.reasons[0][0] if summary.reasons else "no case"
-            by_reason.setdefault(reason, []).append(summary.metric.name)
-    for reason, names in by_reason.items():
-        yield f"{', '.join(names)}: {reason}", ""
+    """Metrics without a single figure, those with the same reasons together."""
+    nothing = [summary for summary in summaries if not summary.measured]
+    for names, reasons in why_not_measured(nothing):
+        told = ", ".join(f"{reason} ({count:,})" if count else reason for reason, count in reasons)
+        yield f"{', '.join(names)}: {told}", ""
 
 
 _KINDS = 8

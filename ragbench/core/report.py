@@ -321,4 +321,5 @@ class Report:
     @property
     def is_comparable(self) -> bool:
         """Whether retrieval could be compared with the gold; else the first note says why."""
-        return bool(self.manifest["settings"]["matching"] != "not_comparable")
+        settings: Mapping[str, Any] = self.manifest.get("settings", {})
+        return settings.get("matching") != "not_comparable"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
 
+from ragbench.core.case import Case
+from ragbench.core.metric import Skip
 from ragbench.metrics.metric import metric
 from ragbench.plugins import require
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
@@ -16,12 +18,15 @@ __all__ = [
     "bleu",
     "chrf",
     "edit_similarity",
+    "end_to_end_em",
+    "end_to_end_f1",
     "exact_match",
     "rouge",
     "token_f1",
 ]
 
 _SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
+_SQUAD2 = "Rajpurkar, Jia and Liang 2018, SQuAD 2.0, arXiv:1806.03822; official evaluation script"
 _TOKENS = {"multilingual": multilingual_tokens, "squad": squad_tokens}
 
 
@@ -69,6 +74,45 @@ def token_f1(
         return 0.0
     precision, recall = shared / len(given), shared / len(wanted)
     return 2 * precision * recall / (precision + recall)
+
+
+_Normalise = Annotated[
+    Literal["multilingual", "squad"],
+    "how texts become tokens: for any script, or exactly as SQuAD's script does",
+]
+
+
+@metric(group="overall", aliases=("squad2_em",), cite=_SQUAD2)
+def end_to_end_em(
+    declined: bool, response: str, case: Case, *, normalise: _Normalise = "multilingual"
+) -> float | Skip:
+    """exact_match over all cases: declining counts 1 where there is no answer, else 0."""
+    return _end_to_end(declined, response, case, normalise, exact_match)
+
+
+@metric(group="overall", aliases=("squad2_f1",), cite=_SQUAD2)
+def end_to_end_f1(
+    declined: bool, response: str, case: Case, *, normalise: _Normalise = "multilingual"
+) -> float | Skip:
+    """token_f1 over all cases: declining counts 1 where there is no answer, else 0."""
+    return _end_to_end(declined, response, case, normalise, token_f1)
+
+
+_NO_REFERENCE = Skip("no reference answer")
+
+
+def _end_to_end(
+    declined: bool, response: str, case: Case, normalise: str, score: Callable[..., float]
+) -> float | Skip:
+    """The score of SQuAD 2.0's script: no answer is the empty text, on both sides."""
+    if not case.references and case.answerable is not False:
+        return 0.0 if declined and case.answerable else _NO_REFERENCE
+    tokens = _TOKENS[normalise]
+    given = not declined and bool(tokens(response))
+    wanted = [] if case.answerable is False else [one for one in case.references if tokens(one)]
+    if not wanted:
+        return float(not given)
+    return max(score(response, one, normalise=normalise) for one in wanted) if given else 0.0
 
 
 @metric(

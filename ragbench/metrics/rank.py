@@ -55,7 +55,7 @@ def precision(
     """Share of the first k places that hold a relevant chunk; missing places count."""
     if judged_only:
         ranking = ranking.judged()
-    return _lacks(ranking, rel) or _relevant(ranking.grades[:k], rel) / k
+    return _lacks(ranking, 1) or _relevant(ranking.grades[:k], rel) / k
 
 
 @metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING)
@@ -65,7 +65,7 @@ def hit_rate(
     """1 when a relevant chunk is among the first k, else 0."""
     if judged_only:
         ranking = ranking.judged()
-    return _lacks(ranking, rel) or float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
+    return _lacks(ranking, 1) or float(max(ranking.grades[:k], default=UNJUDGED) >= rel)
 
 
 @metric(
@@ -84,7 +84,7 @@ def reciprocal_rank(
     for rank, grade in enumerate(ranking.grades[:k], 1):
         if grade >= rel:
             return 1 / rank
-    return _lacks(ranking, rel) or 0.0
+    return _lacks(ranking, 1) or 0.0
 
 
 @metric(
@@ -156,7 +156,7 @@ def set_precision(
     """Share of all retrieved chunks that are relevant."""
     if judged_only:
         ranking = ranking.judged()
-    return _lacks(ranking, rel) or _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
+    return _lacks(ranking, 1) or _relevant(ranking.grades, rel) / max(len(ranking.grades), 1)
 
 
 @metric(group="retriever", aliases=("SetR",), cite=_MANNING)

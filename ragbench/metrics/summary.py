@@ -26,7 +26,11 @@ __all__ = [
 
 
 def mean_interval(
-    values: Sequence[float], clusters: Sequence[int], *, level: float = 0.95
+    values: Sequence[float],
+    clusters: Sequence[int],
+    *,
+    level: float = 0.95,
+    bounds: tuple[float, float] | None = None,
 ) -> Interval | None:
     """Student-t interval of a mean, robust against values of one cluster being alike.
 
@@ -36,13 +40,16 @@ def mean_interval(
         values: the measured scores.
         clusters: the cluster of each, as any number.
         level: confidence, between 0 and 1.
+        bounds: the ends of the metric's scale; with them there is an interval where all values are
+            equal, the same that a gate prints.
 
     Returns:
-        None when there are fewer than two clusters, or when all of them agree exactly: from those
-        no spread can be estimated, and an interval without width would claim certainty.
+        None when there are fewer than two clusters, or when all of them agree exactly on a scale
+        without ends: from those no spread can be estimated, and an interval without width would
+        claim certainty.
     """
-    found = mean.mean_interval(values, clusters, level)
-    if found.low is None or found.high is None or found.low == found.high:
+    found = mean.mean_interval(values, clusters, level, bounds=bounds)
+    if found.low is None or found.high is None or (bounds is None and found.low == found.high):
         return None
     return Interval(low=found.low, high=found.high, level=level)
 
@@ -139,10 +146,11 @@ class SummaryBuilder:
             return None  # of a mean only
         rows = zip(column, self._clusters, strict=True)
         clusters = [cluster for value, cluster in rows if not math.isnan(value)]
-        found = mean_interval(values, clusters)
+        low, high = metric.definition.low, metric.definition.high
+        bounds = None if low is None or high is None else (low, high)
+        found = mean_interval(values, clusters, bounds=bounds)
         if found is None:
             return None
-        low, high = metric.definition.low, metric.definition.high
         return Interval(
             low=found.low if low is None else max(found.low, low),
             high=found.high if high is None else min(found.high, high),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ragbench.core.gold_search import GoldCause
 from ragbench.core.report import Report, Summary
@@ -14,6 +14,7 @@ from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operato
 
 __all__ = [
     "markdown_report",
+    "why_not_measured",
 ]
 
 _SLICED = 8
@@ -27,6 +28,7 @@ def markdown_report(report: Report) -> Iterator[bytes]:
     for section in (
         _title,
         _metrics,
+        _not_measured,
         _causes,
         _gold,
         _operators,
@@ -137,6 +139,45 @@ def _gold(report: Report) -> Iterator[str]:
     yield from markdown_table(
         ("the gold is", "cases", "share"),
         ((_CAUSES[cause], f"{n:,}", _number(n / total)) for cause, n in report.gold.items()),
+    )
+
+
+def why_not_measured(
+    summaries: Iterable[Summary],
+) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
+    """Metrics that lack a value for some case, those with the same reasons together.
+
+    Returns:
+        Names of metrics, and each reason with how many cases it is that of.
+    """
+    found: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for summary in summaries:
+        if summary.measured < summary.total or not summary.total:
+            reasons = summary.reasons or (("no case", 0),)
+            found.setdefault(reasons, []).append(summary.metric.name)
+    return [(tuple(names), reasons) for reasons, names in found.items()]
+
+
+def _not_measured(report: Report) -> Iterator[str]:
+    shown = [one for one in report.summaries if one.metric.definition.deterministic]
+    groups = why_not_measured(shown)
+    if not groups:
+        return
+    yield "## Not measured"
+    yield ""
+    yield from markdown_table(
+        ("metric", "why", "cases"),
+        (
+            (
+                ", ".join(f"`{name}`" for name in names) if first else "",
+                markdown_text(reason, longest=300),
+                _count(count),
+            )
+            for names, reasons in groups
+            for first, (reason, count) in zip(
+                (True, *[False] * len(reasons)), reasons, strict=False
+            )
+        ),
     )
 
 

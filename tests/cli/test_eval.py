@@ -75,6 +75,68 @@ def test_ids_of_another_space_are_not_comparable(ragbench: Ragbench) -> None:
     assert "> **Not comparable.** Retrieval was not compared with the gold" in markdown
 
 
+def test_a_stage_that_gave_nothing_at_all_ends_with_2(ragbench: Ragbench) -> None:
+    """Retrieval works, the key of the language model is dead."""
+    Path("dead.py").write_text(
+        "class Dead:\n"
+        "    def retrieve(self, query, top_k=None):\n"
+        "        return ['a text']\n"
+        "    def generate(self, query, contexts):\n"
+        "        raise PermissionError('401')\n",
+        encoding="utf-8",
+    )
+    done = ragbench("eval", "office", "--rag", "dead.py:Dead", "-o", "run", "-m", "token_f1")
+    assert done.code == 2
+    assert "Error: no call of generate succeeded." in done.err
+
+
+@pytest.mark.parametrize(("share", "code"), [("0.2", 1), ("0.4", 0), ("1", 0)])
+def test_more_failed_cases_than_allowed_end_with_1(
+    ragbench: Ragbench, share: str, code: int
+) -> None:
+    Path("flaky.py").write_text(
+        "class Flaky:\n"
+        "    asked = 0\n"
+        "    def retrieve(self, query, top_k=None):\n"
+        "        return ['a text']\n"
+        "    def generate(self, query, contexts):\n"
+        "        Flaky.asked += 1\n"
+        "        if Flaky.asked == 1:\n"
+        "            raise TimeoutError('late')\n"
+        "        return 'an answer'\n",
+        encoding="utf-8",
+    )
+    command = ("eval", "office", "--rag", "flaky.py:Flaky", "-o", "run", "-m", "token_f1")
+    done = ragbench(*command, "--max-error-rate", share)
+    assert done.code == code
+    told = "Error: too many cases failed: generate 1 of 3 (--max-error-rate 0.2)."
+    assert (told in done.err) == (code == 1)
+
+
+def test_an_error_rate_that_cannot_be(ragbench: Ragbench) -> None:
+    done = ragbench("eval", "office", "--max-error-rate", "7")
+    assert done.code == 2
+    assert "--max-error-rate must be between 0 and 1, not 7" in done.err
+
+
+def test_every_reason_is_counted_in_table_and_report(ragbench: Ragbench) -> None:
+    lines = [
+        {"id": "a", "query": "A?", "response": "a", "reference": "a"},
+        {"id": "b", "query": "B?", "response": "I don't know.", "reference": "b"},
+        {"id": "c", "query": "C?", "response": "c"},
+        {"id": "d", "query": "D?", "response": "d"},
+    ]
+    Path("a.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    done = ragbench("eval", "a.jsonl", "-o", "run", "-m", "best_of_n,token_f1")
+    words = " ".join(done.out.split())
+    assert "best_of_n: no reference answer (2)" in words
+    assert "the system declined to answer (1)" in words
+    markdown = Path("run/report.md").read_text("utf-8")
+    assert "## Not measured" in markdown
+    assert "| `token_f1` | no reference answer | 2 |" in markdown
+    assert "|  | the system declined to answer | 1 |" in markdown
+
+
 def test_the_same_command_asks_nothing_again(ragbench: Ragbench) -> None:
     first = ragbench(*PLAIN)
     before = Path("run/report.json").read_bytes()

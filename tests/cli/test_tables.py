@@ -132,8 +132,8 @@ def test_metrics_without_a_figure_are_listed_below_by_reason(printed: Any) -> No
         for name, reason in (("brier", "no confidence"), ("ECE", "no confidence"), ("MRR", "none"))
     ]
     out = printed(report([summary("recall@5"), *silent]))
-    assert "not measured\n  brier, ECE: no confidence\n  MRR: none\n" in out
-    assert "something else" not in out
+    assert "  brier, ECE: no confidence (9), something else (1)\n" in out
+    assert "  MRR: none (9), something else (1)\n" in out
 
 
 def test_times_stand_in_their_own_table_alone(printed: Any) -> None:

@@ -30,6 +30,7 @@ from ragbench_cli.eval_options import (
     MatchingOption,
     MaxCostOption,
     MaxCostRunOption,
+    MaxErrorRateOption,
     MetricsOption,
     NoPreflightOption,
     OutOption,
@@ -103,6 +104,7 @@ def command(
     batch_size: BatchSizeOption = 32,
     concurrency: ConcurrencyOption = None,
     timeout: TimeoutOption = None,
+    max_error_rate: MaxErrorRateOption = None,
     engine: EngineOption = "local",
     workers: EngineWorkersOption = None,
     matching: MatchingOption = "auto",
@@ -175,6 +177,8 @@ def command(
         rag=rag,
         others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
     )
+    if max_error_rate is not None and not 0 <= max_error_rate <= 1:
+        raise ConfigError(f"--max-error-rate must be between 0 and 1, not {max_error_rate:g}")
     with console.stdout_for_data():
         chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     if not chosen:
@@ -291,11 +295,7 @@ def command(
     _show(report, folder, as_json=json)
     if not quiet:
         _hint(report, folder, invocation_of(context), is_asked=system.rag is not None)
-    if _nothing_succeeded(report):
-        console.say("Error: no call succeeded, so nothing was measured.")
-        raise typer.Exit(ExitCode.CANNOT_RUN)
-    if not report.is_comparable:
-        raise typer.Exit(ExitCode.INCONCLUSIVE)
+    _end(report, 1.0 if max_error_rate is None else max_error_rate)
 
 
 def _version(folder: Path, dataset: str, *, stay: bool, quiet: bool) -> Path:
@@ -427,6 +427,30 @@ def _hint(report: Report, folder: Path, invocation: Invocation, *, is_asked: boo
         console.say(f"retry   {again}")
     if not _nothing_succeeded(report):
         console.say(f"export  ragbench export {place} --to ragas")
+
+
+def _end(report: Report, most: float) -> None:
+    """Ends with the exit code that says how far the numbers can be used.
+
+    Args:
+        report: the run.
+        most: the largest share of cases in which a stage may fail.
+    """
+    if _nothing_succeeded(report):
+        console.say("Error: no call succeeded, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    dead = [one.stage for one in report.stages if one.failed and not one.measured + one.abstained]
+    if dead:
+        console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    cases = report.manifest["dataset"]["cases"]
+    failing = [one for one in report.stages if one.failed > most * cases]
+    if failing:
+        told = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
+        console.say(f"Error: too many cases failed: {told} (--max-error-rate {most:g}).")
+        raise typer.Exit(ExitCode.FAILED)
+    if not report.is_comparable:
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
 def _nothing_succeeded(report: Report) -> bool:

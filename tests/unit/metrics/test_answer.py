@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.outcome import Cell
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
-from tests.unit.metrics.builders import answered, generated, trace, value
+from tests.unit.metrics.builders import answered, cell, cells, generated, trace, value
 
 
 @pytest.mark.parametrize(
@@ -152,3 +154,80 @@ def test_values_of_rouge_bleu_and_chrf(
 def test_rouge_bleu_and_chrf_take_several_references(metric: str) -> None:
     one = answered("four words are here", "something else entirely", "four words are here")
     assert value(metric, one) == pytest.approx(1.0)
+
+
+# --- over all cases, as SQuAD 2.0's script
+
+
+def official(answers: dict[str, list[str]], predictions: dict[str, str]) -> tuple[float, float]:
+    """What evaluate-v2.0.py prints as exact and f1, over 100, written down from the script."""
+
+    def normalize_answer(text: str) -> str:
+        text = "".join(ch for ch in text.lower() if ch not in set(string.punctuation))
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", text, flags=re.UNICODE).split())
+
+    def compute_f1(gold: str, predicted: str) -> float:
+        gold_toks, pred_toks = normalize_answer(gold).split(), normalize_answer(predicted).split()
+        same = sum((Counter(gold_toks) & Counter(pred_toks)).values())
+        if not gold_toks or not pred_toks:
+            return int(gold_toks == pred_toks)
+        if same == 0:
+            return 0
+        precision, recall = same / len(pred_toks), same / len(gold_toks)
+        return 2 * precision * recall / (precision + recall)
+
+    exact, f1 = [], []
+    for key, golds in answers.items():
+        wanted = [gold for gold in golds if normalize_answer(gold)] or [""]
+        predicted = predictions[key]
+        exact.append(
+            max(int(normalize_answer(gold) == normalize_answer(predicted)) for gold in wanted)
+        )
+        f1.append(max(compute_f1(gold, predicted) for gold in wanted))
+    return sum(exact) / len(exact), sum(f1) / len(f1)
+
+
+TEXTS = st.sampled_from(
+    ["the", ".", "in 1999", "The year 1999!", "a red fox", "red fox", "fox", ""]
+)
+
+
+@given(st.lists(st.tuples(st.lists(TEXTS, max_size=3), TEXTS), min_size=1, max_size=8))
+def test_end_to_end_scores_of_a_set_are_those_of_the_official_script(
+    data: list[tuple[list[str], str]],
+) -> None:
+    traces = [
+        trace(
+            references=golds,
+            answerable=bool(golds),
+            generation=generated(response, abstained=response == ""),
+        )
+        for golds, response in data
+    ]
+    rows = cells("squad2_em(normalise=squad), squad2_f1(normalise=squad)", *traces)
+    means = [math.fsum(row[at].value or 0.0 for row in rows) / len(rows) for at in (0, 1)]
+    assert all(one.value is not None for row in rows for one in row)
+    answers = {str(n): golds for n, (golds, _) in enumerate(data)}
+    predictions = {str(n): response for n, (_, response) in enumerate(data)}
+    assert means == pytest.approx(official(answers, predictions))
+
+
+def test_declining_does_not_raise_the_end_to_end_score() -> None:
+    answered_one = trace(references=["5"], generation=generated("5"))
+    declined = [trace(references=["5"], generation=generated("I don't know.")) for _ in range(99)]
+    rows = cells("token_f1, end_to_end_f1", answered_one, *declined)
+    assert [row[0].value for row in rows].count(None) == 99
+    assert math.fsum(row[1].value or 0.0 for row in rows) / 100 == 0.01
+
+
+def test_end_to_end_without_a_reference() -> None:
+    known = trace(answerable=True, generation=generated("I don't know."))
+    assert value("end_to_end_em", known) == 0.0
+    open_answer = trace(answerable=True, generation=generated("5"))
+    unknown = trace(generation=generated("I don't know."))
+    for one in (open_answer, unknown):
+        assert cell("end_to_end_em", one) == Cell.skipped("no reference answer")
+    nothing = trace(answerable=False, generation=generated("I don't know."))
+    assert value("end_to_end_em", nothing) == 1.0
+    wrong = trace(answerable=False, references=["5"], generation=generated("5"))
+    assert value("end_to_end_f1", wrong) == 0.0

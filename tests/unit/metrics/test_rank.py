@@ -99,6 +99,12 @@ def test_a_level_that_no_grade_reaches_is_told() -> None:
     assert found == Cell.skipped("no context has a grade of 2 or more")
 
 
+@pytest.mark.parametrize("name", ["P(rel=2)@5", "hit_rate(rel=2)@5", "MRR(rel=2)", "SetP(rel=2)"])
+def test_a_case_without_a_grade_so_high_counts_0_as_in_trec_eval(name: str) -> None:
+    assert value(name, ranked(IDS, {"a": 1})) == 0.0
+    assert cell(name, ranked(IDS, {"a": 0})) == Cell.skipped("no relevant context is known")
+
+
 def test_of_a_repeated_id_the_first_place_counts() -> None:
     repeated = ranked(["b", "a", "b", "a", "c"], {"a": 1, "c": 1})
     assert value("precision@5", repeated) == 2 / 5

@@ -17,6 +17,7 @@ from ragbench.core.report import Slice, Summary
 from ragbench.metrics.metric import metric
 from ragbench.metrics.registry import parse_metrics
 from ragbench.metrics.summary import SummaryBuilder, mean_interval
+from ragbench.stats.mean import proportion_interval
 
 FAILED = Cell.failed(Failure(type="ValueError", message="x 1", stage="generate"))
 
@@ -105,6 +106,21 @@ def test_no_interval_where_no_spread_can_be_estimated(
     values: list[float], clusters: Sequence[int]
 ) -> None:
     assert mean_interval(values, clusters) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"), [(1.0, 0.025**0.25, 1.0), (0.0, 0.0, 1 - 0.025**0.25)]
+)
+def test_four_of_four_and_none_of_four_have_the_interval_that_a_gate_prints(
+    value: float, low: float, high: float
+) -> None:
+    found = summarised(measured(*[value] * 4)).interval
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((low, high))
+    alone = proportion_interval(int(value) * 4, 4)
+    assert (found.low, found.high) == pytest.approx(alone)
+    clustered = summarised(measured(*[value] * 4), [case(cluster="one")] * 4).interval
+    assert clustered is None or clustered.high - clustered.low > 0.9
 
 
 def test_an_interval_stays_in_the_metrics_range() -> None:

@@ -14,8 +14,9 @@ import pytest
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.matched import Match, MatchedBy
-from ragbench.core.outcome import Status
+from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import metric
@@ -487,6 +488,25 @@ def test_ids_of_one_corpus_are_comparable_though_nothing_was_found(tmp_path: Pat
     report = run(data, NotingRAG(), tmp_path / "run", metrics="recall@5", corpus=lambda: documents)
     assert report.is_comparable
     assert report.summaries[0].score == 0.0
+
+
+def test_latencies_are_times_that_were_measured(tmp_path: Path) -> None:
+    """Nearest rank: of 20 times the 10th, and the 19th."""
+
+    def entry(seconds: float) -> Entry:
+        found = Outcome(
+            status=Status.MEASURED,
+            value=RetrievalResult(["x"]),
+            seconds=seconds,
+            known=Known.RECORDED,
+        )
+        return Entry(case=Case(id=str(seconds), query="q"), recorded={"retrieve": found})
+
+    report = run([entry(float(n)) for n in range(20, 0, -1)], None, tmp_path / "run")
+    (latency,) = report.latencies
+    assert (latency.p50, latency.p95, latency.longest, latency.mean) == (10.0, 19.0, 20.0, 10.5)
+    (alone,) = run([entry(3.0)], None, tmp_path / "one").latencies
+    assert (alone.p50, alone.p95) == (3.0, 3.0)
 
 
 # --- what is refused before anything runs

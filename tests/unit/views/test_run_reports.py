@@ -183,7 +183,8 @@ def test_hostile_names_do_not_leave_their_place(hostile: Path) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("#")] == [
-        lines[0], "## Metrics", "## Causes", "## Slices", "## Failures", "## Origin",
+        lines[0], "## Metrics", "## Not measured", "## Causes", "## Slices", "## Failures",
+        "## Origin",
     ]  # fmt: skip
     assert lines[0].startswith(r"# R\|A\|G \<img\> on \<b\>data\|set\`\</b\>")
 
