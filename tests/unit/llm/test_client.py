@@ -298,6 +298,26 @@ def test_a_restart_of_a_living_endpoint_is_waited_for() -> None:
     assert using(Script(answer), work) == 200
 
 
+@pytest.mark.parametrize("is_resumed", [True, False])
+def test_the_next_command_waits_for_a_restart_too(tmp_path: Path, is_resumed: bool) -> None:
+    """What an earlier command was answered says that the endpoint exists."""
+
+    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
+        down = asyncio.get_running_loop().time() < 15
+        return NoAnswerError("connection", "refused") if down else said("Yes.")
+
+    async def work(client: LLMClient) -> Counter[str]:
+        calls = [client.ask(asked(str(number))) for number in range(50)]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        return Counter(type(each).__name__ for each in found)
+
+    with ResponseCache(tmp_path / "c") as cache:
+        if is_resumed:
+            using(Script([said("Yes.")]), lambda client: client.ask(asked("0")), cache=cache)
+        found = using(Script(answer), work, cache=cache)
+    assert found == {"Reply" if is_resumed else "LLMUnreachableError": 50}
+
+
 def test_an_endpoint_that_dies_is_given_up() -> None:
     def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
         down = asyncio.get_running_loop().time() > 5
