@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import (
@@ -17,6 +18,7 @@ from ragbench.safe_text import shown_line
 from ragbench.views.causes import flow_text
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
 from ragbench.views.gate import number_text
+from ragbench.views.operators import operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 
@@ -33,6 +35,8 @@ __all__ = [
 
 _WAYS = 12
 """How many ways from cause to cause are listed."""
+_REMARKS = 4
+"""How many remarks on operators are shown for each variant."""
 _KINDS = 3
 """How many kinds of failure are spelled out for each variant."""
 
@@ -56,25 +60,37 @@ def _ablation_blocks(ablation: Ablation) -> Iterator[RenderableType]:
         yield ""
         yield _metric(ablation, at)
     yield ""
+    yield styled((ablation.keep, "bold"))
+    yield ""
     yield _costs(ablation)
+    yield from paragraph("not acted", _idle(ablation))
+    yield from paragraph("operators", _operator_remarks(ablation.variants))
+    yield from paragraph("lost cases", _lost(ablation))
     yield from paragraph("failed", _failures(ablation.variants))
-    yield from paragraph("notes", ((note, "") for note in ablation.notes))
+    notes = (*_family(ablation), *ablation.notes)
+    yield from paragraph("notes", ((note, "") for note in notes))
 
 
 def _metric(ablation: Ablation, at: int) -> Table:
     table = bare_table(
-        ablation.metrics[at].name, "score", "difference", f"{ablation.confidence:.0%} interval",
-        "better", "worse", "n",
+        ablation.metrics[at].name, "score", "difference", f"{ablation.confidence:.0%} of all",
+        "p", "better", "worse", "n",
     )  # fmt: skip
     for variant in ablation.variants:
-        table.add_row(*map(styled, _cells(variant.name, variant.changes[at])))
+        table.add_row(*map(styled, _cells(variant, variant.changes[at])))
+    ceiling = ablation.ceiling[at] if ablation.ceiling else None
+    if ceiling is not None:
+        table.add_row(styled(("  best order of the same chunks", "dim")), styled(f"{ceiling:.3f}"))
     return table
 
 
-def _cells(name: str, change: VariantEffect) -> tuple[str, ...]:
+def _cells(variant: VariantReport, change: VariantEffect) -> tuple[str, ...]:
+    name = variant.name
     score = "-" if change.score is None else f"{change.score:.3f}"
     if change.difference is None:
-        return (f"  {name}", score, "", "", "", "", f"{change.measured:,}")
+        return (f"  {name}", score, "", "", "", "", "", f"{change.measured:,}")
+    if variant.acted == 0:
+        return (f"  {name}", score, "did not act", "", "", "", "", f"{change.compared:,}")
     interval = "-"
     if change.low is not None and change.high is not None:
         interval = f"{change.low:+.3f} .. {change.high:+.3f}"
@@ -83,10 +99,63 @@ def _cells(name: str, change: VariantEffect) -> tuple[str, ...]:
         score,
         f"{change.difference:+.3f}",
         interval,
+        "-" if change.p_corrected is None else f"{change.p_corrected:.3f}",
         f"{change.gained:,}",
         f"{change.lost:,}",
         f"{change.compared:,}",
     )
+
+
+def _family(ablation: Ablation) -> Iterator[str]:
+    if ablation.family > 1:
+        yield (
+            f"The intervals of all {ablation.family:,} comparisons hold together with "
+            f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
+            "variants is not taken for more than it is."
+        )
+
+
+def _idle(ablation: Ablation) -> Iterator[tuple[str, str]]:
+    """Why variants left what the first one left."""
+    for variant in ablation.variants[1:]:
+        if variant.acted:
+            continue
+        text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
+        notes = "".join(f" It said: {note}." for note in _said(variant))
+        yield f"{text}{notes}", ""
+
+
+def _said(variant: VariantReport) -> Iterator[str]:
+    """What its operators said, each note once."""
+    known: set[str] = set()
+    for one in () if variant.operators is None else variant.operators.operators:
+        for note, _ in one.notes[:_REMARKS]:
+            if note not in known:
+                known.add(note)
+                yield note
+
+
+def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
+    """What each variant's operators lost and said."""
+    for variant in variants:
+        table = variant.operators
+        if table is not None and variant.acted != 0:
+            for remark in islice(operator_remarks(table), len(table.losers[:_REMARKS])):
+                yield f"{variant.name}: {remark}", ""
+            for note in _said(variant):
+                yield f"{variant.name}: {note}.", ""
+
+
+def _lost(ablation: Ablation) -> Iterator[tuple[str, str]]:
+    """By the first metric, the cases that lost most; --json lists all."""
+    for variant in ablation.variants[1:]:
+        losses = variant.changes[0].losses
+        if losses:
+            shown = ", ".join(
+                f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})" for loss in losses[:3]
+            )
+            name = ablation.metrics[0].name
+            yield f"{variant.name}, {len(losses):,} by {name}: {shown}", ""
 
 
 def _costs(ablation: Ablation) -> Table:

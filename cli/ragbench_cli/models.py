@@ -27,6 +27,7 @@ __all__ = [
     "LanguageModel",
     "ModelChoice",
     "ModelsInUse",
+    "amount",
     "booked_run",
     "language_model",
     "models_in_use",
@@ -79,13 +80,17 @@ class LanguageModel:
 
 @contextmanager
 def language_model(
-    purpose: str, settings: Callable[[], LLMSettings] | None = None
+    purpose: str,
+    settings: Callable[[], LLMSettings] | None = None,
+    *,
+    budget: Budget | None = None,
 ) -> Generator[LanguageModel]:
     """Gives a model for the length of a block; it costs nothing until it is used.
 
     Args:
         purpose: what its calls are booked under.
         settings: gives its settings; those of the environment and ragbench.yaml when not given.
+        budget: caps its cost.
     """
     from ragbench.llm.session import LLMSession, open_models
     from ragbench_cli.llm_options import llm_settings
@@ -93,7 +98,7 @@ def language_model(
     known: list[LLMSettings] = []
 
     def opening() -> AbstractAsyncContextManager[ModelClients]:
-        return open_models(known[0])
+        return open_models(known[0], budget=budget)
 
     with LLMSession(opening) as session:
 
@@ -130,8 +135,8 @@ class ModelChoice:
         from ragbench.llm.budget import Budget
 
         return Budget(
-            _amount(self.max_cost, "--max-cost"),
-            run_limit=_amount(self.max_cost_run, "--max-cost-run"),
+            amount(self.max_cost, "--max-cost"),
+            run_limit=amount(self.max_cost_run, "--max-cost-run"),
         )
 
     def chat(self) -> LLMSettings:
@@ -151,7 +156,12 @@ class ModelChoice:
         )
 
 
-def _amount(text: str | None, option: str) -> Decimal | None:
+def amount(text: str | None, option: str) -> Decimal | None:
+    """A sum of money that was typed; None without one.
+
+    Raises:
+        ConfigError: it is not a number.
+    """
     if text is None:
         return None
     from ragbench.errors import ConfigError

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ragbench.core.attribution import CauseFlow
+from ragbench.core.biography import OperatorTable
 from ragbench.core.metric import Direction, Metric
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
@@ -16,6 +17,7 @@ __all__ = [
     "Ablation",
     "CaseDifference",
     "CaseKind",
+    "CaseLoss",
     "ComparedRun",
     "Comparison",
     "Difference",
@@ -27,6 +29,17 @@ __all__ = [
     "VariantEffect",
     "VariantReport",
 ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseLoss:
+    """A case that got worse."""
+
+    case: str
+    """Its id."""
+    before: float
+    """The first variant's value."""
+    after: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,13 +57,24 @@ class VariantEffect:
     """Mean of this variant's value minus the first's, over the compared cases; None for the first
     variant itself."""
     low: float | None = None
-    """Lower end of the difference's interval; None when there is none."""
+    """Lower end of the difference's interval; None when there is none. The intervals of all
+    comparisons of an ablation hold together."""
     high: float | None = None
     """Upper end."""
+    alone: tuple[float, float] | None = None
+    """The interval of this comparison alone: too narrow where the best of several is picked."""
+    p_value: float | None = None
+    """Two-sided, of "the variants can be swapped"; None where nothing was tested."""
+    p_corrected: float | None = None
+    """The same, corrected for all comparisons of the ablation."""
+    is_significant: bool = False
+    """Whether the difference is beyond chance, by the corrected p-value."""
     gained: int = 0
     """Compared cases with a larger value than the first variant's."""
     lost: int = 0
     """Compared cases with a smaller one."""
+    losses: tuple[CaseLoss, ...] = ()
+    """The cases that got worse, the largest loss first; at most 1,000."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +102,10 @@ class VariantReport:
     """Cases in which the stage failed."""
     failures: tuple[tuple[str, int], ...] = ()
     """What failed, with counts, most frequent first."""
+    acted: int | None = None
+    """Cases in which it left anything else than the first variant; None for the first one."""
+    operators: OperatorTable | None = None
+    """What each of its operators did; None when none ran."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +129,13 @@ class Ablation:
     """Share of repetitions whose interval holds the true difference."""
     variants: tuple[VariantReport, ...]
     """In the order given; the first is what the others are compared with."""
+    family: int = 0
+    """Comparisons that were tested: the intervals and the corrected p-values hold for all."""
+    ceiling: tuple[float | None, ...] = ()
+    """A score a metric, of the best order of the chunks that were retrieved: no reranker can reach
+    more. None where gold contexts are not known."""
+    keep: str = ""
+    """What the first metric says of the variants, in a sentence."""
     notes: tuple[str, ...] = ()
     """What a reader must know to read the numbers right."""
 

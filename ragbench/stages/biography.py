@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.core.biography import (
@@ -16,6 +16,7 @@ from ragbench.core.biography import (
     OperatorTable,
 )
 from ragbench.core.metric import Skip
+from ragbench.core.outcome import Outcome, Status
 from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
@@ -23,6 +24,7 @@ from ragbench.post.stage import Step, steps_of
 
 __all__ = [
     "BiographyTally",
+    "best_order",
     "biography_of",
 ]
 
@@ -141,6 +143,46 @@ def _lives(
             )
         )
     return tuple(lives)
+
+
+def best_order(trace: Trace, matching: Matching) -> Trace | None:
+    """The case with its retrieved chunks in the best order, as post-retrieval's outcome.
+
+    First the chunk that brings most of what no chunk before it held (by grade), and so on; the
+    others behind them in their order. Where a chunk is one gold context at most, no order scores
+    more.
+
+    Returns:
+        None where nothing was retrieved, or gold contexts are not known.
+    """
+    result = trace.retrieval.value
+    if result is None:
+        return None
+    gold = gold_of(trace.case, result, matching)
+    if isinstance(gold, Skip):
+        return None
+    grades = [(trace.case.judgements or {}).get(label, 1) for label in gold.labels]
+    chunks = result.to_chunks()
+    left = {
+        at: found
+        for at, chunk in enumerate(chunks)
+        if (found := gold.held_by(chunk.id, chunk.metadata, chunk.text))
+    }
+    order: list[int] = []
+    held: set[int] = set()
+    while left:
+        best = max(left, key=lambda at: (sum(grades[g] for g in left[at] if g not in held), -at))
+        held.update(left.pop(best))
+        order.append(best)
+    order += [at for at in range(len(chunks)) if at not in set(order)]
+    ids, scores, known = result.context_ids, result.scores, result.context_metadata
+    ordered: RetrievalResult[Any] = RetrievalResult(
+        [result.contexts[at] for at in order],
+        context_ids=None if ids is None else [ids[at] for at in order],
+        scores=None if scores is None else [scores[at] for at in order],
+        context_metadata=None if known is None else [known[at] for at in order],
+    )
+    return replace(trace, post_retrieval=Outcome(status=Status.MEASURED, value=ordered))
 
 
 _EXAMPLES = 5

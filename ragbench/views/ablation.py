@@ -7,6 +7,7 @@ from typing import Any
 
 from ragbench.core.comparison import Ablation, VariantEffect, VariantReport
 from ragbench.core.gate_result import Flakiness
+from ragbench.views.operators import operator_object
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -27,6 +28,12 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         "confidence": ablation.confidence,
         "counter": {"name": ablation.counter, "is_estimate": ablation.is_estimate},
         "compared_with": ablation.variants[0].name,
+        "family": ablation.family,
+        "keep": ablation.keep,
+        "ceiling": {
+            metric.name: score
+            for metric, score in zip(ablation.metrics, ablation.ceiling, strict=False)
+        },
         "variants": [_variant(variant) for variant in ablation.variants],
         "notes": list(ablation.notes),
     }
@@ -42,6 +49,8 @@ def _variant(variant: VariantReport) -> dict[str, Any]:
         "failed": variant.failed,
         "passed_over": variant.passed_over,
         "failures": [{"failure": text, "count": count} for text, count in variant.failures],
+        "acted": variant.acted,
+        "post_retrieval": None if variant.operators is None else operator_object(variant.operators),
         "settings": variant.settings,
     }
 
@@ -53,9 +62,17 @@ def _change(change: VariantEffect) -> dict[str, Any]:
         "difference": change.difference,
         "low": change.low,
         "high": change.high,
+        "alone": None if change.alone is None else list(change.alone),
+        "p": change.p_value,
+        "p_corrected": change.p_corrected,
+        "significant": change.is_significant,
         "compared": change.compared,
         "gained": change.gained,
         "lost": change.lost,
+        "losses": [
+            {"case": loss.case, "before": loss.before, "after": loss.after}
+            for loss in change.losses
+        ],
     }
 
 

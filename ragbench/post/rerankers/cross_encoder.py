@@ -111,6 +111,9 @@ class CrossEncoderReranker:
     (``passages`` other than ``"whole"``) takes a fraction of the time.
     """
 
+    asks_elsewhere: ClassVar[bool] = True
+    scores_alone: ClassVar[bool] = True
+
     NEEDS: ClassVar[tuple[str, ...]] = ("extra onnx",)
 
     model: str

@@ -85,6 +85,9 @@ class HttpReranker:
     refused as too many requests is tried again after 1, 2, 4, ... seconds.
     """
 
+    asks_elsewhere: ClassVar[bool] = True
+    scores_alone: ClassVar[bool] = True
+
     NEEDS: ClassVar[tuple[str, ...]] = ("extra http", "a server")
 
     url: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
@@ -39,6 +39,8 @@ class LlmListwiseReranker:
     Good at Search?"). What the model leaves out keeps its order behind what it names; what it names
     twice counts once. Scores are 1 / rank.
     """
+
+    asks_elsewhere: ClassVar[bool] = True
 
     chat: ChatModel
     """The language model."""
@@ -186,6 +188,9 @@ _SENTENCE_END = re.compile(r"[\n;]+|(?<=[.!?])\s+")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LlmPointwiseReranker:
     """Asks for a grade from 0 to ``highest`` for each chunk; scores are grade / highest."""
+
+    asks_elsewhere: ClassVar[bool] = True
+    scores_alone: ClassVar[bool] = True
 
     chat: ChatModel
     """The language model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,3 +98,17 @@ def chunk_lists(draw: st.DrawFn, max_size: int = 8) -> list[Chunk]:
         )
         for at in range(size)
     ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pieces:
+    """Counts words and marks: what a budget does can then be seen from the texts."""
+
+    name: str = "pieces"
+    approximate: bool = True
+
+    def count(self, text: str) -> int:
+        return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+PIECES = Pieces()

@@ -7,7 +7,7 @@ import pytest
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.compress import SUMMARY_ID, Abstractive, Extractive
-from tests.unit.post.operators.builders import Scripted, apply, chunk, ids, texts
+from tests.unit.post.operators.builders import PIECES, Scripted, apply, chunk, ids, texts
 
 QUESTION = "How many vacation days?"
 LEAVE = chunk("a", "The sky is blue. You get 27 vacation days. Grass is green. Vacation is fun.")
@@ -16,7 +16,7 @@ NONE = chunk("c", "Unrelated words only.")
 
 
 def test_the_sentences_that_share_most_with_the_question_stay() -> None:
-    output = apply(Extractive(budget=100), LEAVE, OTHER, NONE, question=QUESTION)
+    output = apply(Extractive(budget=100, counter=PIECES), LEAVE, OTHER, NONE, question=QUESTION)
     assert texts(output) == ["You get 27 vacation days. Vacation is fun.", "Days are long."]
     spans = output.chunks[0].chunk.metadata["derived"][0]["spans"]
     assert [LEAVE.text[start:end] for start, end in spans] == [
@@ -37,37 +37,37 @@ def test_the_sentences_that_share_most_with_the_question_stay() -> None:
     ],
 )
 def test_sentences_are_taken_by_relevance_while_they_fit(budget: int, expected: list[str]) -> None:
-    output = apply(Extractive(budget=budget), LEAVE, OTHER, NONE, question=QUESTION)
+    output = apply(Extractive(budget=budget, counter=PIECES), LEAVE, OTHER, NONE, question=QUESTION)
     assert texts(output) == expected
 
 
 def test_sentences_side_by_side_stay_one_stretch() -> None:
     given = chunk("a", "Vacation one.\n\nVacation two. Grass.")
-    assert texts(apply(Extractive(budget=50), given, question="vacation")) == [
+    assert texts(apply(Extractive(budget=50, counter=PIECES), given, question="vacation")) == [
         "Vacation one.\n\nVacation two."
     ]
 
 
 def test_a_chunk_that_is_kept_whole_is_the_same_object() -> None:
     given = chunk("a", "Vacation one. Vacation two.")
-    output = apply(Extractive(budget=50), given, question="vacation")
+    output = apply(Extractive(budget=50, counter=PIECES), given, question="vacation")
     assert output.chunks[0].chunk is given
 
 
 def test_offsets_in_the_document_follow_the_cut() -> None:
     given = Chunk(id="a", text="Grass. Vacation!", document_id="d", start=100, end=116)
-    new = apply(Extractive(budget=50), given, question="vacation").chunks[0].chunk
+    new = apply(Extractive(budget=50, counter=PIECES), given, question="vacation").chunks[0].chunk
     assert (new.text, new.document_id, new.start, new.end) == ("Vacation!", "d", 107, 116)
 
 
 def test_where_no_word_is_shared_the_first_sentences_stay_and_a_note_says_so() -> None:
-    output = apply(Extractive(budget=9), NONE, OTHER, question="\u4f11\u5047")
+    output = apply(Extractive(budget=9, counter=PIECES), NONE, OTHER, question="\u4f11\u5047")
     assert texts(output) == ["Unrelated words only.", "Nothing at all."]
     assert "no sentence shares a word" in output.notes[-1]
 
 
 def test_nothing_compressed_is_nothing() -> None:
-    assert apply(Extractive(budget=8), question=QUESTION).chunks == ()
+    assert apply(Extractive(budget=8, counter=PIECES), question=QUESTION).chunks == ()
     with pytest.raises(ConfigError, match="budget must be at least 1"):
         Extractive(budget=0)
 
@@ -96,7 +96,9 @@ def test_all_texts_become_one_summary() -> None:
 
 def test_a_summary_beyond_the_budget_is_cut_behind_a_sentence() -> None:
     model = Scripted(["27 days. And much more."])
-    output = apply(Abstractive(chat=model, scope="all", budget=4), LEAVE, question=QUESTION)
+    output = apply(
+        Abstractive(chat=model, scope="all", budget=4, counter=PIECES), LEAVE, question=QUESTION
+    )
     assert texts(output) == ["27 days."]
 
 

@@ -7,7 +7,7 @@ import pytest
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.dedup import Dedup, DedupNear
 from ragbench.post.filter import LlmFilter, Percentile, Threshold, TokenBudget, TopK
-from tests.unit.post.operators.builders import Scripted, apply, chunk, ids, texts
+from tests.unit.post.operators.builders import PIECES, Scripted, apply, chunk, ids, texts
 
 A, B, C, D = (
     chunk(id, score=score) for id, score in zip("abcd", (0.9, 0.5, 0.5, 0.1), strict=True)
@@ -74,17 +74,23 @@ def test_percentile_refuses_what_is_none(percentile: float) -> None:
 
 def test_a_budget_drops_what_does_not_fit_and_goes_on() -> None:
     given = (chunk("a", TEN), chunk("b", f"{TEN} {TEN}"), chunk("c", TEN))
-    assert ids(apply(TokenBudget(budget=20), *given)) == ["a", "c"]
+    assert ids(apply(TokenBudget(budget=20, counter=PIECES), *given)) == ["a", "c"]
 
 
 def test_a_budget_of_exactly_what_is_there_keeps_all() -> None:
-    assert ids(apply(TokenBudget(budget=20), chunk("a", TEN), chunk("c", TEN))) == ["a", "c"]
+    assert ids(apply(TokenBudget(budget=20, counter=PIECES), chunk("a", TEN), chunk("c", TEN))) == [
+        "a",
+        "c",
+    ]
 
 
 def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
     long = chunk("b", "One two. Three four. Five six.", score=0.4, title="T")
     output = apply(
-        TokenBudget(budget=16, policy="truncate"), chunk("a", TEN), long, chunk("c", "Short.")
+        TokenBudget(budget=16, counter=PIECES, policy="truncate"),
+        chunk("a", TEN),
+        long,
+        chunk("c", "Short."),
     )
     assert texts(output) == [TEN, "One two. Three four."]
     cut = output.chunks[1]
@@ -96,7 +102,10 @@ def test_truncation_ends_behind_a_sentence_and_with_that_chunk() -> None:
 
 
 def test_truncation_leaves_out_a_chunk_whose_first_sentence_does_not_fit() -> None:
-    assert texts(apply(TokenBudget(budget=3, policy="truncate"), chunk("a", TEN))) == []
+    assert (
+        texts(apply(TokenBudget(budget=3, counter=PIECES, policy="truncate"), chunk("a", TEN)))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
