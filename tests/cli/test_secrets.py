@@ -216,6 +216,7 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     call("init", "project")
     call("index", "documents.jsonl", "--store", "memory:store")
     call("search", f"days {SECRETS[0]}", "--store", "memory:store", "--strategy", "sparse")
+    call("tune", "memory:store", "--questions", "office", code=2)
     call("show", "metrics")
     call("index", "office", "--store", f"postgres://bob:{URL_PASSWORD}@127.0.0.1:1/x", code=2)
     call("search", "q", "--store", f"qdrant:http://bob:{URL_PASSWORD}@127.0.0.1:1", code=2)

@@ -168,6 +168,7 @@ def test_no_text_acts_on_the_terminal(
             ("export", "a", "--to", "jsonl", "--out", "x.jsonl"),
             ("index", "docs.jsonl", "--store", "memory:store"),
             ("search", f"leave {EVIL}", "--store", "memory:store"),
+            ("tune", "memory:store", "--questions", "cases.jsonl"),
             ("search", f"leave {EVIL}", "--store", "memory:store", "--json"),
             ("calibrate", "dump.jsonl"),
             ("cache", "stats"),
@@ -194,5 +195,5 @@ def test_no_text_acts_on_the_terminal(
     assert acting == {}
     # Otherwise nothing was tried: most commands had such a text to show, and showed it spelled.
     spelled = [command for command, text in screens.items() if "\\u001b" in text or "\\x1b" in text]
-    assert len(screens) == 46 and len(spelled) >= 24, spelled
+    assert len(screens) == 47 and len(spelled) >= 24, spelled
     assert any("\x1b[" in screen for screen in screens.values())  # colours are still there
