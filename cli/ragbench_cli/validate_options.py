@@ -275,7 +275,7 @@ def chosen_engine(engine: str, *, may_be_many: bool) -> str:
     Raises:
         ConfigError: there is no such engine.
     """
-    from ragbench.workers.engine import check_engine
+    from ragbench.workers.open import check_engine
 
     kind = check_engine(engine)
     if may_be_many:

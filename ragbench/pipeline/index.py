@@ -23,7 +23,7 @@ from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.record import chunk_digest
 from ragbench.stores.registry import open_database
 from ragbench.text.language import guess_language
-from ragbench.workers.engine import check_engine, opened_engine
+from ragbench.workers.open import check_engine, opened_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
 from ragbench.workers.processes import Threads
 
@@ -110,7 +110,7 @@ def index(
         chunker: a chunker, or the name of one.
         format: name of the corpus's format; recognised when not given.
         fields: field of a document to field of the source.
-        engine: where texts are embedded; see `ragbench.workers.engine.opened_engine`. What waits
+        engine: where texts are embedded; see `ragbench.workers.open.opened_engine`. What waits
             for an endpoint does so in this process.
         workers: how many embed; one per processor of the machine or cluster when not given.
         progress: is told how far it is.

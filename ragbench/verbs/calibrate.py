@@ -18,7 +18,7 @@ from ragbench.errors import (
 from ragbench.io.dumps.read import OpenDump
 from ragbench.validators.calibrate import CalibrationReport, Label, calibrate
 from ragbench.validators.validator import Validator
-from ragbench.workers.engine import opened_engine
+from ragbench.workers.open import opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
 
 __all__ = [
@@ -64,7 +64,7 @@ def calibrate_dump(
         precision: what a Yes should reach, in (0, 1).
         error: instead of it, the share of queries without the answer that may be called Yes.
         seed: of the folds of cross-validation.
-        engine: where they are judged; see `ragbench.workers.engine.opened_engine`.
+        engine: where they are judged; see `ragbench.workers.open.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
         stopped: asked between queries.
         advance: told how many queries were judged.

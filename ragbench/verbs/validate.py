@@ -57,7 +57,7 @@ from ragbench.stages.validate import (
 )
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
-from ragbench.workers.engine import opened_engine
+from ragbench.workers.open import opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
 
 __all__ = [
@@ -128,7 +128,7 @@ def validate_dump(
         emit: given each verdict, in the order of the dump.
         demands: what the summary is held against.
         against: verdicts on another retriever's dump of the same queries, for a paired test.
-        engine: where they are judged; see `ragbench.workers.engine.opened_engine`.
+        engine: where they are judged; see `ragbench.workers.open.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
         threads: concurrent calls in this process, for a validator that waits for an answer; only
             with one worker.

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ragbench.errors import ConfigError
-
 __all__ = [
-    "ENGINES",
     "Engine",
     "Make",
     "Worker",
     "WorkerLostError",
     "available_cpus",
-    "check_engine",
-    "opened_engine",
 ]
 
 Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
 """Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
 one: it is called once in each worker."""
-
-ENGINES = ("local", "processes", "ray")
 
 
 class WorkerLostError(Exception):
@@ -99,45 +91,3 @@ def available_cpus() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows
         return os.cpu_count() or 1
-
-
-def check_engine(text: str) -> str:
-    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``.
-
-    Raises:
-        ConfigError: it names none.
-    """
-    kind, separator, address = text.partition("://")
-    if kind not in ENGINES or (separator and (kind != "ray" or not address)):
-        raise ConfigError(f"--engine {text}: expected local, processes, ray or ray://HOST:PORT")
-    return kind
-
-
-@contextmanager
-def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
-    """Opens an engine.
-
-    Args:
-        text: ``"local"``: this process; ``"processes"``: processes of this machine; ``"ray"``: the
-            cluster that ``RAY_ADDRESS`` names or this machine belongs to, else a Ray of its own;
-            ``"ray://HOST:PORT"``: that cluster.
-        workers: how many; by default one per processor, of this machine or of the cluster.
-        threads: for ``local``: calls in flight, for calls that wait for something.
-
-    Raises:
-        ConfigError: no such engine, or the cluster cannot be reached.
-        MissingExtraError: Ray is not installed.
-    """
-    from ragbench.workers.processes import Processes, Threads
-
-    kind = check_engine(text)
-    if kind == "ray":
-        from ragbench.workers.ray_actors import ray_engine
-
-        with ray_engine(None if text == kind else text, workers) as engine:
-            yield engine
-    elif kind == "processes":
-        count = workers or available_cpus()
-        yield Threads(1) if count == 1 else Processes(count)
-    else:
-        yield Threads(threads)

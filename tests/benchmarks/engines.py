@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
-from ragbench.workers.engine import opened_engine  # noqa: E402
+from ragbench.workers.open import opened_engine  # noqa: E402
 from ragbench.workers.pool import WorkerPool, one_by_one  # noqa: E402
 from tests.benchmarks.validate_throughput import records  # noqa: E402
 

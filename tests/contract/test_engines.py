@@ -30,7 +30,8 @@ from ragbench.embedders.embedder import open_embedder
 from ragbench.errors import ConfigError, RunError
 from ragbench.pipeline.index import index
 from ragbench.stores.registry import open_store
-from ragbench.workers.engine import Engine, available_cpus, check_engine, opened_engine
+from ragbench.workers.engine import Engine, available_cpus
+from ragbench.workers.open import check_engine, opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
 from ragbench.workers.processes import Processes, Threads
 from ragbench_cli.main import main

@@ -361,7 +361,7 @@ def _workers(
     from ragbench.errors import ConfigError
     from ragbench.rag.load import load_rag, may_be_on_workers
     from ragbench.stages.on_workers import Workers
-    from ragbench.workers.engine import check_engine
+    from ragbench.workers.open import check_engine
 
     if check_engine(engine) == "local":
         if count is not None:
