@@ -89,6 +89,10 @@ format: $(VENV)/dev.stamp ## let ruff fix and format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+.PHONY: picture
+picture: $(VENV)/dev.stamp ## the picture of a report in the README (needs Chromium)
+	$(BIN)/python tests/benchmarks/page_picture.py docs/report.png
+
 .PHONY: docs
 docs: $(VENV)/dev.stamp ## the API reference from the docstrings, as pages in build/docs/
 	$(BIN)/pdoc --docformat google --output-directory build/docs ragbench

@@ -80,5 +80,7 @@ class CaseStory:
     """Every right answer, the main one first."""
     candidates: tuple[str, ...] = ()
     """Other answers that the system gave."""
+    confidence: float | None = None
+    """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     metadata: tuple[tuple[str, Any], ...] = ()
     """What the source said of the case besides, by name."""

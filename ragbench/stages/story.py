@@ -47,6 +47,7 @@ def story_of(
         gold_texts=_gold_texts(case),
         references=case.references,
         candidates=candidates if len(candidates) > 1 else (),
+        confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )
 

@@ -13,10 +13,13 @@ from ragbench.core.report import CaseRow, Report
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.codec import judgement_object
 from ragbench.llm.budget import Receipt
+from ragbench.views.html.page import write_html
+from ragbench.views.html.run_page import RunPage
 from ragbench.views.markdown import markdown_report
 from ragbench.views.report import CsvCases, JsonReport, timings_report
 
 __all__ = [
+    "PAGE",
     "JudgementLines",
     "receipt_object",
     "write_reports",
@@ -81,6 +84,10 @@ def _text(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{amount:f}"
 
 
+PAGE = "report.html"
+"""The report as one HTML file."""
+
+
 class _Form(Protocol):
     """What is written a case at a time."""
 
@@ -90,7 +97,7 @@ class _Form(Protocol):
 
 
 def write_reports(report: Report, folder: Path) -> list[Path]:
-    """Writes ``report.json``, ``cases.csv``, ``report.md`` and ``timings.json``.
+    """Writes ``report.json``, ``cases.csv``, ``report.md``, ``report.html`` and ``timings.json``.
 
     Where models judged, ``judgements.jsonl`` holds what they said.
 
@@ -107,11 +114,14 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
         by_case: list[_Form] = [JsonReport(report, files[0]), CsvCases(report, files[1])]
         if report.judging is not None:
             by_case.append(JudgementLines(report, files[4]))
+        page = RunPage(report)
         for row in report.rows():
+            page.case(row)
             for form in by_case:
                 form.case(row)
         for form in by_case:
             form.finish()
         files[2].writelines(markdown_report(report))
         files[3].writelines(timings_report(report))
-    return [folder / name for name in names]
+    write_html(folder / PAGE, page.body(), title=page.title)
+    return [*(folder / name for name in names), folder / PAGE]

@@ -38,7 +38,7 @@ def test_the_baseline_is_evaluated_when_no_rag_is_named(ragbench: Ragbench) -> N
     assert done.code == 0
     assert done.out.startswith("baseline on office: 3 cases\nretrieve  3 done\n")
     assert score("recall@5") == 1.0
-    assert "report  run/report.md" in done.err
+    assert "report  run/report.html" in done.err
     assert "export  ragbench export run --to ragas" in done.err
     assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
 

@@ -10,6 +10,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.eval_options import LimitOption
+from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.llm_options import LLMBaseUrlOption, LLMModelOption
 from ragbench_cli.options import JsonOption, RunArgument, option
 
@@ -96,6 +97,8 @@ def command(
             metavar="AMOUNT",
         ),
     ] = None,
+    html: HtmlOption = None,
+    html_folder: HtmlFolderOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare variants of post-retrieval on a stored run.
@@ -158,6 +161,11 @@ def command(
         )
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} known from before")
+    if html is not None or html_folder is not None:
+        from ragbench.views.html.pages import ablation_page
+
+        page = ablation_page(found)
+        write_page(page.body, page.title, html=html, html_folder=html_folder)
     if json:
         console.print_json(ablation_object(found))
     else:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragbench_cli import console
+from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.options import JsonOption, argument, option
 
 __all__ = [
@@ -86,6 +87,8 @@ def command(
         str | None,
         option("--md", help="Write the comparison as Markdown; - prints it.", metavar="FILE"),
     ] = None,
+    html: HtmlOption = None,
+    html_folder: HtmlFolderOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare runs of the same cases.
@@ -121,6 +124,11 @@ def command(
     if md is not None and md != "-":
         with written_whole(Path(md)) as file:
             file.write(comparison_markdown(comparison, cases=cases).encode())
+    if html is not None or html_folder is not None:
+        from ragbench.views.html.pages import comparison_page
+
+        page = comparison_page(comparison)
+        write_page(page.body, page.title, html=html, html_folder=html_folder)
     if json:
         console.print_json(comparison_object(comparison))
     elif md == "-":

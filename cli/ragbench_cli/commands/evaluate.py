@@ -421,7 +421,7 @@ def _hint(report: Report, folder: Path, invocation: Invocation, *, is_asked: boo
 
     place = shlex.quote(str(folder))
     console.say("")
-    console.say(f"report  {folder / 'report.md'} (also report.json, cases.csv)")
+    console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
     if report.failures and is_asked:
         again = invocation.again("--retry-failed", without=("--fresh",))
         console.say(f"retry   {again}")

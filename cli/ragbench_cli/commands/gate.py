@@ -11,6 +11,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
+from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ def command(
     junit: Annotated[
         Path | None, option("--junit", help="Write the verdict as JUnit XML.", metavar="FILE")
     ] = None,
+    html: HtmlOption = None,
+    html_folder: HtmlFolderOption = None,
     junit_cases: Annotated[
         bool, option("--junit-cases", help="Add a JUnit failure per regressed case.")
     ] = False,
@@ -191,6 +194,11 @@ def command(
             judging=judging,
         )
     _write(verdict, md=md, junit=junit, junit_cases=junit_cases)
+    if html is not None or html_folder is not None:
+        from ragbench.views.html.pages import gate_page
+
+        page = gate_page(verdict)
+        write_page(page.body, page.title, html=html, html_folder=html_folder)
     _print(verdict, json=json, md=md, annotations=annotations)
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))

@@ -13,6 +13,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
+from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.llm_options import (
     ConfigOption,
     LLMBaseUrlOption,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ragbench.io.dumps.read import OpenDump
     from ragbench.stages.stage import Progress
     from ragbench.verbs.validate import Demands, ValidatedQuery
+    from ragbench.views.html.pages import DumpPage
     from ragbench_cli.console import StageAdvance
 
 __all__ = [
@@ -69,6 +71,8 @@ def command(
             metavar="FILE",
         ),
     ] = None,
+    html: HtmlOption = None,
+    html_folder: HtmlFolderOption = None,
     json: Annotated[
         bool,
         option("--json", help="Print one JSON line per query to standard output instead of text."),
@@ -212,6 +216,11 @@ def command(
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
+    page = None
+    if html is not None or html_folder is not None:
+        from ragbench.views.html.pages import DumpPage
+
+        page = DumpPage()
     wanted = _demands(min_answer_present, min_quality, min_relevant, max_malformed)
     emit = _emitter(json=json, text=out is None)
     with (
@@ -225,7 +234,7 @@ def command(
             source,
             make,
             out=out,
-            emit=emit,
+            emit=_also(emit, page),
             demands=wanted,
             against=against,
             engine=chosen_engine(engine, may_be_many=may_be_many),
@@ -238,6 +247,9 @@ def command(
             advance=_advance(bars, _total(dump, source, limit)),
         )
     _report(found, summary or _beside(out), quiet=quiet, out=out)
+    if page is not None:
+        made = page.page(found)
+        write_page(made.body, made.title, html=html, html_folder=html_folder)
     if not found.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -277,6 +289,21 @@ def _emitter(*, json: bool, text: bool) -> Callable[[ValidatedQuery], None] | No
     if json:
         return partial(_print_json, sys.stdout)
     return partial(_print_text, sys.stdout) if text else None
+
+
+def _also(
+    emit: Callable[[ValidatedQuery], None] | None, page: DumpPage | None
+) -> Callable[[ValidatedQuery], None] | None:
+    """Hands each verdict to a page, too."""
+    if page is None:
+        return emit
+
+    def both(judged: ValidatedQuery) -> None:
+        page.add(judged.query_id, judged.query, judged.outcome)
+        if emit is not None:
+            emit(judged)
+
+    return both
 
 
 def _print_json(stream: TextIO, judged: ValidatedQuery) -> None:

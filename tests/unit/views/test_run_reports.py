@@ -28,7 +28,9 @@ from tests.unit.views.stored import (
     written,
 )
 
-ALL = {"report.json", "report.md", "cases.csv", "timings.json"}
+TIMED = {"report.html", "timings.json"}
+"""Files that hold durations."""
+ALL = {"report.json", "report.md", "cases.csv", *TIMED}
 
 
 @pytest.fixture(scope="module")
@@ -148,23 +150,23 @@ def test_the_same_run_elsewhere_gives_the_same_bytes_but_for_durations(
 ) -> None:
     hostile_report(tmp_path / "other place")
     found = written(tmp_path / "other place")
-    for name in ALL - {"timings.json"}:
+    for name in ALL - TIMED:
         assert found[name] == (hostile / name).read_bytes(), name
 
 
-def test_durations_are_in_timings_only(hostile: Path) -> None:
+def test_durations_are_in_timings_and_the_page_only(hostile: Path) -> None:
     timings = json.loads((hostile / "timings.json").read_bytes())
     assert [latency["stage"] for latency in timings["latencies"]] == ["retrieve", "generate"]
-    for name in ALL - {"timings.json"}:
+    for name in ALL - TIMED:
         text = (hostile / name).read_text(encoding="utf-8")
         assert not re.search(r"latenc|seconds|duration|\bp95\b", text), name
 
 
-def test_metrics_of_time_are_in_timings_only(tmp_path: Path) -> None:
+def test_metrics_of_time_are_in_timings_and_the_page_only(tmp_path: Path) -> None:
     metrics = "retrieval_latency, exact_match"
     run(cases("a"), NotingRAG(), tmp_path / "run", metrics=metrics)
     found = written(tmp_path / "run")
-    for name in ALL - {"timings.json"}:
+    for name in ALL - TIMED:
         assert b"exact_match" in found[name]
         # The manifest names every metric of the run, without a value.
         report = json.loads(found[name]) if name == "report.json" else {}

@@ -1,0 +1,1 @@
+"""Reports as one HTML file: templates, their style and script, and the records behind them."""

@@ -1,0 +1,152 @@
+"""Small charts as inline SVG: no library, no style attributes, a text for who cannot see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+__all__ = [
+    "bars",
+    "calibration",
+    "curve",
+    "forest",
+    "frontier",
+    "share_bar",
+]
+
+_WIDTH, _HEIGHT = 160, 18
+_BOX = 220
+_EDGE = 34
+
+
+def forest(
+    score: float, low: float | None, high: float | None, *, least: float, most: float
+) -> Markup:
+    """A figure with its interval on an axis from ``least`` to ``most``."""
+    at = _scale(score, least, most)
+    whisker = Markup("")
+    told = f"{score:.3f}"
+    if low is not None and high is not None:
+        told += f", {low:.3f} to {high:.3f}"
+        whisker = Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(
+            _scale(low, least, most),
+            _scale(high, least, most),
+            _scale(low, least, most),
+            _scale(high, least, most),
+        )
+    zero = Markup("")
+    if least < 0 < most:
+        zero = Markup('<path class="zero" d="M{} 0v18"/>').format(_scale(0, least, most))
+    return Markup(
+        '<svg class="forest" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
+        'aria-label="{}"><path class="axis" d="M4 9H{}"/>{}{}<circle cx="{}" cy="9" r="4"/></svg>'
+    ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, told, _WIDTH - 4, zero, whisker, at)
+
+
+def _scale(value: float, least: float, most: float) -> str:
+    share = 0.5 if most <= least else (min(max(value, least), most) - least) / (most - least)
+    return f"{4 + share * (_WIDTH - 8):.1f}"
+
+
+def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
+    """A bar of a share of all, behind what stood before it."""
+    return Markup(
+        '<svg class="share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="rest" width="100" height="10"/><rect class="c-{}" x="{}" width="{}" '
+        'height="10"/></svg>'
+    ).format(kind, f"{before * 100:.2f}", f"{max(share * 100, 0.6):.2f}")
+
+
+def bars(counts: Sequence[int], *, label: str) -> Markup:
+    """A histogram of few bins, equal in width."""
+    most = max(counts, default=0) or 1
+    width = 80 / max(len(counts), 1)
+    rects = Markup("").join(
+        Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
+            f"{at * width:.1f}",
+            f"{18 - 18 * count / most:.1f}",
+            f"{width - 1:.1f}",
+            f"{18 * count / most:.1f}",
+        )
+        for at, count in enumerate(counts)
+        if count
+    )
+    told = f"{label}: {', '.join(map(str, counts))}"
+    return Markup(
+        '<svg class="bars" viewBox="0 0 80 18" width="80" height="18" role="img" '
+        'aria-label="{}"><path class="axis" d="M0 17.5H80"/>{}</svg>'
+    ).format(told, rects)
+
+
+def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Markup:
+    """A reliability diagram: mean confidence, share that was right, and how many, per bin."""
+    most = max((count for _, _, count in points), default=1)
+    dots = Markup("").join(
+        Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
+            _x(said),
+            _y(right),
+            f"{3 + 6 * (count / most) ** 0.5:.1f}",
+            f"{count} cases: said {said:.2f}, right {right:.2f}",
+        )
+        for said, right, count in points
+    )
+    diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
+    return _square(diagonal + dots, label, "confidence", "share right")
+
+
+def curve(values: Sequence[float], *, label: str, across: str, up: str) -> Markup:
+    """A line of shares (0 to 1) over 1, 2, 3 ..."""
+    last = max(len(values) - 1, 1)
+    points = " ".join(f"{_x(at / last)},{_y(value)}" for at, value in enumerate(values))
+    line = Markup('<polyline class="line" points="{}"/>').format(points)
+    ends = Markup('<text x="{}" y="{}">1</text><text x="{}" y="{}" class="end">{}</text>').format(
+        _EDGE, _BOX - 18, _BOX - 6, _BOX - 18, len(values)
+    )
+    return _square(line + ends, label, across, up, is_unit=False)
+
+
+def frontier(
+    points: Sequence[tuple[str, float, float]], *, label: str, across: str, up: str
+) -> Markup:
+    """Named points: what each costs, and what it gives."""
+    xs, ys = [x for _, x, _ in points], [y for _, _, y in points]
+    wide, high = (max(xs) - min(xs)) or 1, (max(ys) - min(ys)) or 1
+    dots = Markup("").join(
+        Markup('<circle cx="{}" cy="{}" r="5"><title>{}</title></circle>'
+               '<text x="{}" y="{}">{}</text>').format(
+            _x(0.06 + 0.86 * (x - min(xs)) / wide),
+            _y(0.06 + 0.86 * (y - min(ys)) / high),
+            f"{name}: {across} {x:,.0f}, {up} {y:.3f}",
+            f"{float(_x(0.06 + 0.86 * (x - min(xs)) / wide)) + 7:.1f}",
+            f"{float(_y(0.06 + 0.86 * (y - min(ys)) / high)) + 4:.1f}",
+            str(number),
+        )
+        for number, (name, x, y) in enumerate(points, 1)
+    )  # fmt: skip
+    return _square(dots, label, across, up, is_unit=False)
+
+
+def _square(inside: Markup, label: str, across: str, up: str, *, is_unit: bool = True) -> Markup:
+    ends = Markup("")
+    if is_unit:
+        ends = Markup(
+            '<text x="{}" y="{}">0</text><text x="{}" y="{}" class="end">1</text>'
+        ).format(_EDGE, _BOX - 18, _BOX - 6, _BOX - 18)
+    return Markup(
+        '<svg class="square" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
+        'aria-label="{}"><path class="axis" d="M{} 8V{}H{}"/>{}{}'
+        '<text x="{}" y="{}" class="mid">{}</text>'
+        '<text x="12" y="{}" class="mid" transform="rotate(-90 12 {})">{}</text></svg>'
+    ).format(
+        _BOX, _BOX, _BOX, _BOX, label, _EDGE, _BOX - _EDGE, _BOX - 6, ends, inside,
+        (_BOX + _EDGE) / 2, _BOX - 5, across, (_BOX - _EDGE) / 2, (_BOX - _EDGE) / 2, up,
+    )  # fmt: skip
+
+
+def _x(share: float) -> str:
+    return f"{_EDGE + share * (_BOX - _EDGE - 12):.1f}"
+
+
+def _y(share: float) -> str:
+    return f"{_BOX - _EDGE - share * (_BOX - _EDGE - 12):.1f}"

@@ -1,0 +1,140 @@
+"""One HTML file that needs nothing else: templates that escape, a policy that forbids the rest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.io.atomic import written_whole
+from ragbench.safe_text import shown_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = [
+    "clean",
+    "render",
+    "write_html",
+    "write_html_folder",
+]
+
+_STYLE, _SCRIPT = "report.css", "report.js"
+_INLINE = "inline"
+"""What `write_html` asks a page for: style and script in the file."""
+
+
+def clean(text: str) -> str:
+    """A text in which no letter acts: what would is spelled by its number."""
+    return text if text.isascii() and text.isprintable() else shown_text(text)
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """A part of a page.
+
+    Args:
+        template: its name.
+        values: what it shows. Every text is escaped; none can become markup.
+    """
+    return _environment().get_template(template).render(values)
+
+
+def write_html(path: Path, body: Iterable[str], *, title: str) -> None:
+    """Writes a page as one file, whole or not at all; style and script stand in it.
+
+    Args:
+        path: the file.
+        body: the parts, rendered.
+        title: what a browser's tab says.
+    """
+    with written_whole(path) as file:
+        for part in _page(body, title, style=_asset(_STYLE), script=_asset(_SCRIPT)):
+            file.write(part.encode("utf-8", "backslashreplace"))
+
+
+def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
+    """Writes a page with style and script as files beside it, for servers that forbid them inside.
+
+    Returns:
+        The page: ``index.html`` in the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (_STYLE, _SCRIPT):
+        with written_whole(folder / name) as file:
+            file.write(_asset(name).encode())
+    with written_whole(folder / "index.html") as file:
+        for part in _page(body, title, style="", script=""):
+            file.write(part.encode("utf-8", "backslashreplace"))
+    return folder / "index.html"
+
+
+def _page(body: Iterable[str], title: str, *, style: str, script: str) -> Iterator[str]:
+    from markupsafe import Markup
+
+    own = "'self'"
+    values = {
+        "title": title,
+        "style": Markup(style),  # this package's own file
+        "script": Markup(script),
+        "style_source": _hash(style) if style else own,
+        "script_source": _hash(script) if script else own,
+    }
+    yield render("head.html.jinja", values)
+    yield from body
+    yield render("foot.html.jinja", values)
+
+
+def _hash(text: str) -> str:
+    """What a content security policy calls an inline style or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("ragbench.views.html") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("ragbench.views", "html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    made.filters["number"] = _number
+    made.filters["seconds"] = _seconds
+    made.filters["percent"] = lambda value: f"{value:.0%}"
+    made.filters["count"] = lambda value: f"{value:,}"
+    return made
+
+
+def _shown(value: object) -> object:
+    """What a template prints: texts without letters that act, nothing for None."""
+    if type(value) is str:  # Markup was made by a template
+        return clean(value)
+    return "" if value is None else value
+
+
+def _number(value: float | None, unit: str = "") -> str:
+    if value is None:
+        return "–"
+    if unit == "s":
+        return _seconds(value)
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 0.001:
+        return f"{value * 1e6:.0f} µs"
+    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"

@@ -1,0 +1,239 @@
+"""Pages in a real Chromium: nothing runs that a text says, nothing is fetched, all can be used."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages import CHROMIUM, DRIVER, PAYLOADS, browser, hostile_run
+
+LIMIT = "6"
+AXE = "axe.run().then(arguments[arguments.length - 1])"
+PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
+pytest.importorskip("selenium", reason="selenium is not installed: pip install '.[dev]'")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="no Chromium: apt-get install chromium chromium-driver",
+)
+
+
+@pytest.fixture(scope="module")
+def driver() -> Generator[Any]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    hostile_run(folder / "run")
+    return folder / "run" / "report.html"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The page of every kind, from the bundled dataset."""
+    from ragbench_cli.main import main
+
+    folder = tmp_path_factory.mktemp("pages")
+    run, other = folder / "run", folder / "other"
+    validated = ("--validate", "lexical")
+    assert main(["eval", str(PELLORIN), "--out", str(run), "--limit", LIMIT, "-q", *validated]) == 0
+    assert (
+        main(["eval", str(PELLORIN), "--out", str(other), "--limit", LIMIT, "--top-k", "1", "-q"])
+        == 0
+    )
+    (folder / "variants.yaml").write_text(
+        "variants:\n- name: all\n  operators: []\n"
+        "- name: two\n  operators:\n  - {action: filter, type: top_k, k: 2}\n",
+        "utf-8",
+    )
+    found = {name: folder / f"{name}.html" for name in ("compare", "gate", "ablate", "validate")}
+    main(["compare", str(run), str(other), "--html", str(found["compare"])])
+    drop = ("--baseline", str(run), "--max-drop", "recall@5=0.01")
+    main(["gate", str(other), *drop, "--html", str(found["gate"])])
+    variants = ("--variants", str(folder / "variants.yaml"), "-m", "recall@5")
+    main(["ablate", str(run), *variants, "--html", str(found["ablate"])])
+    judged = ("--validator", "lexical", "-q", "--html", str(found["validate"]))
+    main(["validate", str(run), *judged])
+    main(["report", str(run), "--html-folder", str(folder / "folder")])
+    return {"run": run / "report.html", "folder": folder / "folder" / "index.html", **found}
+
+
+def opened(driver: Any, page: Path, fragment: str = "") -> None:
+    driver.get("about:blank")
+    driver.get_log("performance")
+    driver.get_log("browser")
+    driver.get(page.as_uri() + fragment)
+
+
+def requested(driver: Any) -> list[str]:
+    """Everything that the page asked for, but itself."""
+    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
+    urls = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
+    return [url for url in urls if not re.search(r"\.(html|css|js)(#.*)?$", url) or "http" in url]
+
+
+def was_hit(driver: Any) -> bool:
+    script = "return Boolean(document.documentElement.dataset.hit || window.hit)"
+    return bool(driver.execute_script(script))
+
+
+def test_no_payload_runs_and_nothing_is_asked_for(driver: Any, hostile: Path) -> None:
+    opened(driver, hostile)
+    driver.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
+    assert driver.execute_script("return document.querySelectorAll('.case').length") == 100
+    assert not was_hit(driver)
+    assert requested(driver) == []
+    assert [entry["message"] for entry in driver.get_log("browser")] == []
+
+
+def test_no_payload_runs_where_the_policy_is_taken_away(driver: Any, hostile: Path) -> None:
+    bare = hostile.with_name("bare.html")
+    text = hostile.read_text("utf-8")
+    bare.write_text(
+        re.sub(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>", "", text), "utf-8"
+    )
+    opened(driver, bare)
+    driver.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
+    assert not was_hit(driver)
+    assert requested(driver) == []
+    own = "return document.querySelectorAll('script, iframe, img, link, base, form, object').length"
+    assert driver.execute_script(own) == 2  # its own script, and the filter's form
+
+
+@pytest.mark.parametrize("name", ["run", "compare", "gate", "ablate", "validate"])
+def test_every_page_is_quiet_and_accessible(driver: Any, pages: dict[str, Path], name: str) -> None:
+    opened(driver, pages[name])
+    driver.set_script_timeout(120)
+    axe = files("axe_core_python") / "axe.min.js"
+    driver.execute_script(axe.read_text("utf-8"))
+    assert requested(driver) == []
+    assert [entry["message"] for entry in driver.get_log("browser")] == []
+    if name == "run":
+        driver.execute_script("document.querySelector('.case.on').open = true")
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        found = driver.execute_async_script(AXE)["violations"]
+        told = [(each["id"], each["nodes"][0]["html"][:200]) for each in found]
+        assert told == [], scheme
+
+
+def test_a_page_with_its_script_and_style_as_files_works(
+    driver: Any, pages: dict[str, Path]
+) -> None:
+    opened(driver, pages["folder"])
+    assert [entry["message"] for entry in driver.get_log("browser")] == []
+    assert len(shown(driver)) == int(LIMIT)
+    names = sorted(path.name for path in pages["folder"].parent.iterdir())
+    assert names == ["index.html", "report.css", "report.js"]
+
+
+@pytest.mark.parametrize("width", [360, 2000])
+def test_no_page_is_wider_than_its_window(driver: Any, pages: dict[str, Path], width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for name in ("run", "compare", "gate", "ablate", "validate"):
+            opened(driver, pages[name])
+            wide = driver.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= width, name
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def shown(driver: Any) -> list[str]:
+    script = "return [...document.querySelectorAll('.case.on .id')].map(e => e.textContent)"
+    return list(driver.execute_script(script))
+
+
+def test_the_waterfall_filters_and_words_find_cases(driver: Any, pages: dict[str, Path]) -> None:
+    report = json.loads(pages["run"].with_name("report.json").read_bytes())
+    causes = {case["id"]: case["attribution"]["cause"] for case in report["cases"]}
+    opened(driver, pages["run"])
+    assert shown(driver) == list(causes)
+
+    driver.find_element("css selector", "a[data-cause=declined]").click()
+    assert shown(driver) == [id for id, cause in causes.items() if cause == "declined"]
+
+    driver.find_element("css selector", "button[type=reset]").click()
+    script = "q.value = arguments[0]; window.ragbenchFilter()"
+    driver.execute_script(script, "vacation porto")
+    assert "pto-days-porto" in shown(driver)
+    assert len(shown(driver)) < 6
+
+
+def test_the_worst_cases_come_first(driver: Any, pages: dict[str, Path]) -> None:
+    opened(driver, pages["run"])
+    report = json.loads(pages["run"].with_name("report.json").read_bytes())
+    scores = {case["id"]: case["scores"]["recall@5"]["value"] for case in report["cases"]}
+    names = [summary["metric"] for summary in report["summaries"]]
+    script = "sort.value = arguments[0]; window.ragbenchFilter()"
+    driver.execute_script(script, str(names.index("recall@5")))
+    values = [scores[id] for id in shown(driver)]
+    measured = [value for value in values if value is not None]
+    assert measured == sorted(measured)
+    assert values[: len(measured)] == measured
+
+
+def test_a_link_opens_its_case_and_shows_the_marked_chunks(
+    driver: Any, pages: dict[str, Path]
+) -> None:
+    opened(driver, pages["run"], "#case=pto-days-porto")
+    script = "return document.getElementById('case=pto-days-porto').closest('details').open"
+    assert driver.execute_script(script) is True
+    script = (
+        "const c = document.getElementById('case=pto-days-porto');"
+        "return [...c.querySelectorAll('tr.gold details mark')].map(m => m.textContent)"
+    )
+    marks: list[str] = []
+    for _ in range(50):  # an opened case is filled by an event
+        marks = driver.execute_script(script)
+        if marks:
+            break
+    assert "You get 27 days of paid annual leave per calendar year" in marks
+
+
+class _Text(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_without_javascript_every_fact_is_there(driver: Any, pages: dict[str, Path]) -> None:
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        opened(driver, pages["run"])
+        root = driver.execute_cdp_cmd("DOM.getDocument", {})["root"]["nodeId"]
+        dom = driver.execute_cdp_cmd("DOM.getOuterHTML", {"nodeId": root})["outerHTML"]
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    parser = _Text()
+    parser.feed(dom)
+    text = " ".join("".join(parser.text).split())
+    report = json.loads(pages["run"].with_name("report.json").read_bytes())
+    for case in report["cases"]:
+        for told in (case["id"], case["query"], case["reference"], case["attribution"]["detail"]):
+            assert told is None or " ".join(told.split()) in text
+        assert case["response"] is None or " ".join(case["response"].split()) in text
+        assert all(id in text for id in case["retrieved_ids"])
+    assert '<html lang="en">' in dom  # without the class that the script sets
+
+
+def test_payloads_are_a_hundred() -> None:
+    assert len(set(PAYLOADS)) == 100
