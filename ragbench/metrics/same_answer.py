@@ -20,6 +20,8 @@ _AGREES = 0.5
 """Token F1 from which two answers say the same."""
 _COVERED = 0.7
 """Share of a long text's distinct tokens from which another text holds it."""
+_RELATED = 0.15
+"""Share of a long reference's distinct tokens from which a response may be a paraphrase of it."""
 _NUMBER = re.compile(r"\d+")
 _UNTELLING = frozenset({"yes", "no", "true", "false", "none", "both", "neither", "ja", "nein"})
 """Answers that stand in any chunk: their presence says nothing."""
@@ -55,7 +57,8 @@ def answer_is_right(response: str, reference: str) -> bool | None:
     wrong number is the one mistake that words hardly show.
 
     Returns:
-        None where words cannot tell: the reference is a plain yes or no, the response neither.
+        None where words cannot tell: the reference is a plain yes or no, the response neither; or
+        the reference is long, and the response shares some of its words, as a paraphrase does.
     """
     given, wanted = multilingual_tokens(response), multilingual_tokens(reference)
     if not given or not wanted:
@@ -64,13 +67,14 @@ def answer_is_right(response: str, reference: str) -> bool | None:
         return True
     if len(wanted) == 1 and wanted[0] in _UNTELLING:
         return None if _UNTELLING.isdisjoint(given[:1]) else False
-    if not set(_NUMBER.findall(reference)) <= set(_NUMBER.findall(response)):
-        return False
-    shared = (Counter(given) & Counter(wanted)).total()
-    if 2 * shared >= _AGREES * (len(given) + len(wanted)):
-        return True
     distinct = set(wanted)
-    return len(distinct & set(given)) >= _COVERED * len(distinct)
+    common = len(distinct & set(given)) / len(distinct)
+    has_numbers = set(_NUMBER.findall(reference)) <= set(_NUMBER.findall(response))
+    shared = (Counter(given) & Counter(wanted)).total()
+    agrees = 2 * shared >= _AGREES * (len(given) + len(wanted))
+    if has_numbers and (agrees or common >= _COVERED):
+        return True
+    return None if len(wanted) > _SHORT and common >= _RELATED else False
 
 
 def _is_within(part: tuple[str, ...], whole: tuple[str, ...]) -> bool:

@@ -241,6 +241,16 @@ def test_a_judge_of_correctness_takes_precedence_over_words() -> None:
         ("No, it is not.", "No", True),
         ("Yes.", "No", False),
         ("It was not allowed.", "No", None),  # words cannot tell
+        (  # a paraphrase, or a mistake: words cannot tell
+            "Staff may stay at home for two days each week once their lead has agreed",
+            "Employees are allowed to work from home up to two days a week if the team lead agrees",
+            None,
+        ),
+        (
+            "The cup was won by Hungary in the final against the hosts",
+            "Employees are allowed to work from home up to two days a week if the team lead agrees",
+            False,
+        ),
         ("in 1999 the firm was founded by two people", "the firm was founded in 1998", False),
     ],
 )
