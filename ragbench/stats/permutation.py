@@ -146,9 +146,14 @@ def sign_flip_tests(
     ]
     counted = [_count_all(column) for column in columns]
     left = [position for position, found in enumerate(counted) if found is None]
-    drawn = _count_draws([columns[position] for position in left], resamples, seed)
-    for position, found in zip(left, drawn, strict=True):
-        counted[position] = found
+    # Those of one length together: short ones would be padded to the longest.
+    lengths: dict[int, list[int]] = {}
+    for position in left:
+        lengths.setdefault(-(-len(columns[position]) // WORD), []).append(position)
+    for group in lengths.values():
+        drawn = _count_draws([columns[position] for position in group], resamples, seed)
+        for position, found in zip(group, drawn, strict=True):
+            counted[position] = found
     return tuple(
         _outcome(tails, len(column), alternative, null, resamples, seed)
         for tails, column, null in zip(counted, columns, null_means, strict=True)
