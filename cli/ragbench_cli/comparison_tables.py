@@ -166,8 +166,11 @@ def _costs(ablation: Ablation) -> Table:
             f"{variant.chunks:.1f}",
             f"{variant.tokens:,.0f}",
             f"{variant.tokens_p95:,.0f}",
-            _seconds(variant.seconds_p50),
-            _seconds(variant.seconds_p95),
+            *(
+                ("reused", "reused")
+                if variant.reused_scores
+                else (_seconds(variant.seconds_p50), _seconds(variant.seconds_p95))
+            ),
         )
         table.add_row(*map(styled, cells))
     return table

@@ -96,6 +96,9 @@ class VariantReport:
     """Median wall time of the stage, a case."""
     seconds_p95: float
     """95th percentile of it."""
+    reused_scores: int = 0
+    """Scores of slow or paid rerankers that were known from before: where there are any, the wall
+    times are not those of a query."""
     passed_over: int
     """Cases in which an operator failed and was passed over."""
     failed: int

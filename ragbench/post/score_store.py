@@ -63,6 +63,7 @@ class ScoreStore:
             self._db = sqlite3.connect(
                 path or ":memory:", isolation_level=None, check_same_thread=False
             )
+            self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
             self._db.executescript(_TABLES)
         except sqlite3.Error as error:
             raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
@@ -82,21 +83,24 @@ class ScoreStore:
 
     def known(self, model: str, query: bytes, chunks: Sequence[bytes]) -> dict[bytes, float]:
         """The scores that are known, by chunk."""
+        wanted = set(chunks)
         with self._lock:
             rows = self._db.execute(
                 "SELECT chunk, score FROM scores WHERE model = ? AND query = ?", (model, query)
             ).fetchall()
-        wanted = set(chunks)
-        found = {bytes(chunk): float(score) for chunk, score in rows if bytes(chunk) in wanted}
-        self.reused += len(found)
+            found = {bytes(chunk): float(score) for chunk, score in rows if bytes(chunk) in wanted}
+            self.reused += len(found)
         return found
 
     def keep(self, model: str, query: bytes, scores: dict[bytes, float]) -> None:
         """Stores scores by chunk."""
         rows = [(model, query, chunk, score) for chunk, score in scores.items()]
         with self._lock:
+            # One transaction: a commit a row would take longer than most rerankers.
+            self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", rows)
-        self.asked += len(rows)
+            self._db.execute("COMMIT")
+            self.asked += len(rows)
 
     def notes(self, model: str, query: bytes, chunks: bytes) -> tuple[str, ...]:
         """What the reranker said when it was asked for just these chunks."""

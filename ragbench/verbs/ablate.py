@@ -88,6 +88,8 @@ def ablate(
     """
     if not variants:
         raise ConfigError("there is no variant to try")
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit must be at least 1, not {limit}")
     manifest = read_manifest(RunFolder(path=run).manifest)
     columns, missing = _metrics_of(manifest, metrics)
     plan_matching = Matching(manifest.settings["matching"])
@@ -111,7 +113,9 @@ def ablate(
             clusters.update((trace.case.id, trace.case.cluster) for trace in window)
             depths += [len(t.retrieval.value) for t in window if t.retrieval.value is not None]
             for trial in trials:
+                known = 0 if scores is None else scores.reused
                 trial.take(window, plan, trials[0], pool)
+                trial.reused += 0 if scores is None else scores.reused - known
             trials[0].left.clear()
             advance(len(window))
     if not depths:
@@ -217,6 +221,8 @@ class _Trial:
     failed: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
     biographies: BiographyTally = field(default_factory=BiographyTally)
+    reused: int = 0
+    """Scores that were known from before."""
     acted: int = 0
     """Cases in which it left anything else than the first variant."""
     left: dict[str, object] = field(default_factory=dict[str, object])
@@ -303,6 +309,7 @@ class _Trial:
             tokens_p95=_percentile(self.tokens, 0.95),
             seconds_p50=_percentile(self.seconds, 0.50),
             seconds_p95=_percentile(self.seconds, 0.95),
+            reused_scores=self.reused,
             passed_over=self.passed_over,
             failed=self.failed,
             failures=tuple(sorted(self.failures.items(), key=lambda item: (-item[1], item[0]))),

@@ -45,7 +45,10 @@ def _variant(variant: VariantReport) -> dict[str, Any]:
         "metrics": {change.metric.name: _change(change) for change in variant.changes},
         "chunks": variant.chunks,
         "tokens": {"mean": variant.tokens, "p95": variant.tokens_p95},
-        "seconds": {"p50": variant.seconds_p50, "p95": variant.seconds_p95},
+        "seconds": None
+        if variant.reused_scores
+        else {"p50": variant.seconds_p50, "p95": variant.seconds_p95},
+        "reused_scores": variant.reused_scores,
         "failed": variant.failed,
         "passed_over": variant.passed_over,
         "failures": [{"failure": text, "count": count} for text, count in variant.failures],

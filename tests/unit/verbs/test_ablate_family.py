@@ -13,7 +13,7 @@ from scipy import stats
 from ragbench.core.chunk import Chunk
 from ragbench.core.comparison import Ablation
 from ragbench.core.result import RetrievalResult
-from ragbench.errors import LLMStoppedError
+from ragbench.errors import ConfigError, LLMStoppedError
 from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
@@ -180,6 +180,10 @@ def test_scores_are_asked_once_for_all_variants_and_runs(stored: Path, tmp_path:
         first = ablate(stored, variants, metrics=METRICS, scores=store)
         again = ablate(stored, variants, metrics=METRICS, scores=store, concurrency=4)
     assert len(paid.asked) == 16 * 3
+    # Times of what was looked up are no times of the reranker, and are not shown as such.
+    assert [one.reused_scores for one in first.variants] == [0, 48, 48]
+    shown = ablation_object(first)["variants"]
+    assert [one["seconds"] is None for one in shown] == [False, True, True]
     assert [one.changes for one in first.variants] == [one.changes for one in again.variants]
 
 
@@ -193,5 +197,7 @@ def test_an_ablation_that_is_stopped_goes_on_where_it_ended(stored: Path, tmp_pa
 
 
 def test_a_limit_takes_the_first_cases(stored: Path) -> None:
+    with pytest.raises(ConfigError, match="limit must be at least 1, not 0"):
+        ablate(stored, [variant("a")], metrics=METRICS, limit=0)
     done = ablate(stored, [variant("a")], metrics=METRICS, limit=3)
     assert (done.cases, done.variants[0].changes[0].measured) == (3, 3)
