@@ -234,10 +234,10 @@ class MatchingTally:
         return MatchingVerdict(matching, tuple(notes))
 
     def _foreign(self) -> str:
-        return (
-            f"the ids of the RAG are not those of the dataset ({self.shared:,} of {self.named:,} "
-            "retrieved ids are gold ids of some case)"
-        )
+        told = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"
+        if 2 * self.shared > self.named:
+            return f"ids of the two sides do not mean the same, though {told}"
+        return f"the ids of the RAG are not those of the dataset ({told})"
 
     def _contradicted(self) -> str:
         return (

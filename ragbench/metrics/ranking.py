@@ -65,7 +65,8 @@ class Ranking:
             return Ranking(grades, self.golds, grades, self.ideal)
         kept = [rank for rank, grade in enumerate(self.grades, 1) if grade >= 0]
         moved = {old: new for new, old in enumerate(kept, 1)}
-        gains = tuple([gain for gain in self.gains if gain >= 0])
+        # A chunk that repeats a gold context brings nothing, and keeps its place.
+        gains = tuple([self.gains[rank - 1] for rank in kept])
         ranks = [(grade, moved[rank]) for grade, rank in self.ranks if rank in moved]
         return Ranking(grades, self.golds, gains, self.ideal, tuple(ranks))
 

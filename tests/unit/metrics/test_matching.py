@@ -241,6 +241,7 @@ def test_ids_that_contradict_the_texts_are_not_believed() -> None:
     """Both sides number 0 .. 59, but differently."""
     cases = [numbered(n, str(n * 7 % 60)) for n in range(60)]
     assert verdict(*cases).matching is Matching.TEXT
+    assert "ids of the two sides do not mean the same, though 60 of 60" in verdict(*cases).notes[0]
     # Each case retrieves everything, so that the ids seem to find as much as the texts.
     texts = [f"{LONG} This is written on page {n} of the handbook." for n in range(3)]
     everything = retrieved("1", "2", "0", texts=texts)

@@ -99,6 +99,40 @@ def test_a_level_that_no_grade_reaches_is_told() -> None:
     assert found == Cell.skipped("no context has a grade of 2 or more")
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("recall@2", 0.0),
+        ("recall@4", 1 / 2),
+        ("recall@5", 1.0),
+        ("recall(rel=2)@2", 0.0),
+        ("recall(rel=2)@3", 1.0),
+        ("precision@5", 3 / 5),
+        ("MRR", 1 / 3),
+        ("MAP", (1 / 3 + 2 / 5) / 2),
+        ("nDCG", (2 / 2 + 1 / math.log2(6)) / (2 + 1 / math.log2(3))),
+        # Without the second chunk, which nobody has judged: z, a, a again, b.
+        ("recall(judged_only=true)@1", 0.0),
+        ("recall(judged_only=true)@2", 1 / 2),
+        ("recall(judged_only=true)@3", 1 / 2),
+        ("recall(judged_only=true)@4", 1.0),
+        ("precision(judged_only=true)@2", 1 / 2),
+        ("set_precision(judged_only=true)", 3 / 4),
+        ("MRR(judged_only=true)", 1 / 2),
+        ("MAP(judged_only=true)", (1 / 2 + 2 / 4) / 2),
+        (
+            "nDCG(judged_only=true)",
+            (2 / math.log2(3) + 1 / math.log2(5)) / (2 + 1 / math.log2(3)),
+        ),
+    ],
+)
+def test_two_chunks_of_one_graded_document(name: str, expected: float) -> None:
+    one = trace(
+        grades={"a": 2, "b": 1, "z": 0}, retrieval=retrieved("z#0", "u", "a#0", "a#1", "b#0")
+    )
+    assert value(name, one, matching=Matching.DOCUMENT_ID) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("name", ["P(rel=2)@5", "hit_rate(rel=2)@5", "MRR(rel=2)", "SetP(rel=2)"])
 def test_a_case_without_a_grade_so_high_counts_0_as_in_trec_eval(name: str) -> None:
     assert value(name, ranked(IDS, {"a": 1})) == 0.0
