@@ -85,6 +85,8 @@ def _chunk_id(document: Document, number: int, piece: Piece, *, whole: bool) -> 
 
 
 _LEAST = 8
+_SPARE = (0, 1, 2, 4, 8)
+"""Tokens that two texts may have more together than apart; tried one after another."""
 _FEW = 8
 """What takes no more than one part in so many of a chunk does not stand alone."""
 
@@ -148,16 +150,41 @@ def packed(
                 _flush(found, taken)
                 found.extend(cut(span, size))
             else:
-                first, *rest = cut(span, size.less(held))
-                found += [Span(taken[0][0].start, first.end), *rest]
+                found += _led_by(text, taken, span, size, cut)
             taken.clear()
             continue
-        if taken and held + cost > size.tokens:
+        if taken and not (
+            held + cost <= size.tokens and _fits(text, Span(taken[0][0].start, span.end), size)
+        ):
             _flush(found, taken)
             taken = _repeated(taken, min(size.overlap, size.tokens - cost))
+            if taken and not _fits(text, Span(taken[0][0].start, span.end), size):
+                taken = []
         taken.append((span, cost))
     _flush(found, taken)
     return found
+
+
+def _fits(text: str, span: Span, size: ChunkSize) -> bool:
+    """Whether a span fits as a whole: counters may find more in it than in its parts."""
+    return size.counter.count(text[span.start : span.end]) <= size.tokens
+
+
+def _led_by(
+    text: str,
+    taken: Sequence[tuple[Span, int]],
+    span: Span,
+    size: ChunkSize,
+    cut: Callable[[Span, ChunkSize], Sequence[Span]],
+) -> list[Span]:
+    """What a span is cut into, the first piece with the few words before it where both fit."""
+    held = sum(cost for _, cost in taken)
+    for spare in _SPARE:
+        first, *rest = cut(span, size.less(held + spare))
+        joined = Span(taken[0][0].start, first.end)
+        if _fits(text, joined, size):
+            return [joined, *rest]
+    return [Span(taken[0][0].start, taken[-1][0].end), *cut(span, size)]
 
 
 def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
@@ -168,6 +195,8 @@ def _flush(found: list[Span], taken: Sequence[tuple[Span, int]]) -> None:
 def _repeated(taken: Sequence[tuple[Span, int]], room: int) -> list[tuple[Span, int]]:
     """The last spans that fit into the room; never all of them."""
     kept: list[tuple[Span, int]] = []
+    if room <= 0:
+        return kept
     for span, cost in reversed(taken[1:]):
         room -= cost
         if room < 0:

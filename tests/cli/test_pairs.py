@@ -73,6 +73,13 @@ PAIRS: dict[str, dict[str, str]] = {
     "run/cases.csv": {
         "eval": SAME, "validate": RETRIEVED, "report": SCORES, "export": SAME, "compare": NO_SCORES,
     },
+    "run/report.html": {
+        "eval": "the format is not recognised",
+        "validate": "not recognised",
+        "report": SCORES,
+        "export": SAME,
+        "compare": "is not JSON",
+    },
     "export.jsonl": {"eval": SAME, "validate": RETRIEVED, **FILE},
     "export.csv": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
     "export.parquet": {"eval": CONTEXT, "validate": RETRIEVED, **FILE},
@@ -224,7 +231,15 @@ def test_pair(
     out = str(tmp_path / "out")
     call = {
         "eval": ["eval", name, "-o", out, "-m", "token_f1"],
-        "validate": ["validate", name, "--validator", "lexical", "--json"],
+        "validate": [
+            "validate",
+            name,
+            "--validator",
+            "lexical",
+            "--json",
+            "--max-malformed",
+            "0.4",
+        ],
         "report": ["report", name],
         "export": ["export", name, "--to", "jsonl", "-o", f"{out}.jsonl"],
         "compare": ["compare", name, "run"],

@@ -439,7 +439,11 @@ def _end(report: Report, most: float) -> None:
     if _nothing_succeeded(report):
         console.say("Error: no call succeeded, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
-    dead = [one.stage for one in report.stages if one.failed and not one.measured + one.abstained]
+    dead = [
+        one.stage
+        for one in report.stages
+        if one.failed > one.recorded and not one.measured + one.abstained
+    ]
     if dead:
         console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
