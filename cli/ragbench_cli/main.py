@@ -59,7 +59,13 @@ class _Program(TyperGroup):
         for parameter in parameters:
             if parameter.default is None:  # which newer releases of Typer import pydantic for
                 parameter.default = False
+            elif parameter.default == "":  # a text is taken as it stands, for the same reason
+                vars(parameter)["process_value"] = _unchanged
         return parameters
+
+
+def _unchanged(_: Any, value: Any) -> Any:
+    return value
 
 
 class _LazyCommand(TyperCommand):

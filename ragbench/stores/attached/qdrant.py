@@ -126,7 +126,7 @@ class ForeignQdrant:
     @property
     def is_exact(self) -> bool:
         """See `ForeignEngine`; the client's local mode has no index."""
-        local = importlib.import_module("qdrant_client.local.qdrant_local").QdrantLocal
+        local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
     def nearest(

@@ -15,7 +15,8 @@ GUIDE = (Path(__file__).parents[3] / "docs" / "llm.md").read_text("utf-8")
 
 
 def graded(payload: Payload) -> str:
-    return "Grade: 3" if "Bees fly." in payload["messages"][-1]["content"] else "Grade: 0"
+    grade = 3 if "Bees fly." in str(payload["messages"]) else 0
+    return f'{{"grade": {grade}}}'
 
 
 @pytest.mark.extra("llm")
