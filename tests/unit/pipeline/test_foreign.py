@@ -124,7 +124,7 @@ def test_it_is_evaluated(filled: Path) -> None:
 def test_the_command_says_how_it_is_read(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = FILE.replace("map: {text: body, document_id: from}", "map: {}")
     saved(text)
-    assert main(["eval", "data", "--pipeline", "rag.yaml", "-q"]) == 0
+    assert main(["eval", "data", "--pipeline", "rag.yaml", "-q", "-m", "token_f1"]) == 0
     told = capsys.readouterr().err
     assert "read as: text=body  (euclid, 64 dimensions)" in told
     assert "(guessed: text; correct it with --map text=FIELD)" in told
