@@ -453,8 +453,16 @@ def _end(report: Report, most: float) -> None:
         told = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
         console.say(f"Error: too many cases failed: {told} (--max-error-rate {most:g}).")
         raise typer.Exit(ExitCode.FAILED)
-    if not report.is_comparable:
+    if not report.is_comparable and _lacks_a_comparison(report):
         raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _lacks_a_comparison(report: Report) -> bool:
+    """Whether a metric that was asked for needed the gold contexts, and could not be told."""
+    from ragbench.metrics.matching import NOT_COMPARABLE
+
+    reasons = (reason for summary in report.summaries for reason, _ in summary.reasons)
+    return NOT_COMPARABLE in reasons
 
 
 def _nothing_succeeded(report: Report) -> bool:
