@@ -209,7 +209,7 @@ def _comparison_blocks(
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), _run(run))
     yield ""
-    yield _metrics(comparison, console)
+    yield from _metrics(comparison, console)
     if len(comparison.runs) > 2:
         yield from _differences(comparison)
     for pair in comparison.pairs:
@@ -236,34 +236,63 @@ def _run(run: ComparedRun) -> str:
     return shown_line(f"{run.source}  ({what})")
 
 
-def _metrics(comparison: Comparison, console: Console) -> Table:
-    """Columns move together in a narrow terminal; then those go that can best be missed."""
-    from rich.measure import Measurement
+def _metrics(comparison: Comparison, console: Console) -> Iterator[RenderableType]:
+    """Columns move together in a narrow terminal; then those go that can best be missed.
 
-    marks = [run.mark for run in comparison.runs]
-    columns = ["change", "interval", "p", "cases"] if len(marks) == 2 else []
+    Runs that find no room beside the others follow in a table of their own, with the names of the
+    metrics: nothing is cut.
+    """
+    columns = ["change", "interval", "p", "cases"] if len(comparison.runs) == 2 else []
     raised = _can_show(console, "ᵃ")
-    table = _table(comparison, columns, gap=2, raised=raised)
-    wide = console.options.update_width(10_000)
+    everyone = range(len(comparison.runs))
+    table = _table(comparison, everyone, columns, gap=2, raised=raised)
     for missed in ("", *_MISSED):
-        if Measurement.get(console, wide, table).maximum <= console.width:
+        if _fits(table, console):
             break
         columns = [column for column in columns if column != missed]
-        table = _table(comparison, columns, gap=1, raised=raised)
-    return table
+        table = _table(comparison, everyone, columns, gap=1, raised=raised)
+    if len(everyone) == 2 or _fits(table, console):
+        yield table
+        return
+    first = 0
+    while first < len(everyone):
+        last = first + 1
+        table = _table(comparison, everyone[first:last], (), gap=2, raised=raised)
+        while last < len(everyone):
+            wider = _table(comparison, everyone[first : last + 1], (), gap=2, raised=raised)
+            if not _fits(wider, console):
+                break
+            table, last = wider, last + 1
+        if first:
+            yield ""
+        yield table
+        first = last
 
 
-def _table(comparison: Comparison, columns: Sequence[str], *, gap: int, raised: bool) -> Table:
+def _fits(table: Table, console: Console) -> bool:
+    """Whether nothing is cut; a long name may take several lines of half the width."""
+    from rich.measure import Measurement
+
+    table.columns[0].max_width = max(20, console.width // 2)
+    wide = console.options.update_width(10_000)
+    return Measurement.get(console, wide, table).maximum <= console.width
+
+
+def _table(
+    comparison: Comparison, runs: Sequence[int], columns: Sequence[str], *, gap: int, raised: bool
+) -> Table:
+    """The figures of some of the runs, by their place."""
     marks = [run.mark for run in comparison.runs]
     change = f"{marks[1]} - {marks[0]}"
     titles = [change if column == "change" else column for column in columns]
-    table = bare_table("metric", *marks, *titles, gap=gap)
+    table = bare_table("metric", *(marks[run] for run in runs), *titles, gap=gap)
     scores = _scores(comparison.metrics, raised=raised)
     for group in dict.fromkeys(metric.group for metric in comparison.metrics):
         table.add_row(styled((group, "dim")))
         for metric, figures in zip(comparison.metrics, scores, strict=True):
             if metric.group == group:
-                cells = [*figures, *(_cell(metric, column) for column in columns)]
+                shown = [figures[run] for run in runs]
+                cells = [*shown, *(_cell(metric, column) for column in columns)]
                 name = shown_line(metric.name)
                 table.add_row(styled(f"  {name}"), *(styled(cell) for cell in cells))
     return table

@@ -91,6 +91,36 @@ def test_the_page_fits_the_terminal(
         assert "ᵇ" in done.out
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_ten_runs_keep_every_name_and_every_figure(
+    ragbench: Ragbench, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Runs that find no room follow in a table of their own, below the names of the metrics."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ten = [*map(runs.__getitem__, ("five", "two", "silent") * 3), runs["two"]]
+    found = json.loads(ragbench("compare", *ten, "--json").out)
+    lines = ragbench("compare", *ten, "--cases", "0").out.splitlines()
+    assert max(map(len, lines)) <= columns
+    marks: list[str] = []
+    shown: dict[str, list[str]] = {}
+    for line in lines[lines.index("") + 1 : lines.index("beyond chance")]:
+        name, *cells = line.split() or [""]
+        if name == "metric":
+            marks += cells
+        elif cells:
+            shown.setdefault(name, []).extend(cells)
+    assert marks == list("abcdefghij")
+    letters = str.maketrans("ᵃᵇᶜᵈᵉᶠᵍʰⁱʲ", "abcdefghij")
+    for metric in found["metrics"]:
+        told = [
+            f"{figure['score']:.3f}{''.join(figure['better_than'])}"
+            if figure["score"] is not None
+            else "-"
+            for figure in metric["figures"]
+        ]
+        assert [cell.translate(letters) for cell in shown[metric["name"]]] == told
+
+
 def test_newly_failing_cases_come_before_newly_fixed_ones(
     ragbench: Ragbench, runs: dict[str, str]
 ) -> None:
