@@ -37,8 +37,8 @@ from ragbench.views.gate import (
     observed_text,
 )
 from ragbench.views.html import charts
+from ragbench.views.html.differences import compared_texts
 from ragbench.views.html.page import render
-from ragbench.views.html.run_page import compared_texts
 from ragbench.views.validation import summary_lines
 
 __all__ = [

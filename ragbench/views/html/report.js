@@ -5,7 +5,8 @@
   if (!list || !$('filter')) return;
   const page = 100;
   const nodes = [...list.children];
-  let cases = null, found = nodes, limit = page, lit = [];
+  const values = new Map();
+  let cases = null, found = nodes, limit = page;
   const fields = { c: $('by-cause'), g: $('by-stage'), a: $('by-answer') };
   const query = $('q'), tag = $('by-tag'), sort = $('sort');
 
@@ -14,7 +15,7 @@
     if (cases) return cases;
     cases = nodes.map((node, at) => ({
       node, at, c: node.dataset.c || '', g: node.dataset.g || '', a: node.dataset.a || '',
-      tags: [...node.getElementsByClassName('t')].map((t) => t.textContent),
+      tags: [...node.querySelectorAll('.why i')].map((t) => t.textContent),
       text: (node.firstElementChild.textContent + ' ' +
         [...node.getElementsByClassName('qa')].map((q) => q.textContent).join(' ')).toLowerCase(),
     }));
@@ -31,36 +32,39 @@
     options(tag, cases.flatMap((c) => c.tags));
     return cases;
   };
-  const score = (node, at) => {
-    const cell = node.getElementsByClassName('s')[0].getElementsByTagName('b')[at];
-    const value = cell ? parseFloat(cell.textContent) : NaN;
-    return Number.isNaN(value) ? Infinity : value;
+  // Values of a metric by case, read once: "name value" in the line of scores.
+  const scores = (name) => {
+    if (!values.has(name)) {
+      values.set(name, nodes.map((node) => {
+        const line = node.getElementsByClassName('s')[0].textContent.split(' · ');
+        const told = line.find((part) => part.startsWith(name + ' '));
+        const value = told ? parseFloat(told.slice(name.length + 1)) : NaN;
+        return Number.isNaN(value) ? null : value;
+      }));
+    }
+    return values.get(name);
   };
+  const sorted = (hits) => {
+    const of = scores(sort.value);
+    const sign = sort.selectedOptions[0].dataset.sign === '-' ? -1 : 1;
+    const [measured, rest] = [hits.filter((c) => of[c.at] !== null),
+      hits.filter((c) => of[c.at] === null)];
+    return [...measured.sort((x, y) => sign * (of[x.at] - of[y.at]) || x.at - y.at), ...rest];
+  };
+  // Only the cases that are shown stand in the document: the browser lays out no others.
   const show = () => {
-    const wanted = found.slice(0, limit);
-    for (const node of lit) node.classList.remove('on');
-    for (const node of wanted) node.classList.add('on');
-    lit = wanted;
+    list.replaceChildren(...found.slice(0, limit));
     $('more').hidden = found.length <= limit;
   };
   const filter = () => {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let hits = index().filter((c) =>
-      Object.entries(fields).every(([key, select]) => !select.value || c[key] === select.value) &&
+    const wanted = Object.entries(fields).filter(([, select]) => select.value);
+    let hits = index().filter((c) => wanted.every(([key, select]) => c[key] === select.value) &&
       (!tag.value || c.tags.includes(tag.value)) && words.every((w) => c.text.includes(w)));
-    if (sort.value) {
-      const sign = sort.selectedOptions[0].dataset.sign === '-' ? -1 : 1;
-      const keyed = hits.map((c) => [score(c.node, +sort.value), c]);
-      keyed.sort((x, y) => (x[0] === y[0] ? x[1].at - y[1].at
-        : x[0] === Infinity ? 1 : y[0] === Infinity ? -1 : sign * (x[0] - y[0])));
-      hits = keyed.map((k) => k[1]);
-    }
+    if (sort.value) hits = sorted(hits);
     found = hits.map((c) => c.node);
     limit = page;
     show();
-    if (sort.value) for (const node of lit) list.append(node);
-    else if (list.dataset.sorted) list.append(...nodes);
-    list.dataset.sorted = sort.value;
     $('found').textContent = hits.length === nodes.length ? String(nodes.length)
       : hits.length + ' of ' + nodes.length;
     for (const link of document.querySelectorAll('a[data-cause]')) {
@@ -86,7 +90,7 @@
   const unfold = (node) => {
     if (node.dataset.full) return;
     node.dataset.full = '1';
-    for (const row of node.querySelectorAll('.chunks tr')) {
+    for (const row of node.querySelectorAll('.in > table tr')) {
       const link = row.querySelector('a');
       const source = link && $(link.hash.slice(1));
       if (!source) continue;
@@ -97,17 +101,16 @@
       body.dir = 'auto';
       body.append(marked(source.textContent, row.dataset.m || ''));
       full.append(head, body);
-      row.lastElementChild.append(full);
+      (row.cells[3] || row.insertCell()).append(full);
     }
   };
   const go = () => {
     if (!location.hash.startsWith('#case=')) return;
-    const raw = location.hash.slice(1);
-    let inner = $(raw);
-    try { inner = inner || $(decodeURIComponent(raw)); } catch { /* not an escape */ }
-    const node = inner && inner.closest('.case');
+    const ids = [location.hash.slice(1)];
+    try { ids.push(decodeURIComponent(ids[0])); } catch { /* not an escape */ }
+    const node = nodes.find((each) => ids.includes(each.lastElementChild.id));
     if (!node) return;
-    if (!node.classList.contains('on')) { node.classList.add('on'); lit.push(node); }
+    if (!node.isConnected) list.append(node);
     node.open = true;
     node.scrollIntoView({ block: 'start' });
   };
@@ -118,8 +121,8 @@
     const here = event.target.closest && event.target.closest('.case > summary');
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!here || !step) return;
-    const shown = [...list.querySelectorAll('.case.on')];
-    const next = shown[shown.indexOf(here.parentElement) + step];
+    const next = step > 0 ? here.parentElement.nextElementSibling
+      : here.parentElement.previousElementSibling;
     if (next) { event.preventDefault(); next.firstElementChild.focus(); }
   });
   let waiting = 0;
@@ -130,7 +133,6 @@
   $('more').addEventListener('click', () => {
     limit += page;
     show();
-    if (sort.value) for (const node of lit) list.append(node);
   });
   for (const link of document.querySelectorAll('a[data-cause]')) {
     link.addEventListener('click', () => {
@@ -138,7 +140,7 @@
       filter();
     });
   }
-  addEventListener('beforeprint', () => { for (const node of lit) node.open = true; });
+  addEventListener('beforeprint', () => { for (const node of list.children) node.open = true; });
   addEventListener('hashchange', go);
   document.documentElement.classList.add('js');
   $('filter').hidden = false;

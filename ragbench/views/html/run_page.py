@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import quote as percent_encoded
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause, CauseCount
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement
 from ragbench.core.report import CaseRow, Report
-from ragbench.core.story import CaseStory, ChunkStory
+from ragbench.core.story import CaseStory, Hop
 from ragbench.ledger.codec import judgement_object
-from ragbench.views.explain import chunk_fate, chunk_ranks, hop_text
-from ragbench.views.html.page import clean, render
+from ragbench.views.explain import hop_text
+from ragbench.views.html.chunks import Chunks, safe
+from ragbench.views.html.differences import LONGEST, compared_texts, cut
+from ragbench.views.html.page import render
 from ragbench.views.html.run_head import head_values
 
 __all__ = [
     "MOST_CASES",
     "RunPage",
-    "compared_texts",
     "run_page",
 ]
 
 MOST_CASES = 10_000
 """Cases that a page holds; of a larger run it shows some of every cause."""
-_TEXTS = 12_000_000
-"""Letters of chunks that a page holds."""
-_LONGEST = 20_000
-"""Letters of one text."""
-_WORDS = 400
-"""Words up to which two answers are compared word by word."""
-_AROUND = 40
-"""Letters around a quote."""
-_QUOTES = 4
 _BINS = 12
 
 
@@ -54,13 +44,13 @@ class RunPage:
     _values: list[list[float]] = field(default_factory=list[list[float]])
     _matrix: Counter[tuple[bool, Answer]] = field(default_factory=Counter[tuple[bool, Answer]])
     _confidences: list[tuple[float, bool]] = field(default_factory=list[tuple[float, bool]])
-    _chunks: _Chunks = field(default_factory=lambda: _Chunks())
+    _chunks: Chunks = field(default_factory=Chunks)
 
     def __post_init__(self) -> None:
         """Shares the page's room among the causes."""
         self._room = _room(self.report.causes)
         self._values = [[] for _ in self.report.metrics]
-        self._names = [_safe(metric.name) for metric in self.report.metrics]
+        self._names = [safe(metric.name) for metric in self.report.metrics]
 
     def case(self, row: CaseRow) -> None:
         """Takes a case."""
@@ -140,82 +130,13 @@ class RunPage:
         return {
             "sent": story.sent,
             "candidates": [text for text in story.candidates if text != response],
-            "chunks": Markup("".join(self._chunk(chunk) for chunk in story.chunks)),
-            "gold": ", ".join(story.gold_ids),
+            "chunks": self._chunks.rows(story.chunks),
+            "gold": _unmarked_gold(story),
             # What a chunk shows as a quote need not stand here again.
-            "gold_texts": () if held else [_cut(text, 1000) for text in story.gold_texts[:5]],
-            "written": None if story.written is None else _cut(story.written, _LONGEST),
-            "hops": " · ".join(f"{hop.stage}: {hop_text(hop)}" for hop in story.hops),
+            "gold_texts": () if held else [cut(text, 1000) for text in story.gold_texts[:5]],
+            "written": None if story.written is None else cut(story.written, LONGEST),
+            "hops": " · ".join(map(_hop, story.hops)),
         }
-
-    def _chunk(self, chunk: ChunkStory) -> Markup:
-        """A chunk's row: there are many of them, so that a template would take too long."""
-        text = self._chunks.text(chunk)
-        marks = ";".join(
-            f"{_units(text[: mark.start])},{_units(text[: mark.end])}"
-            for mark in chunk.marks
-            if mark.end <= len(text)
-        )
-        gold = ' class="gold"' if chunk.is_gold else ""
-        spans = f' data-m="{marks}"' if marks else ""
-        score = "" if chunk.score is None else f"{chunk.score:.4g}"
-        return Markup(
-            f"<tr{gold}{spans}><td>{chunk_ranks(chunk)}"
-            f'<td><a href="#k{self._chunks.number(chunk)}">{_safe(chunk.id)}</a>'
-            f"{' <b>gold</b>' if chunk.is_gold else ''}<td>{score}"
-            f"<td>{_safe(chunk_fate(chunk))}{''.join(map(_quoted, _quotes(chunk)))}\n"
-        )
-
-
-def _safe(text: str) -> str:
-    """A text as HTML, in which none of its letters acts."""
-    return str(escape(clean(text)))
-
-
-def _quoted(quote: dict[str, str]) -> str:
-    kind, before, text, after = (_safe(quote[part]) for part in _PARTS)
-    return f'<q dir="auto"><small>{kind}</small> {before}<mark>{text}</mark>{after}</q>'
-
-
-_PARTS = ("kind", "before", "text", "after")
-
-
-@dataclass(slots=True)
-class _Chunks:
-    """Every chunk text once."""
-
-    _numbers: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    _texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    _letters: int = 0
-
-    def number(self, chunk: ChunkStory) -> int:
-        """The number of a chunk; a new one when it was not seen yet."""
-        key = (chunk.id, chunk.text)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._texts)
-            text = _cut(chunk.text, _LONGEST)
-            self._letters += len(text)
-            if self._letters > _TEXTS:
-                text = "(not in this page, which would be too large: see ragbench explain)"
-            self._texts.append((chunk.id, text))
-        return self._numbers[key]
-
-    def text(self, chunk: ChunkStory) -> str:
-        """The text of a chunk as the page holds it."""
-        return self._texts[self.number(chunk)][1]
-
-    def listed(self) -> list[dict[str, str]]:
-        """All of them, in the order of their numbers."""
-        return [
-            {"anchor": f"k{number}", "id": id, "text": text}
-            for number, (id, text) in enumerate(self._texts)
-        ]
-
-
-def _units(text: str) -> int:
-    """How long a browser finds a text, once it is made safe: UTF-16 counts some letters twice."""
-    safe = clean(text)
-    return len(safe) if safe.isascii() else len(safe.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def run_page(report: Report) -> RunPage:
@@ -236,56 +157,6 @@ def _room(causes: Sequence[CauseCount]) -> dict[Cause, int]:
     return room
 
 
-def _cut(text: str, longest: int) -> str:
-    if len(text) <= longest:
-        return text
-    return f"{text[:longest]} ... ({len(text) - longest:,} more letters: see ragbench explain)"
-
-
-_WORD = re.compile(r"\s*\S+\s*")
-_Parts = list[dict[str, Any]]
-
-
-def compared_texts(
-    reference: str | None, response: str | None
-) -> tuple[_Parts | None, _Parts | None]:
-    """Both texts in parts: those that the other has too, and those that it lacks."""
-    if reference is None or response is None:
-        return _whole(reference), _whole(response)
-    reference, response = _cut(reference, _LONGEST), _cut(response, _LONGEST)
-    wanted, given = _WORD.findall(reference), _WORD.findall(response)
-    if len(wanted) > _WORDS or len(given) > _WORDS:
-        return _whole(reference), _whole(response)
-    matcher = SequenceMatcher(None, [*map(_plain, wanted)], [*map(_plain, given)], autojunk=False)
-    left: _Parts = []
-    right: _Parts = []
-    for kind, a, b, c, d in matcher.get_opcodes():
-        if b > a:
-            left.append({"text": "".join(wanted[a:b]), "same": kind == "equal"})
-        if d > c:
-            right.append({"text": "".join(given[c:d]), "same": kind == "equal"})
-    return left, right
-
-
-def _plain(word: str) -> str:
-    return word.strip().strip(".,;:!?\"'()[]").casefold()
-
-
-def _whole(text: str | None) -> _Parts | None:
-    return None if text is None else [{"text": _cut(text, _LONGEST), "same": True}]
-
-
-def _quotes(chunk: ChunkStory) -> Iterator[dict[str, str]]:
-    for mark in chunk.marks[:_QUOTES]:
-        before, after = max(0, mark.start - _AROUND), mark.end + _AROUND
-        yield {
-            "kind": mark.kind,
-            "before": ("…" if before else "") + chunk.text[before : mark.start],
-            "text": _cut(chunk.text[mark.start : mark.end], 400),
-            "after": chunk.text[mark.end : after] + ("…" if after < len(chunk.text) else ""),
-        }
-
-
 def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
     """The scores that a closed case shows: one of retrieval, one of the answer."""
     wanted: dict[str, str] = {}
@@ -298,19 +169,32 @@ def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
 
 
 def _scores(row: CaseRow, names: Sequence[str]) -> Markup:
-    """Every metric with its value, or how its cell ended.
+    """Every metric with its value; then those without one, by how their cells ended.
 
     Args:
         row: the case.
         names: of the metrics, as HTML.
     """
-    cells = zip(names, row.cells, strict=True)
-    return Markup(
-        ", ".join(
-            f"{name} <b>{cell.status.value if cell.value is None else _short(cell.value)}</b>"
-            for name, cell in cells
-        )
-    )
+    values: list[str] = []
+    without: dict[str, list[str]] = {}
+    for name, cell in zip(names, row.cells, strict=True):
+        if cell.value is None:
+            without.setdefault(cell.status.value, []).append(name)
+        else:
+            values.append(f"{name} {_short(cell.value)}")
+    rest = (f"{status}: {', '.join(found)}" for status, found in without.items())
+    return Markup(" · ".join([*values, *rest]))
+
+
+def _hop(hop: Hop) -> str:
+    """How a stage ended; that it was measured goes without saying."""
+    return f"{hop.stage} {hop_text(hop).removeprefix('measured, ')}"
+
+
+def _unmarked_gold(story: CaseStory) -> str:
+    """The ids of the gold, where the table of chunks does not show them all."""
+    marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
+    return "" if marked.issuperset(story.gold_ids) else ", ".join(story.gold_ids)
 
 
 def _short(value: float) -> str:
@@ -334,7 +218,7 @@ def _steps(judgement: Judgement) -> str:
         for step in judgement_object(judgement)["steps"]
     ]
     text = orjson.dumps(told, option=orjson.OPT_INDENT_2, default=str).decode()
-    return _cut(text, _LONGEST)
+    return cut(text, LONGEST)
 
 
 def _verdict(row: CaseRow) -> str | None:

@@ -1,0 +1,103 @@
+"""The chunks of a run in its page: a row for each place of a chunk, each text once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from ragbench.core.story import ChunkStory
+from ragbench.views.explain import chunk_fate, chunk_ranks
+from ragbench.views.html.differences import LONGEST, cut
+from ragbench.views.html.page import clean
+
+__all__ = [
+    "Chunks",
+    "Shelved",
+    "safe",
+]
+
+_TEXTS = 12_000_000
+"""Letters of chunks that a page holds."""
+_AROUND = 40
+"""Letters around a quote."""
+_QUOTES = 4
+
+
+def safe(text: str) -> str:
+    """A text as HTML, in which none of its letters acts."""
+    return str(escape(clean(text)))
+
+
+class Shelved(NamedTuple):
+    """A chunk whose text the page holds."""
+
+    number: int
+    """Its anchor is ``k`` and this."""
+    id: str
+    """As HTML."""
+    text: str
+
+
+@dataclass(slots=True)
+class Chunks:
+    """Every chunk text once, and the rows that link to it.
+
+    A page has a row for every chunk of every case: they are made here and not by a template, and
+    what repeats is escaped once.
+    """
+
+    _shelf: dict[tuple[str, str], Shelved] = field(default_factory=dict[tuple[str, str], Shelved])
+    _letters: int = 0
+
+    def rows(self, chunks: Sequence[ChunkStory]) -> Markup:
+        """The rows of a case's table."""
+        return Markup("\n".join(map(self._row, chunks)))
+
+    def listed(self) -> Sequence[Shelved]:
+        """All texts, in the order of their numbers."""
+        return [*self._shelf.values()]
+
+    def _row(self, chunk: ChunkStory) -> str:
+        shelved = self._shelved(chunk)
+        score = "" if chunk.score is None else f"{chunk.score:.4g}"
+        link = f"{chunk_ranks(chunk)}<td><a href=#k{shelved.number}>{shelved.id}</a>"
+        if not (chunk.is_gold or chunk.moves or chunk.marks):
+            return f"<tr><td>{link}<td>{score}"  # most of them
+        marks = ";".join(
+            f"{_units(shelved.text[: mark.start])},{_units(shelved.text[: mark.end])}"
+            for mark in chunk.marks
+            if mark.end <= len(shelved.text)
+        )
+        gold, word = (" class=gold", " <b>gold</b>") if chunk.is_gold else ("", "")
+        spans = f" data-m={marks}" if marks else ""
+        told = safe(chunk_fate(chunk)) + "".join(_quotes(chunk))
+        return f"<tr{gold}{spans}><td>{link}{word}<td>{score}<td>{told}"
+
+    def _shelved(self, chunk: ChunkStory) -> Shelved:
+        key = (chunk.id, chunk.text)
+        found = self._shelf.get(key)
+        if found is None:
+            text = cut(chunk.text, LONGEST)
+            self._letters += len(text)
+            if self._letters > _TEXTS:
+                text = "(not in this page, which would be too large: see ragbench explain)"
+            found = self._shelf[key] = Shelved(len(self._shelf), safe(chunk.id), text)
+        return found
+
+
+def _units(text: str) -> int:
+    """How long a browser finds a text, once it is made safe: UTF-16 counts some letters twice."""
+    shown = clean(text)
+    return len(shown) if shown.isascii() else len(shown.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _quotes(chunk: ChunkStory) -> Iterator[str]:
+    for mark in chunk.marks[:_QUOTES]:
+        start, end = max(0, mark.start - _AROUND), mark.end + _AROUND
+        before = safe(("…" if start else "") + chunk.text[start : mark.start])
+        text = safe(cut(chunk.text[mark.start : mark.end], 400))
+        after = safe(chunk.text[mark.end : end] + ("…" if end < len(chunk.text) else ""))
+        yield f"<q><small>{mark.kind}</small> {before}<mark>{text}</mark>{after}</q>"
