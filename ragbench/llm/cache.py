@@ -99,9 +99,11 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
 
 
 def _check(db: sqlite3.Connection, path: Path) -> None:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    # One statement sees one moment: another process may be making the file just now.
+    application, version, tables = db.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+        "FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     if (application, version, tables) == (0, 0, 0):
         return
     if application != _APPLICATION:
