@@ -28,7 +28,7 @@ from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpRecord
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
-from ragbench.io.dumps.joined import CorpusTexts, corpus_texts, is_beir_result
+from ragbench.io.dumps.joined import CorpusTexts, corpus_texts
 from ragbench.io.dumps.mapping import DumpMapping, Layout
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.fields import (
@@ -41,8 +41,9 @@ from ragbench.io.fields import (
 from ragbench.io.formats import READERS
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
+from ragbench.io.rankings import is_beir_result, read_result, read_run
 from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
-from ragbench.io.run_files import Topics, find_topics, read_result_rows, read_run_rows
+from ragbench.io.run_files import Topics, find_topics, read_ranking_rows
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Row, Source
 from ragbench.io.source_info import SourceInfo, looked_at
 from ragbench.io.values import ValueProblem
@@ -394,10 +395,10 @@ class _Opening:
             topics = find_topics(
                 self.place, corpus=self.corpus, queries=self.queries, qrels=self.qrels
             )
-        read = read_result_rows if name == "beir" else read_run_rows
+        read = read_result if name == "beir" else read_run
 
         def reader(place: Source, problems: Problems) -> Iterator[Row]:
-            yield from read(place, topics, problems)
+            yield from read_ranking_rows(read(place, problems), place.name, topics, problems)
 
         known = list(islice(self._quietly(reader), LOOK))
         return self._of_rows("beir" if name == "beir" else "trec", reader, known)

@@ -29,6 +29,7 @@ __all__ = [
     "as_number",
     "as_numbers",
     "as_response",
+    "as_score",
     "as_share",
     "as_text",
     "as_texts",
@@ -444,3 +445,15 @@ def _split_ids(target: str, text: str) -> list[str]:
         )
     separators = r"[;|,]" if target == "tags" else r"[;|]"
     return [part for part in map(str.strip, re.split(separators, text)) if part]
+
+
+def as_score(value: object) -> float | None:
+    """A score as a number, also when it is written as text; None when it is none."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None

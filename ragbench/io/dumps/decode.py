@@ -17,10 +17,10 @@ from ragbench.io.dumps.form import (
     is_list,
     is_object,
 )
-from ragbench.io.dumps.mapping import DumpMapping, ScoreKind, as_label, as_score
+from ragbench.io.dumps.mapping import DumpMapping, ScoreKind, as_label
 from ragbench.io.ids import IdRegister
 from ragbench.io.source import Problems
-from ragbench.io.values import ValueProblem, as_answers, as_id, describe
+from ragbench.io.values import ValueProblem, as_answers, as_id, as_score, describe
 
 __all__ = [
     "Decoder",

@@ -1,10 +1,10 @@
-"""Ids and scores joined with a corpus and queries: TREC runs, BEIR results."""
+"""Rankings joined with the texts of a corpus and its queries."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -14,23 +14,17 @@ from tempfile import TemporaryDirectory
 from ragbench.core.chunk import Document
 from ragbench.errors import DataError, Problem
 from ragbench.io.dumps.form import DumpRecord, is_object
-from ragbench.io.dumps.mapping import as_score
-from ragbench.io.ids import IdRegister
-from ragbench.io.json_files import load
 from ragbench.io.lines import decode_head, decode_line, read_bytes, read_lines
+from ragbench.io.rankings import Ranking
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems, Source
-from ragbench.io.values import describe
 
 __all__ = [
     "CorpusTexts",
     "Queries",
     "corpus_texts",
-    "is_beir_result",
-    "joined_record",
     "read_queries",
-    "read_result_records",
-    "read_run_records",
+    "read_ranking_records",
 ]
 
 _BATCH = 5000
@@ -207,120 +201,26 @@ def _names_text(source: Source) -> bool:
     )
 
 
-_EXPECTED = "expected 'query Q0 document rank score tag'"
-
-
-def read_run_records(
-    source: Source, texts: CorpusTexts, queries: Queries, problems: Problems
+def read_ranking_records(
+    rankings: Iterable[Ranking], path: str, texts: CorpusTexts, queries: Queries, problems: Problems
 ) -> Iterator[DumpRecord]:
-    """Yields a record a query, in ragbench's own form.
-
-    As trec_eval does, the score decides the order; equal scores keep that of the file.
+    """Yields a record per query, best document first, in ragbench's own form.
 
     Args:
-        source: the run; the lines of a query must follow one another.
+        rankings: those of a run or of BEIR results.
+        path: the file that they are from.
         texts: the corpus.
         queries: the topics.
-        problems: takes what is wrong.
+        problems: takes the rankings of queries of which nobody knows the text.
     """
-    seen = IdRegister()
-    current, first, ranking = "", 0, dict[str, float]()
-    for number, query, document, score in _run_lines(source, problems):
-        if query != current:
-            if ranking:
-                yield from joined_record(
-                    source.name, first, current, ranking, texts, queries, problems
-                )
-            current, first, ranking = query, number, {}
-            earlier = seen.add(query, number)
-            if earlier is not None:
-                message = f"query '{query}' has lines at {earlier} already: sort the run by query"
-                problems.add(message, path=source.name, line=number)
-        if document in ranking:
-            message = f"document '{document}' appears twice in the ranking of query '{query}'"
-            problems.add(message, path=source.name, line=number)
-        ranking.setdefault(document, score)
-    if ranking:
-        yield from joined_record(source.name, first, current, ranking, texts, queries, problems)
-
-
-def joined_record(
-    path: str,
-    line: int | None,
-    query_id: str,
-    ranking: dict[str, float],
-    texts: CorpusTexts,
-    queries: Queries,
-    problems: Problems,
-) -> Iterator[DumpRecord]:
-    """The record of a query, best document first; a problem when nobody knows the query's text."""
-    query = queries.texts.get(query_id)
-    if query is None:
-        message = f"no query has the id '{query_id}'"
-        problems.add(message, path=path, line=line, field="query")
-        return
-    ordered = sorted(ranking, key=lambda document: -ranking[document])
-    found = texts.get(ordered)
-    chunks = [{"id": id, "text": found.get(id), "score": ranking[id]} for id in ordered]
-    yield DumpRecord(path, line, {"query_id": query_id, "query": query, "chunks": chunks})
-
-
-def _run_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str, str, float]]:
-    for line in read_lines(source, problems):
-        text = decode_line(line, source.name, problems)
-        columns = [] if text is None else text.strip().split("\t" if "\t" in text else None)
-        if not any(columns):
+    for ranking in rankings:
+        query = queries.texts.get(ranking.query)
+        if query is None:
+            message = f"no query has the id '{ranking.query}'"
+            problems.add(message, path=path, line=ranking.line, field="query")
             continue
-        score = as_score(columns[4]) if len(columns) == 6 else None
-        if score is None:
-            found = f"found {len(columns)} columns"
-            if len(columns) == 6:
-                found = f"found '{columns[4][:40]}' as score"
-            problems.add(f"{_EXPECTED}, {found}", path=source.name, line=line.number)
-            continue
-        yield line.number, columns[0], columns[2], score
-
-
-def is_beir_result(value: object) -> bool:
-    """Whether a value is scores by document by query."""
-    if not is_object(value) or not value:
-        return False
-    first = next(iter(value.values()))
-    return is_object(first) and bool(first) and all(map(_is_number, first.values()))
-
-
-def read_result_records(
-    source: Source, texts: CorpusTexts, queries: Queries, problems: Problems
-) -> Iterator[DumpRecord]:
-    """Yields a record a query, in ragbench's own form; the whole file is loaded."""
-    value = load(source, problems)
-    if not is_object(value):
-        if value is not None:
-            message = f"expected an object of query, document and score, found {describe(value)}"
-            problems.add(message, path=source.name)
-        return
-    for query, scores in value.items():
-        if not is_object(scores):
-            message = f"expected an object of document and score, found {describe(scores)}"
-            problems.add(message, path=source.name, field=query)
-            continue
-        ranking = _ranking(source.name, query, scores, problems)
-        yield from joined_record(source.name, None, query, ranking, texts, queries, problems)
-
-
-def _ranking(
-    path: str, query: str, scores: Mapping[str, object], problems: Problems
-) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for document, given in scores.items():
-        score = as_score(given)
-        if score is None:
-            message = f"expected a number as score, found {describe(given)}"
-            problems.add(message, path=path, field=f"{query}.{document}")
-        else:
-            found[document] = score
-    return found
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+        ordered = ranking.ordered()
+        found = texts.get(ordered)
+        chunks = [{"id": id, "text": found.get(id), "score": ranking.scores[id]} for id in ordered]
+        value = {"query_id": ranking.query, "query": query, "chunks": chunks}
+        yield DumpRecord(path, ranking.line, value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -11,7 +10,7 @@ from itertools import pairwise
 
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import Hits, getter
-from ragbench.io.values import ValueProblem, as_flag
+from ragbench.io.values import ValueProblem, as_flag, as_score
 
 __all__ = [
     "MAPPABLE",
@@ -19,7 +18,6 @@ __all__ = [
     "Layout",
     "ScoreKind",
     "as_label",
-    "as_score",
     "check_overrides",
     "guess_kind",
 ]
@@ -123,18 +121,6 @@ def guess_kind(lists: Sequence[Hits], path: str | None, distances: bool | None) 
     if distances is None:
         distances = path.rpartition(".")[2].lower() in _DISTANCES
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
-
-
-def as_score(value: object) -> float | None:
-    """A score as a number, also when it is written as text; None when it is none."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None
 
 
 _HIGHEST_GRADE = 4

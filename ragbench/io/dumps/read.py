@@ -23,15 +23,14 @@ from ragbench.io.dumps.joined import (
     CorpusTexts,
     Queries,
     corpus_texts,
-    is_beir_result,
     read_queries,
-    read_result_records,
-    read_run_records,
+    read_ranking_records,
 )
 from ragbench.io.dumps.mapping import DumpMapping, Layout, ScoreKind, check_overrides
 from ragbench.io.dumps.records import container_of, read_records
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
+from ragbench.io.rankings import is_beir_result, read_result, read_run
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem
 
@@ -250,8 +249,8 @@ def _joined(
                 f"{source.name} holds ids alone: name the queries with --queries FILE"
             )
         known = read_queries(corpus)
-    read = read_run_records if form == "trec" else read_result_records
-    return read(source, texts, known, problems)
+    rankings = (read_run if form == "trec" else read_result)(source, problems)
+    return read_ranking_records(rankings, source.name, texts, known, problems)
 
 
 def _raw(

@@ -386,9 +386,10 @@ def test_a_trec_run_with_its_corpus(tmp_path: Path, beir: Path) -> None:
 def test_beir_results(tmp_path: Path, beir: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"q1": {"d2": 0.5, "d1": 0.25}}), "utf-8")
-    (entry,), info = read(path, corpus=beir)
+    (entry, judged_alone), info = read(path, corpus=beir)
     assert info.form == "beir"
     assert entry.recorded["retrieve"].value.context_ids == ["d2", "d1"]  # type: ignore[union-attr]
+    assert (judged_alone.case.id, judged_alone.recorded) == ("q3", {})
 
 
 def test_a_run_without_texts_or_questions_says_what_it_needs(tmp_path: Path, beir: Path) -> None:

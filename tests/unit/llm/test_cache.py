@@ -236,15 +236,16 @@ def test_processes_share_it_from_its_first_moment(tmp_path: Path) -> None:
         assert cache.stats().entries == 180
 
 
+@pytest.mark.parametrize("moment", ["application_id", "user_version", "sqlite_master"])
 def test_it_may_be_made_by_another_process_while_it_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """The other one is done between any two statements of this one."""
     plain, path = sqlite3.connect, tmp_path / "c"
 
     def watched(*args: Any, **kwargs: Any) -> sqlite3.Connection:
         monkeypatch.setattr(sqlite3, "connect", plain)
-        db = plain(*args, **kwargs)
+        db: sqlite3.Connection = plain(*args, **kwargs)
 
         def seen(statement: str) -> None:
             if moment in statement and not path.stat().st_size:
@@ -253,13 +254,10 @@ def test_it_may_be_made_by_another_process_while_it_is_opened(
         db.set_trace_callback(seen)
         return db
 
-    for moment in ("application_id", "user_version", "sqlite_master"):
-        monkeypatch.setattr(sqlite3, "connect", watched)
-        with ResponseCache(path) as cache:
-            put(cache, "a")
-            assert cache.stats().entries == 1
-        for file in tmp_path.iterdir():
-            file.unlink()
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    with ResponseCache(path) as cache:
+        put(cache, "a")
+        assert cache.stats().entries == 1
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")

@@ -391,6 +391,23 @@ def test_a_trec_run_is_joined_with_corpus_and_topics(tmp_path: Path) -> None:
         assert found[1].chunks[0].text == ""
 
 
+def test_ids_that_ragbench_escaped_in_its_own_runs_find_their_texts(tmp_path: Path) -> None:
+    folder = tmp_path / "beir"
+    folder.mkdir()
+    written(
+        folder / "corpus.jsonl", [{"_id": "paid leave", "title": "", "text": LEAVE}], lines=True
+    )
+    written(folder / "queries.jsonl", [{"_id": "q 1", "text": QUERY}], lines=True)
+    path = tmp_path / "own.run"
+    line = "q%201 Q0 paid%20leave 1 2.5"
+    path.write_text(f"{line} ragbench\n", encoding="utf-8")
+    _, (retrieval,), problems = read(path, corpus=folder)
+    assert (retrieval.query_id, retrieval.chunks[0].text, problems) == ("q 1", LEAVE, [])
+    path.write_text(f"{line} bm25\n", encoding="utf-8")  # whose ids are what they look like
+    with pytest.raises(DataError, match="no query has the id 'q%201'"):
+        read(path, corpus=folder)
+
+
 def test_beir_results_are_joined_with_the_folder(tmp_path: Path) -> None:
     path = written(
         tmp_path / "results.json", {"q1": {"desk": 1.5, "leave": 2.5}, "q3": {"leave": 1}}
