@@ -50,9 +50,11 @@ class Matched:
     chunks: int
     """How many were retrieved."""
     matches: tuple[Match, ...]
-    """By rank. A chunk may hold several relevant contexts, several chunks the same one."""
+    """By rank. A chunk may hold several relevant contexts, several chunks the same one. Further
+    chunks of a document are there, too."""
     repeated: tuple[int, ...] = ()
-    """Ranks at which an id stands again; only its first place counts."""
+    """Ranks that are no place of their own for rank metrics: an id stands there again, or a further
+    chunk of a document that stands above, where documents are what is relevant."""
 
     def rank_of(self, gold: int) -> int | None:
         """The first rank at which a relevant context was found; None where it was not.

@@ -224,7 +224,8 @@ class MatchingTally:
         if matching is Matching.DOCUMENT_ID and self.of_documents:
             notes.append(
                 f"{self.of_documents:,} of {self.by_document:,} relevant chunks were recognised by "
-                "the document that they were cut from: the gold ids are documents."
+                "the document that they were cut from: the gold ids are documents, so that ranks "
+                "count documents, each at its best chunk."
             )
         if 2 * self.agreeing < self.checked:
             notes.append(

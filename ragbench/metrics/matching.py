@@ -4,6 +4,11 @@ The gold of a case is a list of documents, or chunks, by id; or a list of texts,
 place in a document. A chunk is compared by its id, by the document that it was cut from, by its
 offsets there, or by its text. Which of these tell the truth in a run is decided from all of its
 cases: see `ragbench.metrics.gold_space`.
+
+What a rank counts follows from what is relevant. Where that is documents, a ranking is one of
+documents: each stands once, at its best chunk (MaxP; Dai and Callan 2019, arXiv:1905.09217), as in
+a TREC run, so that figures are those of trec_eval however documents were cut and whatever the
+chunks are called. Where it is chunks or passages, ranks are those that generation is given.
 """
 
 from __future__ import annotations
@@ -154,7 +159,7 @@ class Matching(StrEnum):
     DOCUMENT_ID = "document_id"
     """By the document that a chunk was cut from: the one that its metadata name (``document_id``,
     ``doc_id`` or ``source``), or that its id begins with, before ``#`` or ``::``. By the chunk's
-    own id where neither is there."""
+    own id where neither is there. Documents are ranked, unless a chunk itself is relevant."""
     TEXT = "text"
     """By whether a chunk holds a reference context or an evidence span. By offsets where chunk and
     evidence name the same document and have them."""
@@ -272,6 +277,9 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
         for at, by in gold.found_in(id, metadata or {}, text):
             matches.append(Match(rank=rank, gold=at, by=by))
     golds, grades = golds_of(case, is_by_id=is_by_id)
+    if is_by_id and gold.matching is not Matching.ID:
+        labels = {match.rank: golds[match.gold] for match in matches}
+        repeated = sorted({*repeated, *_later_chunks(result, labels, skipped=repeated)})
     return Matched(
         golds=golds,
         grades=grades,
@@ -280,6 +288,37 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
         matches=tuple(matches),
         repeated=tuple(repeated),
     )
+
+
+def _later_chunks(
+    result: RetrievalResult[Any], golds: Mapping[int, str], *, skipped: Sequence[int]
+) -> list[int]:
+    """Ranks of the chunks whose document stands above them.
+
+    Args:
+        result: what was retrieved.
+        golds: by rank, the relevant document or chunk that a chunk is.
+        skipped: ranks that are no place already.
+
+    Returns:
+        None of them where a chunk is relevant by its own id: then chunks are what is relevant.
+    """
+    later: list[int] = []
+    above: set[str] = set()
+    chunks = zip_longest(result.context_ids or (), result.context_metadata or ())
+    for rank, (id, metadata) in enumerate(chunks, 1):
+        documents = documents_of(id, metadata or {})
+        place = golds.get(rank)
+        if place is None:
+            place = documents[0] if documents else id
+        elif documents and place not in documents:
+            return []
+        if place is None or rank in skipped:
+            continue
+        if place in above:
+            later.append(rank)
+        above.add(place)
+    return later
 
 
 def golds_of(case: Case, *, is_by_id: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:

@@ -1,5 +1,8 @@
 """Rank metrics, each as trec_eval has it.
 
+A place is a document's where documents are what is relevant, else a chunk's; see
+`ragbench.metrics.matching`.
+
 What trec_eval knows nothing of, a chunk that holds several gold contexts and several chunks that
 hold the same one, is in `ragbench.metrics.ranking.Ranking`: precision, hit rate and MRR ask
 whether a chunk is relevant, nDCG and MAP what it brings that is new, recall which gold contexts

@@ -131,6 +131,10 @@ function in a file: `my.py:function`.
 A case that lacks something that a metric reads is skipped, a declined answer is abstained, a
 failure is failed: none of them is ever counted as 0. Each score comes with the number of cases
 that it covers.
+
+The k of rank metrics counts documents where documents are relevant, each once, at its best chunk,
+as in trec_eval; where chunks or passages are, it counts chunks. See
+[matching](run_folder.md#how-chunks-are-matched-with-the-gold).
 """
 
 

@@ -148,8 +148,27 @@ def test_two_chunks_of_a_document_find_it_once() -> None:
         retrieval=retrieved("doc#1", "doc#2", metadata=[{"source": "doc"}, {"source": "doc"}]),
     )
     assert value("recall@2", one, matching=Matching.DOCUMENT_ID) == 1 / 2
-    assert value("precision@2", one, matching=Matching.DOCUMENT_ID) == 1.0
+    # One of two documents that there is place for.
+    assert value("precision@2", one, matching=Matching.DOCUMENT_ID) == 1 / 2
+    assert value("set_precision", one, matching=Matching.DOCUMENT_ID) == 1.0
     assert value("nDCG@2", one, matching=Matching.DOCUMENT_ID) < 1.0
+
+
+def test_further_chunks_of_a_document_are_matches_and_no_places() -> None:
+    case = trace(gold=["doc", "other"]).case
+    told = [{"source": "doc"}, {"source": "x"}, {"source": "doc"}, {"source": "x"}, {}, {}]
+    result = retrieved("1", "2", "3", "4", "other", "other#1", metadata=told).value
+    assert result is not None
+    found = match(case, result, Matching.DOCUMENT_ID)
+    assert isinstance(found, Matched)
+    assert found.repeated == (3, 4, 6)
+    assert [(one.rank, one.gold) for one in found.matches] == [(1, 0), (3, 0), (5, 1), (6, 1)]
+    # A chunk without id and document is a place of its own.
+    unnamed = retrieved("x", "x", with_ids=False, metadata=[{"source": "doc"}, {}]).value
+    assert unnamed is not None
+    found = match(case, unnamed, Matching.DOCUMENT_ID)
+    assert isinstance(found, Matched)
+    assert found.repeated == ()
 
 
 @pytest.mark.parametrize(

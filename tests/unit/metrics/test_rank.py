@@ -102,35 +102,74 @@ def test_a_level_that_no_grade_reaches_is_told() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        # Documents in the order of their best chunks: z, u, a, b.
         ("recall@2", 0.0),
-        ("recall@4", 1 / 2),
-        ("recall@5", 1.0),
+        ("recall@3", 1 / 2),
+        ("recall@4", 1.0),
         ("recall(rel=2)@2", 0.0),
         ("recall(rel=2)@3", 1.0),
-        ("precision@5", 3 / 5),
+        ("precision@5", 2 / 5),
+        ("set_precision", 2 / 4),
+        ("hit_rate@3", 1.0),
         ("MRR", 1 / 3),
-        ("MAP", (1 / 3 + 2 / 5) / 2),
-        ("nDCG", (2 / 2 + 1 / math.log2(6)) / (2 + 1 / math.log2(3))),
-        # Without the second chunk, which nobody has judged: z, a, a again, b.
+        ("MAP", (1 / 3 + 2 / 4) / 2),
+        ("nDCG", (2 / 2 + 1 / math.log2(5)) / (2 + 1 / math.log2(3))),
+        ("nDCG@3", (2 / 2) / (2 + 1 / math.log2(3))),
+        ("Judged", 3 / 4),
+        # Without the second one, which nobody has judged: z, a, b.
         ("recall(judged_only=true)@1", 0.0),
         ("recall(judged_only=true)@2", 1 / 2),
-        ("recall(judged_only=true)@3", 1 / 2),
-        ("recall(judged_only=true)@4", 1.0),
+        ("recall(judged_only=true)@3", 1.0),
         ("precision(judged_only=true)@2", 1 / 2),
-        ("set_precision(judged_only=true)", 3 / 4),
+        ("set_precision(judged_only=true)", 2 / 3),
         ("MRR(judged_only=true)", 1 / 2),
-        ("MAP(judged_only=true)", (1 / 2 + 2 / 4) / 2),
+        ("MAP(judged_only=true)", (1 / 2 + 2 / 3) / 2),
         (
             "nDCG(judged_only=true)",
-            (2 / math.log2(3) + 1 / math.log2(5)) / (2 + 1 / math.log2(3)),
+            (2 / math.log2(3) + 1 / math.log2(4)) / (2 + 1 / math.log2(3)),
         ),
     ],
 )
-def test_two_chunks_of_one_graded_document(name: str, expected: float) -> None:
+def test_a_document_stands_once_at_its_best_chunk(name: str, expected: float) -> None:
     one = trace(
-        grades={"a": 2, "b": 1, "z": 0}, retrieval=retrieved("z#0", "u", "a#0", "a#1", "b#0")
+        grades={"a": 2, "b": 1, "z": 0},
+        retrieval=retrieved("z#0", "u#1", "u#0", "a#0", "z#3", "a#1", "b#0"),
     )
     assert value(name, one, matching=Matching.DOCUMENT_ID) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("recall@3", 1 / 2),
+        ("recall@4", 1.0),
+        ("precision@4", 3 / 4),
+        ("MRR", 1 / 2),
+        ("MAP", (1 / 2 + 2 / 4) / 2),
+        ("nDCG", (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
+        ("Judged", 3 / 4),
+        # Without the first chunk, which nobody has judged: a, a again, b.
+        ("recall(judged_only=true)@2", 1 / 2),
+        ("recall(judged_only=true)@3", 1.0),
+        ("set_precision(judged_only=true)", 1.0),
+        ("MAP(judged_only=true)", (1 / 1 + 2 / 3) / 2),
+        ("nDCG(judged_only=true)", (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))),
+    ],
+)
+def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -> None:
+    first, second = "The north reactor was switched off.", "The south reactor never stopped."
+    chunks = ["Nothing of it.", f"{first} Once.", f"Twice. {first}", second]
+    one = trace(gold_texts=[first, second], retrieval=retrieved(*"0123", texts=chunks))
+    assert value(name, one, matching=Matching.TEXT) == pytest.approx(expected)
+
+
+def test_where_chunks_are_relevant_those_of_one_document_keep_their_places() -> None:
+    grades = {"doc#2": 1, "else#0": 1}
+    one = trace(grades=grades, retrieval=retrieved("doc#0", "doc#1", "doc#2", "doc#3", "else#0"))
+    for matching in (Matching.DOCUMENT_ID, Matching.ID, Matching.AUTO):
+        assert value("MRR", one, matching=matching) == 1 / 3
+        assert value("MAP", one, matching=matching) == (1 / 3 + 2 / 5) / 2
+        assert value("Judged", one, matching=matching) == 2 / 5
 
 
 @pytest.mark.parametrize("name", ["P(rel=2)@5", "hit_rate(rel=2)@5", "MRR(rel=2)", "SetP(rel=2)"])
@@ -247,6 +286,21 @@ def test_metrics_equal_a_plain_recomputation(drawn: list[tuple[list[str], dict[s
             assert {c.status for c in row} == {Status.SKIPPED}
         else:
             assert [c.value for c in row] == pytest.approx(recomputed(ids, grades, 3), abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ids=RANKING, grades=JUDGED, named=st.booleans())
+def test_however_documents_are_cut_the_figures_are_those_of_documents(
+    ids: list[str], grades: dict[str, int], named: bool
+) -> None:
+    names = f"{NAMES}, Judged, set_f1, nDCG(judged_only=true), MAP(judged_only=true)"
+    whole = cells(names, ranked(list(dict.fromkeys(ids)), grades))
+    chunks = retrieved(
+        *(f"row-{n}" if named else f"{id}#{n}" for n, id in enumerate(ids)),
+        metadata=[{"document_id": id} for id in ids] if named else None,
+    )
+    cut = trace(grades=grades, retrieval=chunks)
+    assert cells(names, cut, matching=Matching.DOCUMENT_ID) == whole
 
 
 @settings(max_examples=60, deadline=None)
