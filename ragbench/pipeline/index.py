@@ -22,6 +22,7 @@ from ragbench.pipeline.lease import Lease
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.record import chunk_digest
 from ragbench.stores.registry import open_database
+from ragbench.stores.sole_writer import sole_writer
 from ragbench.text.language import guess_language
 from ragbench.workers.open import check_engine, opened_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
@@ -161,6 +162,7 @@ def index_documents(
     chunker: Chunker,
     pool: Embedding | None = None,
     progress: IndexProgress | None = None,
+    patience: float = 0.0,
 ) -> IndexResult:
     """Makes a collection hold exactly the chunks of these documents.
 
@@ -179,11 +181,12 @@ def index_documents(
         chunker: cuts the documents.
         pool: workers that embed with the same embedder; this process does when not given.
         progress: is told how far it is.
+        patience: seconds to wait where another one writes to the same folder.
 
     Raises:
         ConfigError: there is no document with text, two documents have one id, or the collection
             was built with another embedder.
-        StoreError: the store cannot be used.
+        StoreError: the store cannot be used, or another indexing is writing to it.
         LLMError: the embedder's endpoint gives no vectors.
     """
     cut = _Cutting(documents, chunker)
@@ -197,7 +200,8 @@ def index_documents(
         embedder_settings=embedder_settings or {},
         chunker=chunker.identity,
     )
-    with _opened(database, collection, embedder, identity, head) as store:
+    alone = sole_writer(database.folder, database.address, patience=patience)
+    with alone, _opened(database, collection, embedder, identity, head) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), Threads(1))
         writing = _Writing(store=store, pool=pool or here, chunker=chunker)
         told = 0

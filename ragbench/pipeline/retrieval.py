@@ -52,6 +52,8 @@ __all__ = [
 
 _UNLIMITED = -1e9
 """A threshold below every score."""
+_PATIENCE = 10.0
+"""Seconds that a pipeline waits for another one that looks whether its corpus has changed."""
 _CHECKED = 50
 """Chunks that an approximate index is tried with when a pipeline is opened."""
 
@@ -285,6 +287,7 @@ def _indexed(
             embedder_name=indexing.embedder_name,
             embedder_settings=indexing.embedder_settings,
             chunker=indexing.chunker or make_chunker(),
+            patience=_PATIENCE,
         )
     return collection
 

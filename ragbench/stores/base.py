@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -237,6 +238,11 @@ class Database(Protocol):
     @property
     def address(self) -> str:
         """The address without a password, as messages show it."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where an engine inside of this process keeps all its collections; None for a server."""
         ...
 
     def collections(self) -> list[str]:

@@ -7,6 +7,7 @@ that has lost a number is removed before it is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -46,7 +47,9 @@ def open_chroma(address: str) -> ChromaDatabase:
     """
     if address.startswith("chroma:") and len(address) > len("chroma:"):
         path = address.removeprefix("chroma:")
-        return ChromaDatabase(address, lambda: _chroma().PersistentClient(path, _settings()))
+        return ChromaDatabase(
+            address, lambda: _chroma().PersistentClient(path, _settings()), folder=Path(path)
+        )
     url = urlsplit(address.removeprefix("chroma+"))
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(
@@ -63,14 +66,17 @@ def open_chroma(address: str) -> ChromaDatabase:
 class ChromaDatabase(EngineDatabase[Any]):
     """Collections of one client."""
 
-    def __init__(self, address: str, open_client: Callable[[], Any]) -> None:
+    def __init__(
+        self, address: str, open_client: Callable[[], Any], *, folder: Path | None = None
+    ) -> None:
         """Names the place; nothing is read or written.
 
         Args:
             address: without a password.
             open_client: makes the client.
+            folder: of the engine inside of this process.
         """
-        super().__init__(address)
+        super().__init__(address, folder)
         self._open_client = open_client
 
     def load(self) -> tuple[type[Exception], ...]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ragbench.errors import StoreError
@@ -36,13 +37,15 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
     failures: tuple[type[Exception], ...] = ()
     """What the engine raises; known once its package is loaded."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, folder: Path | None = None) -> None:
         """Names the place.
 
         Args:
             address: without a password.
+            folder: of an engine inside of this process; None for a server.
         """
         self.address = address
+        self.folder = folder
         self._connection: ConnectionT | None = None
         self._open: Counter[str] = Counter()
         self._lock = threading.RLock()

@@ -55,7 +55,8 @@ class MemoryDatabase:
             path: the folder that holds the collections' folders; empty for none.
         """
         self.address = f"memory:{path}"
-        self._folder = MemoryFolder(Path(path)) if path else None
+        self.folder = Path(path) if path else None
+        self._folder = MemoryFolder(self.folder) if self.folder else None
         self._stores: dict[str, MemoryStore] = {}
 
     def collections(self) -> list[str]:

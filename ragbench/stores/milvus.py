@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from filelock import FileLock, Timeout
+
 from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
@@ -23,6 +25,7 @@ from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit, exhaustive
 from ragbench.stores.record import StoredChunk, number_name, wanted_labels
+from ragbench.stores.sole_writer import in_use
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +67,7 @@ def open_milvus(address: str) -> MilvusDatabase:
     if address.startswith("milvus:") and path:
         if not path.endswith(".db"):
             raise ConfigError(f"'{address}': the path of Milvus Lite ends with .db")
-        return MilvusDatabase(address, lambda: _lite(path), lite=True)
+        return MilvusDatabase(address, lambda: _lite(path, address), folder=Path(path))
     url = urlsplit(address.removeprefix("milvus+"))
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(
@@ -87,17 +90,19 @@ def open_milvus(address: str) -> MilvusDatabase:
 class MilvusDatabase(EngineDatabase[Any]):
     """Collections of one client."""
 
-    def __init__(self, address: str, open_client: Callable[[], Any], *, lite: bool = False) -> None:
+    def __init__(
+        self, address: str, open_client: Callable[[], Any], *, folder: Path | None = None
+    ) -> None:
         """Names the place; nothing is read or written.
 
         Args:
             address: without a password.
             open_client: makes the client.
-            lite: whether it is Milvus Lite.
+            folder: of Milvus Lite; None for a server.
         """
-        super().__init__(address)
+        super().__init__(address, folder)
         self._open_client = open_client
-        self._lite = lite
+        self._lite = folder is not None
 
     def load(self) -> tuple[type[Exception], ...]:
         """What the client raises, of itself and of the connection."""
@@ -384,10 +389,25 @@ def _write_info(client: Any, info: CollectionInfo) -> None:
     client.upsert(_INFOS, [row])
 
 
-def _lite(path: str) -> Any:
+def _lite(path: str, address: str) -> Any:
     require("milvus_lite", extra="milvus")
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return _pymilvus().MilvusClient(path)
+    folder = Path(path)
+    if folder.is_file():
+        raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    failed = require("pymilvus.exceptions", extra="milvus").ConnectionConfigException
+    try:
+        return _pymilvus().MilvusClient(path)
+    except failed as error:
+        # It keeps its reason to itself; the most frequent one is another process.
+        try:
+            with FileLock(folder / "LOCK", timeout=0):
+                raise StoreError(
+                    f"{address}: Milvus Lite cannot open it: may it be written, and did Milvus "
+                    "Lite 3 make it?"
+                ) from error
+        except Timeout:
+            raise in_use(address, folder) from error
 
 
 def _pymilvus() -> Any:

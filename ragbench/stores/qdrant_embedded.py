@@ -27,6 +27,7 @@ from ragbench.stores.qdrant_points import (
     point_id,
 )
 from ragbench.stores.record import StoredChunk
+from ragbench.stores.sole_writer import in_use
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +55,7 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
 
     def __init__(self, path: Path) -> None:
         """Names the folder; nothing is read or written."""
-        super().__init__(f"qdrant:{path}")
+        super().__init__(f"qdrant:{path}", path)
         self._path = path
         self._shards: dict[str, Any] = {}
 
@@ -104,10 +105,7 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
             except Exception as error:
                 if "WouldBlock" not in str(error):
                     raise
-                raise StoreError(
-                    f"{self.address}: the collection '{name}' is in use by another process: "
-                    "close it there, or use a server"
-                ) from error
+                raise in_use(self.address, self._path) from error
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:

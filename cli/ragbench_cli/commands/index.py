@@ -276,6 +276,7 @@ def _check(address: str, collection: str | None, *, json: bool) -> None:
 def _drop(address: str, name: str) -> None:
     from ragbench.errors import StoreError
     from ragbench.stores.registry import open_database
+    from ragbench.stores.sole_writer import sole_writer
 
     database = open_database(address)
     try:
@@ -283,7 +284,8 @@ def _drop(address: str, name: str) -> None:
         if name not in names:
             known = f"there are: {', '.join(names)}" if names else "it holds none"
             raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
-        database.drop(name)
+        with sole_writer(database.folder, database.address):
+            database.drop(name)
         console.say(f"{database.address}: '{name}' is removed")
     finally:
         database.close()

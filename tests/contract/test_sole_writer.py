@@ -1,0 +1,133 @@
+"""Engines inside of a process: one writer to a folder, and a clear word for everybody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragbench.core.chunk import Document
+from ragbench.errors import StoreError
+from ragbench.pipeline.index import index
+from ragbench.stores.registry import open_database, open_store
+from ragbench.stores.sole_writer import sole_writer
+from ragbench_cli.main import main
+
+STORES = {
+    "memory:{}/m": (),
+    "qdrant:{}/q": ("qdrant_edge",),
+    "chroma:{}/c": ("chromadb",),
+    "milvus:{}/v.db": ("pymilvus", "milvus_lite"),
+}
+DOCUMENTS = [Document(id=f"d{at}", text=f"Document {at}.") for at in range(5)]
+# Fills a collection, opens it, says so, and keeps it open until its standard input ends.
+OPENS = """
+import sys
+from ragbench.core.chunk import Document
+from ragbench.pipeline.index import index
+from ragbench.stores.registry import open_store
+index([Document(id="d", text="One.")], sys.argv[1], "kb", embedder="hashing:8")
+with open_store(sys.argv[1], "kb"):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=list(STORES))
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    for package in STORES[request.param]:
+        pytest.importorskip(package)
+    return str(request.param).format(tmp_path)
+
+
+def indexed(address: str, documents: list[Document] = DOCUMENTS) -> int:
+    return index(documents, address, "kb", embedder="hashing:8", chunker="whole").chunks
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_second_indexing_is_refused_and_writes_nothing(address: str, there: bool) -> None:
+    if there:
+        indexed(address)
+    folder = open_database(address).folder
+    assert folder is not None
+    with sole_writer(folder, address):
+        with pytest.raises(StoreError, match=r"another 'ragbench index' is writing .*process \d+"):
+            indexed(address, [Document(id="other", text="Of another corpus.")])
+        with pytest.raises(StoreError, match="wait until it is done"):
+            indexed(address)
+    assert indexed(address) == 5
+    with open_store(address, "kb") as store:
+        assert set(store.digests()) == {document.id for document in DOCUMENTS}
+        assert store.info().complete
+
+
+def test_what_is_being_written_is_not_dropped(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    indexed(address)
+    folder = open_database(address).folder
+    assert folder is not None
+    with sole_writer(folder, address):
+        assert main(["index", "--drop", "kb", "--store", address]) == 2
+    assert "another 'ragbench index' is writing" in capsys.readouterr().err
+    assert indexed(address) == 5
+    assert main(["index", "--drop", "kb", "--store", address]) == 0
+
+
+def test_the_writers_name_is_gone_when_it_is_through(address: str) -> None:
+    indexed(address)
+    folder = open_database(address).folder
+    assert folder is not None
+    assert not (folder / ".ragbench.writer").exists()
+    with pytest.raises(ZeroDivisionError), sole_writer(folder, address):
+        assert (folder / ".ragbench.writer").read_text("utf-8").startswith("process ")
+        raise ZeroDivisionError
+    with sole_writer(folder, address):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("A file where a folder should be.", encoding="utf-8")
+    with pytest.raises(StoreError, match="cannot be written"):
+        indexed(f"memory:{tmp_path}/file/index")
+
+
+@pytest.mark.parametrize("kind", ["qdrant:{}/q", "milvus:{}/v.db"])
+def test_a_folder_that_another_process_has_open_is_one_line(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    for package in STORES[kind]:
+        pytest.importorskip(package)
+    address = kind.format(tmp_path)
+    started = subprocess.Popen(
+        [sys.executable, "-c", OPENS, address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    request.addfinalizer(started.communicate)
+    assert started.stdout is not None
+    assert started.stdout.readline() == "open\n"
+    unknown = r"in use by another process\. Such a folder is open to one process at a time"
+    with pytest.raises(StoreError, match=unknown):
+        open_store(address, "kb")
+    with pytest.raises(StoreError, match=unknown):
+        indexed(address)
+    folder = open_database(address).folder
+    assert folder is not None
+    (folder / ".ragbench.writer").write_text("process 7 on there", "utf-8")
+    with pytest.raises(StoreError, match=unknown):  # That one was killed: it has no lock.
+        open_store(address, "kb")
+    with sole_writer(folder, address):
+        (folder / ".ragbench.writer").write_text("process 7 on there", "utf-8")
+        with pytest.raises(StoreError, match=r"another process \(process 7 on there\)\. Such"):
+            open_store(address, "kb")
+
+
+def test_what_is_no_folder_of_milvus_lite_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("milvus_lite")
+    (tmp_path / "v.db").write_text("An older release kept a file.", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"v\.db: is a file; Milvus Lite 3 keeps a folder"):
+        open_store(f"milvus:{tmp_path}/v.db", "kb")
