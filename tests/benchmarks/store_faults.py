@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def two(folder: Path, store: str, documents: int, trials: int) -> Counter[str]:
 
 
 @contextmanager
-def small_disk(folder: Path, size: int) -> Iterator[Path]:
+def small_disk(folder: Path, size: int) -> Generator[Path]:
     """A file system of so many MiB."""
     folder.mkdir()
     options = ["-t", "tmpfs", "-o", f"size={size}m", "tmpfs"]
