@@ -261,7 +261,7 @@ def proof_check(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
     """Whether too many judgements are not proved by what they quote, where that is demanded."""
     if config.max_unproved is None:
         return
-    names = {
+    names = {_QUOTING} | {
         column.name
         for column in run.metrics
         if any(_status(case, column.name) is Status.UNPROVED for case in run.cases)
@@ -269,10 +269,28 @@ def proof_check(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
     cells = [_status(case, name) for case in run.cases for name in names]
     unproved = cells.count(Status.UNPROVED)
     count = unproved + cells.count(Status.MEASURED)
-    share = unproved / count if count else 0.0
-    yield _share_check(
-        "unproved", share, config.max_unproved, "max", count, "judgements are unproved"
+    if count:
+        counted = "judgements are unproved"
+        yield _share_check("unproved", unproved / count, config.max_unproved, "max", count, counted)
+        return
+    yield worded(
+        GateCheck(
+            kind=CheckKind.COVERAGE,
+            subject="unproved",
+            outcome=_outcome_of(Ground.NOT_STORED),
+            ground=Ground.NOT_STORED,
+            observed=None,
+            limit=config.max_unproved,
+            bound="max",
+            cases=0,
+            unit="share",
+            missing=f"judgements that have to quote (metric {_QUOTING})",
+        )
     )
+
+
+_QUOTING = "support"
+"""The metric whose judge has to quote; a user's own is known by cells that are unproved."""
 
 
 def _status(case: ScoredCase, metric: str) -> Status | None:

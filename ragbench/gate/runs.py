@@ -20,6 +20,7 @@ from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
 from ragbench.errors import RunMismatchError
 from ragbench.io.atomic import written_whole
+from ragbench.io.limits import ReadLimits
 from ragbench.ledger.folder import RunFolder
 
 __all__ = [
@@ -54,7 +55,7 @@ def read_json(path: Path) -> Json:
     import orjson
 
     try:
-        value = orjson.loads(path.read_bytes())
+        value = orjson.loads(ReadLimits.of_environment().read_data(path))
     except OSError as error:
         raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
     except orjson.JSONDecodeError as error:

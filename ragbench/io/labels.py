@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragbench.errors import DataError, Problem
+from ragbench.io.limits import ReadLimits
 
 __all__ = [
     "LEVELS",
@@ -74,7 +75,7 @@ def read_labels(path: Path) -> tuple[LabelledClaim, ...]:
         DataError: the file cannot be read, holds no labels or has problems; tells all of them.
     """
     try:
-        text = path.read_text("utf-8")
+        text = ReadLimits.of_environment().read_data(path).decode()
     except OSError as error:
         raise DataError([Problem(message=str(error.strerror), path=str(path))]) from error
     except UnicodeDecodeError:

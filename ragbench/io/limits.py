@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ragbench.errors import ConfigError
@@ -33,6 +34,11 @@ _MOST_TIMES = 200
 
 class TooLargeError(OSError):
     """More would be read than a limit allows."""
+
+    def __init__(self, message: str) -> None:
+        """Says it as the system says why it cannot read, too."""
+        super().__init__(message)
+        self.strerror = message
 
 
 def size_of(text: str) -> int:
@@ -113,6 +119,32 @@ class ReadLimits:
         """
         if size > self.file:
             raise TooLargeError(self.large_file("it is larger than"))
+
+    def read_data(self, path: Path) -> bytes:
+        """A file of data that is held whole.
+
+        Raises:
+            TooLargeError: it is above the limit for files; nothing of it was read.
+            OSError: it cannot be read.
+        """
+        with path.open("rb") as file:
+            self.check_held(os.fstat(file.fileno()).st_size)
+            data = file.read(self.file + 1)  # a pipe has no size
+            self.check_held(len(data))
+            return data
+
+    def read_settings(self, path: Path) -> bytes:
+        """A file that people write, such as a configuration: it is one record.
+
+        Raises:
+            TooLargeError: it is above the limit for records; little of it was read.
+            OSError: it cannot be read.
+        """
+        with path.open("rb") as file:
+            data = file.read(self.record + 1)
+        if len(data) > self.record:
+            raise TooLargeError(self.long_record("the file"))
+        return data
 
     def check_unpacked(self, unpacked: int, packed: int) -> None:
         """Stops what unpacks to far more than data do.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ragbench.errors import DataError, Problem
+from ragbench.io.limits import ReadLimits
 
 __all__ = [
     "Place",
@@ -60,7 +61,7 @@ def read_yaml(path: Path) -> YamlFile:
     import yaml
 
     try:
-        text = path.read_text("utf-8-sig")
+        text = ReadLimits.of_environment().read_settings(path).decode("utf-8-sig")
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

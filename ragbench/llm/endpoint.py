@@ -191,7 +191,6 @@ _OURS = frozenset(
     {"model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens",
      "reasoning_effort", "response_format", "stream", "n", "headers", "extra_headers"}
 )  # fmt: skip
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -259,11 +258,6 @@ class Endpoint:
     def host(self) -> str:
         """The host, without a port."""
         return urlsplit(self.base_url).hostname or ""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it runs on this machine."""
-        return self.host in _LOCAL
 
     @property
     def parameters(self) -> dict[str, Any]:

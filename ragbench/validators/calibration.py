@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
+from ragbench.io.limits import ReadLimits
 from ragbench.validators.inspect import InspectedChunks
 from ragbench.validators.parts import Part, merged_findings
 from ragbench.validators.verdict import Finding, Thresholds, decide, logistic
@@ -142,7 +143,7 @@ def read_calibration(path: str, validator: str) -> Calibration:
         ConfigError: it cannot be read, holds something else, or was made for another validator.
     """
     try:
-        given = json.loads(Path(path).read_text("utf-8"))
+        given = json.loads(ReadLimits.of_environment().read_settings(Path(path)))
         found = _calibration(given)
     except OSError as error:
         raise ConfigError(f"the calibration '{path}' cannot be read: {error.strerror}") from error

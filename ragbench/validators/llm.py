@@ -344,9 +344,8 @@ def _about_quotes(found: _Found) -> list[str]:
     if found.unproved and not found.probability:
         told.append("the model calls the answer present, and none of its quotes proves it")
     if found.fabricated:
-        stand = "stands" if found.fabricated == 1 else "stand"
         told.append(
-            f"{found.fabricated} of {found.quotes} quotes of the model {stand} nowhere in their "
-            "chunk and do not count"
+            f"of {found.quotes} quotes of the model, {found.fabricated} not found in the chunk "
+            "that it names: not counted"
         )
     return told

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -19,6 +20,7 @@ from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.io.labels import LEVELS, LabelledClaim
 from ragbench.llm.session import ModelClients, preflight
 from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.scorer import JudgeModels
 from ragbench.stages.judge import Judging, judge_many
 from ragbench.stages.judge_identity import judge_info, price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
@@ -166,12 +168,7 @@ def judge_card(
         LLMStoppedError: no model answers any more; what was answered is kept.
         InterruptedRunError: ``stopped`` said so.
     """
-    needs = metric.definition.needs
-    if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
-        raise ConfigError(
-            f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
-            "contexts, such as support or ragas:faithfulness"
-        )
+    _check_metric(metric)
     plan = judging.plan([metric])
     info = judge_info(
         plan,
@@ -183,37 +180,23 @@ def judge_card(
         session.run(
             lambda models: preflight(models, chat=plan.needs_chat, embeddings=plan.needs_embeddings)
         )
-    once = replace(judging, repeats=1).plan([metric])
     jobs = [_Job(plan, number, claim, None) for number, claim in enumerate(claims)]
-    jobs += [
-        _Job(once, number, changed, probe)
-        for probe in probes
-        for number, claim in enumerate(claims)
-        if (changed := probed(claim, probe)) is not None
-    ]
+    jobs += _probing(replace(judging, repeats=1).plan([metric]), claims, probes)
     found = _Found(claims=claims, probes=tuple(probes))
-
-    def work(
-        models: ModelClients, tell: Callable[[_JudgedLabel], None]
-    ) -> Coroutine[Any, Any, None]:
-        async def judge(job: _Job, panel: Any) -> None:
-            claim = job.claim
-            if job.probe is Probe.SELF_PREFERENCE:
-                try:
-                    claim = await paraphrase(claim, panel)
-                except LLMStoppedError:
-                    raise
-                except LLMError:  # this claim says nothing about the judge's own words
-                    return
-            tell(_JudgedLabel(job, await job.plan.judge(0, _trace(claim), panel)))
-
-        return judge_many(jobs, judge, models, judging.limits.concurrency, stopped)
-
-    for batch in session.stream(work):
+    for batch in session.stream(partial(_judge_all, jobs, judging.limits.concurrency, stopped)):
         for job, judged in batch:
             found.add(job.number, judged, job.probe)
         advance(sum(job.probe is None for job, _ in batch))
     return found.card(metric, info, labels, seed)
+
+
+def _check_metric(metric: Metric) -> None:
+    needs = metric.definition.needs
+    if not metric.is_judged or not needs <= _READS or Need.RESPONSE not in needs:
+        raise ConfigError(
+            f"{metric.name}: a judge card needs a metric that asks a model about an answer and its "
+            "contexts, such as support or ragas:faithfulness"
+        )
 
 
 class _Job(NamedTuple):
@@ -227,6 +210,38 @@ class _Job(NamedTuple):
 class _JudgedLabel(NamedTuple):
     job: _Job
     judged: JudgedCell
+
+
+def _probing(
+    plan: JudgePlan, claims: Sequence[LabelledClaim], probes: Sequence[Probe]
+) -> Iterator[_Job]:
+    """Each claim changed in each way that can be tried on it."""
+    for probe in probes:
+        for number, claim in enumerate(claims):
+            changed = probed(claim, probe)
+            if changed is not None:
+                yield _Job(plan, number, changed, probe)
+
+
+def _judge_all(
+    jobs: Sequence[_Job],
+    concurrency: int,
+    stopped: Callable[[], bool],
+    models: ModelClients,
+    tell: Callable[[_JudgedLabel], None],
+) -> Coroutine[Any, Any, None]:
+    async def judge(job: _Job, panel: JudgeModels) -> None:
+        claim = job.claim
+        if job.probe is Probe.SELF_PREFERENCE:
+            try:
+                claim = await paraphrase(claim, panel)
+            except LLMStoppedError:
+                raise
+            except LLMError:  # this claim says nothing about the judge's own words
+                return
+        tell(_JudgedLabel(job, await job.plan.judge(0, _trace(claim), panel)))
+
+    return judge_many(jobs, judge, models, concurrency, stopped)
 
 
 def _trace(claim: LabelledClaim) -> Trace:

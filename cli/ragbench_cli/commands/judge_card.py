@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -178,36 +179,37 @@ def _print(card: JudgeCard) -> None:
         typer.echo("")
         _print_table(card)
     typer.echo("")
-    base = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
-    cost = "not known" if card.cost is None else f"{card.cost:.6f} {card.currency or ''}".rstrip()
-    tokens = (
-        "not reported by the endpoint"
-        if card.prompt_tokens is None or card.completion_tokens is None
-        else f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
-    )
-    rows = [
-        ("agreement", f"{_figure(card.agreement)}; always the most frequent label: {base}"),
-        ("kappa", _figure(card.kappa)),
-        ("quadratic kappa", _figure(card.quadratic_kappa)),
-        ("rank correlation", _figure(card.rank_correlation)),
-        *(_class_row(figures) for figures in card.classes),
-        ("same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"),
-        *(_probe_row(probe) for probe in card.probes),
-        (
-            "invented quotes",
-            f"{_figure(card.fabricated_quotes)}, {card.fabricated_quotes.count:,} quotes",
-        ),
-        ("support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"),
-        ("tokens a verdict", tokens),
-        ("cost a verdict", cost),
-    ]
-    for name, text in rows:
+    for name, text in _rows(card):
         typer.echo(entry(name, text, width=22))
     found = card.conclusion
     typer.echo("")
     typer.echo(found.usefulness if not found.reasons else f"{found.usefulness}:")
     for reason in found.reasons:
         typer.echo(f"  {reason}")
+
+
+def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
+    """Each figure with its name."""
+    base = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
+    yield "agreement", f"{_figure(card.agreement)}; always the most frequent label: {base}"
+    yield "kappa", _figure(card.kappa)
+    yield "quadratic kappa", _figure(card.quadratic_kappa)
+    yield "rank correlation", _figure(card.rank_correlation)
+    yield from map(_class_row, card.classes)
+    yield "same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"
+    yield from map(_probe_row, card.probes)
+    quotes = card.fabricated_quotes
+    yield "invented quotes", f"{_figure(quotes)}, {quotes.count:,} quotes"
+    yield "support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"
+    yield "tokens a verdict", _tokens(card)
+    known = "not known" if card.cost is None else f"{card.cost:.6f} {card.currency or ''}"
+    yield "cost a verdict", known.rstrip()
+
+
+def _tokens(card: JudgeCard) -> str:
+    if card.prompt_tokens is None or card.completion_tokens is None:
+        return "not reported by the endpoint"
+    return f"{card.prompt_tokens:,.0f} in, {card.completion_tokens:,.0f} out"
 
 
 def _class_row(figures: ClassFigures) -> tuple[str, str]:

@@ -185,7 +185,7 @@ def _object(source: Source) -> dict[str, str] | None:
     if source.path is None or source.suffix != ".json":
         return None
     try:
-        value: object = orjson.loads(source.path.read_bytes())
+        value: object = orjson.loads(source.limits.read_data(source.path))
     except (orjson.JSONDecodeError, OSError):
         return None
     if is_object(value) and value and all(isinstance(text, str) for text in value.values()):

@@ -533,6 +533,20 @@ def test_too_many_unproved_judgements_fail() -> None:
     assert gate(now, None, config({"max_unproved": 0.4})).outcome is PASSED
 
 
+def test_proved_judgements_are_counted_and_a_run_without_any_proves_nothing() -> None:
+    [proved] = [
+        check
+        for check in gate(run({"support": [1.0] * 6}), None, config({"max_unproved": 0.1})).checks
+        if check.subject == "unproved"
+    ]
+    assert (proved.outcome, proved.observed, proved.cases) == (PASSED, 0.0, 6)
+    for other in ({"m": [1.0]}, {"support": ["failed", "abstained"]}):
+        verdict = gate(run(other), None, config({"max_unproved": 0.1, "max_error_rate": 1.0}))
+        assert verdict.outcome is CANNOT_TELL
+        [unknown] = [check for check in verdict.checks if check.subject == "unproved"]
+        assert unknown.reason == "the run stores no judgements that have to quote (metric support)"
+
+
 def test_without_a_cluster_cases_of_one_document_are_one_observation() -> None:
     bare = run({"m": [0.0] * 20})
     cases = clustered_by_gold(bare.cases, [(f"doc{place // 5}",) for place in range(20)])

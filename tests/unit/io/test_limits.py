@@ -16,12 +16,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, DataError, InputError
+from ragbench.errors import ConfigError, DataError, InputError, RagbenchError
+from ragbench.gate.runs import read_json
 from ragbench.io.dumps.read import open_dump
+from ragbench.io.labels import read_labels
 from ragbench.io.limits import ReadLimits, TooLargeError, size_of
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
 from ragbench.io.sources import open_source
+from ragbench.io.yaml_file import read_yaml
+from ragbench.validators.calibration import read_calibration
 
 RECORD, FILE = "--max-record SIZE", "--max-file SIZE"
 
@@ -180,6 +184,32 @@ def test_an_archive_is_looked_at_before_it_is_unpacked() -> None:
         ReadLimits(file=24_000).check_archive(archive)
         with pytest.raises(TooLargeError, match="unpacks to more than 20 KB"):
             ReadLimits.of_environment().check_archive(archive)
+
+
+def grown(tmp_path: Path, size: int) -> Path:
+    """A file of so many bytes that takes no place on the disk."""
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("read", "limit"),
+    [
+        (read_yaml, RECORD),
+        (lambda path: read_calibration(str(path), "lexical"), RECORD),
+        (read_labels, FILE),
+        (read_json, FILE),
+    ],
+)
+def test_files_that_are_held_whole_have_limits_too(
+    tmp_path: Path, read: Callable[[Path], Any], limit: str
+) -> None:
+    with pytest.raises(RagbenchError) as caught:
+        read(grown(tmp_path, 8 << 30))
+    assert limit in str(caught.value)
+    assert str(tmp_path / "large.json") in str(caught.value)
 
 
 # --- Parquet

@@ -57,7 +57,7 @@ def test_everything_can_be_said_in_the_environment() -> None:
     settings = resolve({}, environ)
     judge = settings.endpoint
     assert judge.base_url == "http://localhost:8000/v1"
-    assert judge.is_local
+    assert judge.host == "localhost"
     assert judge.parameters == {"max_tokens": 99, "top_p": 0.5}
     assert judge.structured == "json_object"
     assert judge.price == Price(
