@@ -41,6 +41,7 @@ from ragbench.validators.verdict import Finding, best_sentences
 __all__ = [
     "LOCAL_FEATURES",
     "LocalValidator",
+    "digest_of",
     "local_features",
     "shipped_reader",
 ]
@@ -145,7 +146,7 @@ class LocalValidator:
     @property
     def identity(self) -> str:
         """Names the rules, the weights, the limits, and the reader by its bytes."""
-        reader = _digest(self._files.model)
+        reader = digest_of(self._files.model)
         learned = f"{self._words.digest}.{self._weights.digest}"
         numbers = f"{self.read}.{self.max_length}.{self._embedder_name}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
@@ -293,7 +294,8 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The first twelve hexadecimal digits of a file's SHA-256: what a reading depends on."""
     whole = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

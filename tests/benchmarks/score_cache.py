@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.text.onnx_model import OnnxFiles
-from ragbench.text.onnx_pairs import PairReading
+from ragbench.text.onnx_model import OnnxFiles, OnnxTextModel
+from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
 from ragbench.validators import local
 from ragbench.validators import reader as local_models
 
@@ -33,7 +33,7 @@ class ScoreCache:
     def readings_of(
         self, files: OnnxFiles, query: str, texts: Sequence[str], **settings: Any
     ) -> tuple[list[PairReading], tuple[str, ...]]:
-        kind = f"reader {files.model.stat().st_size}"
+        kind = f"reader {local.digest_of(files.model)}"
         missing = [text for text in texts if _key(kind, query, text) not in self._known]
         if missing and self._only_known:
             raise LookupError(f"{len(missing)} readings are not known")
@@ -42,6 +42,24 @@ class ScoreCache:
             self._put(_key(kind, query, text), [one.logit, one.span, one.start, one.end])
         rows = [self._known[_key(kind, query, text)] for text in texts]
         return [PairReading(logit=a, span=b, start=c, end=d) for a, b, c, d in rows], told
+
+    def is_reader(self, files: OnnxFiles) -> bool:
+        """Whether a model has spans, too."""
+        return {"start", "end"} <= set(
+            OnnxTextModel(files.model, files.tokenizer, kind="reader").outputs
+        )
+
+    def logits_of(self, files: OnnxFiles, query: str, texts: Sequence[str]) -> list[float]:
+        """What a cross-encoder without spans says of texts that it can read whole."""
+        kind = f"cross-encoder {local.digest_of(files.model)}"
+        missing = [text for text in texts if _key(kind, query, text) not in self._known]
+        if missing:
+            model = load_pair_classifier(files.model, files.tokenizer, 2)
+            for text, one in zip(
+                missing, model.logits([(query, text) for text in missing]), strict=True
+            ):
+                self._put(_key(kind, query, text), [one])
+        return [self._known[_key(kind, query, text)][0] for text in texts]
 
     def _put(self, key: str, value: list[float]) -> None:
         self._known[key] = value

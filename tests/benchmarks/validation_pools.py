@@ -174,6 +174,74 @@ def covidqa(folder: Path) -> Collection:
     return Collection(name="covidqa", chunks=_unique(passages, "doc"), questions=tuple(questions))
 
 
+def policyqa(folder: Path) -> Collection:
+    """Privacy policies. Many ask the same of each, so the site stands before the question."""
+    passages = rows(folder / "policyqa_dev.passages.jsonl")
+    texts = {row["pid"]: row["text"] for row in passages}
+    questions: list[Labelled] = []
+    for row in rows(folder / "policyqa_dev.questions.jsonl"):
+        answers = tuple(one.strip() for one in row["answers"] if one.strip() in texts[row["pid"]])
+        spans = tuple(
+            (row["pid"], texts[row["pid"]].index(one), texts[row["pid"]].index(one) + len(one))
+            for one in answers
+        )
+        if not spans:
+            continue
+        questions.append(
+            Labelled(
+                id=row["qid"],
+                text=f"{row['title']}: {row['question']}",
+                gold=frozenset([row["pid"]]),
+                own=row["pid"],
+                answers=answers,
+                spans=spans,
+                reference=answers[0],
+            )
+        )
+    return Collection(
+        name="policyqa", chunks=_unique(passages, "title"), questions=tuple(questions)
+    )
+
+
+PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
+"""The set that comes with ragbench: look-alike policies, old and new versions, tables."""
+
+
+def pellorin(folder: Path = PELLORIN) -> Collection:
+    """Its English questions; documents are cut at blank lines, each piece below its title."""
+    chunks: list[Chunk] = []
+    for row in rows(folder / "corpus.jsonl"):
+        for at, part in enumerate(row["text"].split("\n\n")):
+            text = f"{row['title']}\n{part}"
+            chunks.append(Chunk(id=f"{row['id']}/{at}", text=text, document_id=row["id"]))
+    index = Bm25Index(chunks, title_weight=0)
+    questions: list[Labelled] = []
+    for row in rows(folder / "cases.jsonl"):
+        if row["language"] != "en":
+            continue
+        spans = tuple(
+            (one.id, one.text.index(said["text"]), one.text.index(said["text"]) + len(said["text"]))
+            for said in row["evidence"]
+            for one in chunks
+            if one.document_id == said["document_id"] and said["text"] in one.text
+        )
+        if row["answerable"] and len({id_ for id_, _, _ in spans}) != 1:
+            continue  # of two passages, or across blank lines
+        nearest = index.search(row["query"], 1)[0].id
+        questions.append(
+            Labelled(
+                id=row["id"],
+                text=row["query"],
+                gold=frozenset(id_ for id_, _, _ in spans),
+                own=spans[0][0] if spans else nearest,
+                answers=tuple(one["text"] for one in row["evidence"]),
+                spans=spans,
+                reference=row["reference"] or "",
+            )
+        )
+    return Collection(name="pellorin", chunks=tuple(chunks), questions=tuple(questions))
+
+
 def build_pools(
     collection: Collection,
     protocols: Sequence[str],

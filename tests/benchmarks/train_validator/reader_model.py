@@ -1,4 +1,5 @@
-"""A BERT cross-encoder in torch, made from its int8 ONNX file, with a span head; and back again.
+"""A BERT cross-encoder in torch, made from its int8 ONNX file, with heads for the answer's span and
+for the topic; and back again.
 
 Functions over a mapping of tensors. Needs torch and onnx, which ragbench itself never does.
 """
@@ -28,11 +29,15 @@ def read_weights(path: Path, seed: int) -> Tensors:
 
     Args:
         path: the cross-encoder that the reader is made of, or a reader that `to_onnx` wrote.
-        seed: of a new span head, where the model has none.
+        seed: of a new span head, where the model has none; a new topic head is all zeros.
     """
     graph = import_module("onnx").load(str(path)).graph
     made_here = any(one.name == "start" for one in graph.output)
-    return _from_reader(graph) if made_here else from_onnx(path, seed)
+    found: Tensors = _from_reader(graph) if made_here else from_onnx(path, seed)
+    if "topic.weight" not in found:
+        torch = import_module("torch")
+        found |= {"topic.weight": torch.zeros(1, 384), "topic.bias": torch.zeros(1)}
+    return found
 
 
 def _from_reader(graph: Any) -> Tensors:
@@ -109,11 +114,11 @@ def from_onnx(path: Path, seed: int) -> Tensors:
 
 def forward(
     weights: Tensors, ids: Any, mask: Any, kinds: Any, *, frozen: int = 0, dropout: float = 0.0
-) -> tuple[Any, Any]:
-    """Logits (one a pair) and span logits (two a token).
+) -> tuple[Any, Any, Any]:
+    """Logits of the answer (one a pair), of its span (two a token) and of the topic (one a pair).
 
     Args:
-        weights: as `from_onnx` gives them.
+        weights: as `read_weights` gives them, of any float type: the sums are of the same.
         ids: token ids, a row a pair.
         mask: 1 for tokens, 0 for padding.
         kinds: 0 for the question's tokens, 1 for the text's.
@@ -131,21 +136,22 @@ def forward(
         rate = 0.0 if layer < frozen else dropout
         with torch.set_grad_enabled(torch.is_grad_enabled() and layer >= frozen):
             hidden = _layer(weights, str(layer), hidden, hidden_mask, rate)
-    pooled = torch.tanh(_linear(weights, "pool", hidden[:, 0]))
-    return _linear(weights, "cls", _thinned(pooled, dropout)), _linear(weights, "span", hidden)
+    pooled = _thinned(torch.tanh(_linear(weights, "pool", hidden[:, 0])), dropout)
+    answer, topic = _linear(weights, "cls", pooled), _linear(weights, "topic", pooled)
+    return answer, _linear(weights, "span", hidden), topic
 
 
 def to_onnx(weights: Tensors, path: Path) -> None:
-    """Writes the model in int8 with the outputs logits, start and end."""
+    """Writes the model in int8 with the outputs logits, start, end and topic."""
     torch, quantization = import_module("torch"), import_module("onnxruntime.quantization")
 
-    def run(module: Any, ids: Any, mask: Any, kinds: Any) -> tuple[Any, Any, Any]:
+    def run(module: Any, ids: Any, mask: Any, kinds: Any) -> tuple[Any, ...]:
         fixed = {name: getattr(module, "w" + name.replace(".", "_")) for name in weights}
-        logits, spans = forward(fixed, ids, mask, kinds)
+        logits, spans, topic = forward(fixed, ids, mask, kinds)
         readable = ((kinds == 1) & (mask == 1)).float()
         readable[:, 0] = 1.0  # the first token stands for "no answer"
         spans = spans + (readable[..., None] - 1.0) * 1e4
-        return logits, spans[..., 0], spans[..., 1]
+        return logits, spans[..., 0], spans[..., 1], topic
 
     module = type("Reader", (torch.nn.Module,), {"forward": run})()
     for name, value in weights.items():  # what is not registered would not be quantised
@@ -161,8 +167,8 @@ def to_onnx(weights: Tensors, path: Path) -> None:
         (ids, torch.ones_like(ids), kinds),
         str(plain),
         input_names=inputs,
-        output_names=["logits", "start", "end"],
-        dynamic_axes={**tokens, "logits": {0: "batch"}},
+        output_names=["logits", "start", "end", "topic"],
+        dynamic_axes={**tokens, "logits": {0: "batch"}, "topic": {0: "batch"}},
         opset_version=17,
         dynamo=False,
     )
