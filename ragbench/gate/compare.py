@@ -21,6 +21,7 @@ from ragbench.stats.clusters import check_share
 
 __all__ = [
     "MARKS",
+    "cause_flows",
     "common_cases",
     "compare",
 ]
@@ -128,7 +129,7 @@ def compare(
         threshold=threshold,
         pairs=pairs,
         changed=changed,
-        flows=tuple(flow for pair in marked[1:] for flow in _flows(marked[0], pair)),
+        flows=tuple(flow for pair in marked[1:] for flow in cause_flows(marked[0], pair)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={
             "alpha": options.alpha,
@@ -169,8 +170,13 @@ def _cases(
     return tuple(pairs), tuple(changed)
 
 
-def _flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
-    """From which cause to which the cases went, the most frequent way first."""
+def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
+    """From which cause to which the cases went, the most frequent way first.
+
+    Args:
+        first: a mark and its run.
+        second: the other one.
+    """
     causes = {case.id: case.cause for case in second[1].cases}
     ways: dict[tuple[Cause, Cause], list[str]] = {}
     for case in first[1].cases:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,34 @@ def test_a_report_as_json(ragbench: Ragbench, run: str) -> None:
     done = ragbench("report", "run", "--json")
     assert json.loads(done.out)["manifest"]["dataset"]["name"] == "office"
     assert done.err == ""
+
+
+def test_a_page_shows_each_case_beside_the_same_one_of_another_run(
+    ragbench: Ragbench, run: str
+) -> None:
+    ragbench("eval", "office", "--rag", "rags.py:Failing", "-o", "other")
+    done = ragbench("report", "other", "--against", "run", "--html", "page.html")
+    assert (done.code, done.err) == (0, "page    page.html\n")
+    page = Path("page.html").read_text("utf-8")
+    kinds = re.findall(r'data-k="([^"]+)"', page)
+    report = json.loads(Path("other/report.json").read_bytes())
+    assert "newly failing" in kinds
+    assert kinds == sorted(kinds, key=["newly failing", "mixed", "newly fixed"].index)
+    # Those that went another way stand first.
+    blocks = re.findall(r"<details class=case[^>]*>", page)
+    assert len(blocks) == len(report["cases"])
+    assert all("data-k" in block for block in blocks[: len(kinds)])
+    before = json.loads(Path("run/report.json").read_bytes())["cases"]
+    told = [case["response"] for case in before if case["response"]]
+    assert told
+    for response in told:
+        assert html.escape(response) in re.sub(r"</?u>", "", page)
+
+
+def test_a_run_to_hold_against_needs_a_page(ragbench: Ragbench, run: str) -> None:
+    done = ragbench("report", "run", "--against", "run")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "Error: --against shows cases in a page: name it with --html FILE\n"
 
 
 @pytest.mark.parametrize("command", ["report", "export"])

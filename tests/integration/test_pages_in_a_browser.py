@@ -63,6 +63,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     main(["ablate", str(run), *variants, "--html", str(found["ablate"])])
     judged = ("--validator", "lexical", "-q", "--html", str(found["validate"]))
     main(["validate", str(run), *judged])
+    found["against"] = folder / "against.html"
+    main(["report", str(other), "--against", str(run), "--html", str(found["against"])])
     main(["report", str(run), "--html-folder", str(folder / "folder")])
     return {"run": run / "report.html", "folder": folder / "folder" / "index.html", **found}
 
@@ -113,7 +115,7 @@ def test_no_payload_runs_where_the_policy_is_taken_away(driver: Any, hostile: Pa
     assert driver.execute_script(own) == 2  # its own script, and the filter's form
 
 
-@pytest.mark.parametrize("name", ["run", "compare", "gate", "ablate", "validate"])
+@pytest.mark.parametrize("name", ["run", "against", "compare", "gate", "ablate", "validate"])
 def test_every_page_is_quiet_and_accessible(driver: Any, pages: dict[str, Path], name: str) -> None:
     opened(driver, pages[name])
     driver.set_script_timeout(120)
@@ -121,7 +123,7 @@ def test_every_page_is_quiet_and_accessible(driver: Any, pages: dict[str, Path],
     driver.execute_script(axe.read_text("utf-8"))
     assert requested(driver) == []
     assert [entry["message"] for entry in driver.get_log("browser")] == []
-    if name == "run":
+    if name in ("run", "against"):
         driver.execute_script("document.querySelector('#list .case').open = true")
     for scheme in ("light", "dark"):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -146,7 +148,7 @@ def test_no_page_is_wider_than_its_window(driver: Any, pages: dict[str, Path], w
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        for name in ("run", "compare", "gate", "ablate", "validate"):
+        for name in ("run", "against", "compare", "gate", "ablate", "validate"):
             opened(driver, pages[name])
             wide = driver.execute_script("return document.documentElement.scrollWidth")
             assert wide <= width, name

@@ -162,7 +162,7 @@ def command(
         if store.asked or store.reused:
             console.say(f"{store.asked:,} scores asked for, {store.reused:,} known from before")
     if html is not None or html_folder is not None:
-        from ragbench.views.html.pages import ablation_page
+        from ragbench.views.html.ablation_page import ablation_page
 
         page = ablation_page(found)
         write_page(page.body, page.title, html=html, html_folder=html_folder)

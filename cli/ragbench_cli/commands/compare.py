@@ -125,7 +125,7 @@ def command(
         with written_whole(Path(md)) as file:
             file.write(comparison_markdown(comparison, cases=cases).encode())
     if html is not None or html_folder is not None:
-        from ragbench.views.html.pages import comparison_page
+        from ragbench.views.html.comparison_page import comparison_page
 
         page = comparison_page(comparison)
         write_page(page.body, page.title, html=html, html_folder=html_folder)

@@ -15,6 +15,7 @@ from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
+    from ragbench.core.against import Against
     from ragbench.core.gate_result import GateResult
     from ragbench.gate.config import GateConfig
     from ragbench.stages.judge import Judging
@@ -195,13 +196,28 @@ def command(
         )
     _write(verdict, md=md, junit=junit, junit_cases=junit_cases)
     if html is not None or html_folder is not None:
-        from ragbench.views.html.pages import gate_page
+        from ragbench.views.html.gate_page import gate_page
 
-        page = gate_page(verdict)
+        page = gate_page(verdict, _against(verdict))
         write_page(page.body, page.title, html=html, html_folder=html_folder)
     _print(verdict, json=json, md=md, annotations=annotations)
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
+
+
+def _against(verdict: GateResult) -> Against | None:
+    """The run's cases held against the baseline's; None where there is none with such cases."""
+    from ragbench.errors import RunMismatchError
+    from ragbench.gate.against import held_against
+    from ragbench.gate.runs import read_run
+
+    if verdict.baseline is None:
+        return None
+    run, baseline = read_run(Path(verdict.run.source)), read_run(Path(verdict.baseline.source))
+    try:
+        return held_against(run, baseline)
+    except RunMismatchError:
+        return None  # the verdict says why they do not compare
 
 
 @contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 from ragbench_cli import console
 from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
-from ragbench_cli.options import JsonOption, RunArgument
+from ragbench_cli.options import JsonOption, RunArgument, option
 
 __all__ = [
     "command",
@@ -13,6 +16,15 @@ __all__ = [
 
 def command(
     run: RunArgument,
+    against: Annotated[
+        Path | None,
+        option(
+            "--against",
+            help="Show each case of the page beside the same one of another run, those that went "
+            "another way first: a run folder, a report.json or a baseline file.",
+            metavar="RUN",
+        ),
+    ] = None,
     html: HtmlOption = None,
     html_folder: HtmlFolderOption = None,
     json: JsonOption = False,
@@ -26,18 +38,26 @@ def command(
     Example:
       ragbench report reports/pellorin-baseline-1a2b3c4d
       ragbench report reports/pellorin-baseline-1a2b3c4d --html page.html
+      ragbench report branch --against main --html page.html
     """
+    from ragbench.errors import ConfigError
+    from ragbench.gate.against import held_against
+    from ragbench.gate.runs import read_run
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.report import report_of
     from ragbench.views.html.run_page import run_page
     from ragbench.views.write import write_reports
     from ragbench_cli.tables import print_report
 
+    has_page = html is not None or html_folder is not None
+    if against is not None and not has_page:
+        raise ConfigError("--against shows cases in a page: name it with --html FILE")
     run = run_around(run)
     report = report_of(run)
     write_reports(report, run)
-    if html is not None or html_folder is not None:
-        page = run_page(report)
+    if has_page:
+        earlier = None if against is None else held_against(read_run(run), read_run(against))
+        page = run_page(report, earlier)
         write_page(page.body(), page.title, html=html, html_folder=html_folder)
     if json:
         console.print_file(run / "report.json")

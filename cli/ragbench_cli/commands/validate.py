@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ragbench.io.dumps.read import OpenDump
     from ragbench.stages.stage import Progress
     from ragbench.verbs.validate import Demands, ValidatedQuery
-    from ragbench.views.html.pages import DumpPage
+    from ragbench.views.html.dump_page import DumpPage
     from ragbench_cli.console import StageAdvance
 
 __all__ = [
@@ -218,7 +218,7 @@ def command(
         )
     page = None
     if html is not None or html_folder is not None:
-        from ragbench.views.html.pages import DumpPage
+        from ragbench.views.html.dump_page import DumpPage
 
         page = DumpPage()
     wanted = _demands(min_answer_present, min_quality, min_relevant, max_malformed)

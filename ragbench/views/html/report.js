@@ -7,14 +7,14 @@
   const nodes = [...list.children];
   const values = new Map();
   let cases = null, found = nodes, limit = page;
-  const fields = { c: $('by-cause'), g: $('by-stage'), a: $('by-answer') };
+  const fields = { c: $('by-cause'), g: $('by-stage'), a: $('by-answer'), k: $('by-change') };
   const query = $('q'), tag = $('by-tag'), sort = $('sort');
 
   // What is searched is read from the page once, when the browser has nothing else to do.
   const index = () => {
     if (cases) return cases;
     cases = nodes.map((node, at) => ({
-      node, at, c: node.dataset.c || '', g: node.dataset.g || '', a: node.dataset.a || '',
+      node, at, c: node.dataset.c || '', g: node.dataset.g || '', a: node.dataset.a || '', k: node.dataset.k || '',
       tags: [...node.querySelectorAll('.why i')].map((t) => t.textContent),
       text: (node.firstElementChild.textContent + ' ' +
         [...node.getElementsByClassName('qa')].map((q) => q.textContent).join(' ')).toLowerCase(),
@@ -58,7 +58,7 @@
   };
   const filter = () => {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = Object.entries(fields).filter(([, select]) => select.value);
+    const wanted = Object.entries(fields).filter(([, select]) => select && select.value);
     let hits = index().filter((c) => wanted.every(([key, select]) => c[key] === select.value) &&
       (!tag.value || c.tags.includes(tag.value)) && words.every((w) => c.text.includes(w)));
     if (sort.value) hits = sorted(hits);

@@ -1,0 +1,194 @@
+"""The block of one case in a run's page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote as percent_encoded
+
+from markupsafe import Markup
+
+from ragbench.core.against import Against, CaseBefore
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Judgement
+from ragbench.core.report import CaseRow
+from ragbench.core.story import CaseStory, Hop
+from ragbench.ledger.codec import judgement_object
+from ragbench.views.comparison import ids_text
+from ragbench.views.explain import hop_text
+from ragbench.views.html.chunks import Chunks, safe
+from ragbench.views.html.differences import LONGEST, compared_texts, cut
+from ragbench.views.html.page import render
+
+__all__ = [
+    "CaseBlocks",
+    "anchor",
+]
+
+
+def anchor(case: str) -> str:
+    """The name by which a link finds a case in a page."""
+    return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
+
+
+@dataclass(slots=True)
+class CaseBlocks:
+    """Renders cases."""
+
+    metrics: Sequence[Metric]
+    chunks: Chunks
+    against: Against | None = None
+    _names: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        """Escapes once what every case repeats."""
+        self._names = [safe(metric.name) for metric in self.metrics]
+
+    def block(self, row: CaseRow) -> str:
+        """A case that is through all stages."""
+        attribution = row.attribution
+        assert attribution is not None
+        reference, response = compared_texts(row.reference, row.response)
+        before = None if self.against is None else self.against.cases.get(row.id)
+        values = {
+            "id": row.id,
+            "anchor": anchor(row.id),
+            "cause": attribution.cause.value,
+            "label": attribution.cause.label,
+            "stage": attribution.stage,
+            "answer": attribution.answer.value,
+            "detail": attribution.detail,
+            "estimated": attribution.basis.is_estimate,
+            "query": row.query,
+            "main": _main(row, self.metrics),
+            "tags": [*row.tags, *([f"language:{row.language}"] if row.language else [])],
+            "failures": [str(failure) for failure in row.failures],
+            "reference": reference,
+            "response": response,
+            "scores": _scores(row, self._names),
+            "judged": list(_judged(row, self.metrics)),
+            "verdict": _verdict(row),
+            "before": None if before is None else _before(before, row),
+            **self._told(row.story, row.response),
+        }
+        return render("case.html.jinja", {"case": values})
+
+    def _told(self, story: CaseStory | None, response: str | None) -> dict[str, Any]:
+        if story is None:
+            nothing = ("others", "sent", "candidates", "chunks", "gold_texts")
+            return {**dict.fromkeys(nothing, ""), "gold": "", "written": None, "hops": ""}
+        held = any(mark.kind == "gold" for chunk in story.chunks for mark in chunk.marks)
+        return {
+            "others": story.references[1:],
+            "sent": story.sent,
+            "candidates": [text for text in story.candidates if text != response],
+            "chunks": self.chunks.rows(story.chunks),
+            "gold": _unmarked_gold(story),
+            # What a chunk shows as a quote need not stand here again.
+            "gold_texts": () if held else [cut(text, 1000) for text in story.gold_texts[:5]],
+            "written": None if story.written is None else cut(story.written, LONGEST),
+            "hops": " · ".join(map(_hop, story.hops)),
+        }
+
+
+def _before(before: CaseBefore, row: CaseRow) -> dict[str, Any]:
+    """What ``case.html.jinja`` shows of the same case in the baseline."""
+    attribution = row.attribution
+    is_same = before.tells_texts and before.response == row.response
+    other, _ = compared_texts(before.response, row.response)
+    cause = before.cause
+    moved = cause is not None and attribution is not None and cause is not attribution.cause
+    return {
+        "kind": None if before.kind is None else before.kind.value,
+        "cause": cause.label if cause is not None and moved else None,
+        "is_same": is_same,
+        "tells_texts": before.tells_texts,
+        "response": other,
+        "ids": None if before.ids is None else ids_text(before.ids),
+        "scores": ", ".join(
+            f"{name} {_state(old)} → {_state(new)}" for name, old, new in before.scores
+        ),
+    }
+
+
+def _state(cell: Cell) -> str:
+    return cell.status.value if cell.value is None else _short(cell.value)
+
+
+def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
+    """The scores that a closed case shows: one of retrieval, one of the answer."""
+    wanted: dict[str, str] = {}
+    for metric, cell in zip(metrics, row.cells, strict=True):
+        group = metric.definition.group.value
+        is_first = group not in wanted or metric.name == "token_f1"
+        if cell.value is not None and group in ("retriever", "generator") and is_first:
+            wanted[group] = f"{metric.name} {_short(cell.value)}"
+    return " · ".join(wanted.values())
+
+
+def _scores(row: CaseRow, names: Sequence[str]) -> Markup:
+    """Every metric with its value; then those without one, by how their cells ended.
+
+    Args:
+        row: the case.
+        names: of the metrics, as HTML.
+    """
+    values: list[str] = []
+    without: dict[str, list[str]] = {}
+    for name, cell in zip(names, row.cells, strict=True):
+        if cell.value is None:
+            without.setdefault(cell.status.value, []).append(name)
+        else:
+            values.append(f"{name} {_short(cell.value)}")
+    rest = (f"{status}: {', '.join(found)}" for status, found in without.items())
+    return Markup(" · ".join([*values, *rest]))
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _hop(hop: Hop) -> str:
+    """How a stage ended; that it was measured goes without saying."""
+    return f"{hop.stage} {hop_text(hop).removeprefix('measured, ')}"
+
+
+def _unmarked_gold(story: CaseStory) -> str:
+    """The ids of the gold, where the table of chunks does not show them all."""
+    marked = {chunk.id for chunk in story.chunks if chunk.is_gold}
+    return "" if marked.issuperset(story.gold_ids) else ", ".join(story.gold_ids)
+
+
+def _judged(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[dict[str, str]]:
+    for metric, judgements in zip(metrics, row.judgements or (), strict=False):
+        for judgement in judgements:
+            who = f" by {judgement.judge}" if judgement.judge else ""
+            yield {
+                "name": f"{metric.name}{who}",
+                "said": _state(judgement.cell),
+                "steps": _steps(judgement),
+            }
+
+
+def _steps(judgement: Judgement) -> str:
+    import orjson
+
+    told = [
+        {"asked": step["asked"], "answer": step["answer"], "quotes": step["quotes"]}
+        for step in judgement_object(judgement)["steps"]
+    ]
+    text = orjson.dumps(told, option=orjson.OPT_INDENT_2, default=str).decode()
+    return cut(text, LONGEST)
+
+
+def _verdict(row: CaseRow) -> str | None:
+    verdict = row.validation
+    if verdict is None:
+        return None
+    return (
+        f"{verdict.validator}: {verdict.message} Answer present: "
+        f"{'yes' if verdict.answer_present else 'not shown'}, probability "
+        f"{verdict.answer_probability:.2f}; retrieval quality {verdict.retrieval_quality.value}."
+        + "".join(f" {reason}" for reason in verdict.reasons)
+    )

@@ -1,0 +1,79 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from ragbench.core.comparison import ComparedRun, Comparison, MetricComparison
+from ragbench.views.comparison import counts_text, family_text, p_text, span_text
+from ragbench.views.gate import number_text
+from ragbench.views.html import charts
+from ragbench.views.html.changes import change_groups, flow_rows
+from ragbench.views.html.facts import Page
+from ragbench.views.html.page import render
+
+__all__ = [
+    "comparison_page",
+]
+
+_PAIR = ("pair", "difference", "", "interval", "p", "cases")
+
+
+def comparison_page(comparison: Comparison) -> Page:
+    """Runs side by side: the cases that changed first."""
+    first = comparison.runs[0]
+    marks = ", ".join(run.mark for run in comparison.runs)
+    pairs = [
+        f"{pair.second} against {pair.first}: {counts_text(pair)}." for pair in comparison.pairs
+    ]
+    values = {
+        "marks": f"Runs {marks}",
+        "dataset": first.dataset,
+        "headline": " ".join(pairs),
+        "notes": comparison.notes,
+        "groups": list(change_groups(comparison.pairs, comparison.changed)),
+        "flows": flow_rows(comparison.flows),
+        "columns": ["Metric", *(run.mark for run in comparison.runs), *_PAIR],
+        "metrics": [row for metric in comparison.metrics for row in _metric_rows(metric)],
+        "family": family_text(comparison),
+        "runs": list(map(_run, comparison.runs)),
+    }
+    return Page(
+        title=f"Runs {marks} on {first.dataset}",
+        body=[render("comparison.html.jinja", values)],
+    )
+
+
+def _run(run: ComparedRun) -> list[str]:
+    commit = "–" if run.commit is None else run.commit[:12] + " with changes" * run.dirty
+    return [run.mark, run.rag, run.dataset, run.source, commit, f"{run.cases:,}"]
+
+
+def _metric_rows(metric: MetricComparison) -> Iterator[list[object]]:
+    figures = [
+        number_text(figure.score, metric.unit)
+        + (f" (better than {', '.join(figure.better_than)})" if figure.better_than else "")
+        for figure in metric.figures
+    ]
+    if not metric.differences:
+        yield [metric.name, *figures, "–", metric.untested or "–", "", "–", "–", "–"]
+    for at, found in enumerate(metric.differences):
+        drawn = Markup("")
+        if found.difference is not None:
+            wide = max(
+                abs(each) for each in (found.difference, found.low or 0.0, found.high or 0.0)
+            )
+            edge = wide or 1.0
+            drawn = charts.forest(found.difference, found.low, found.high, least=-edge, most=edge)
+        yield [
+            metric.name,
+            *(figures if at == 0 else [""] * len(figures)),
+            f"{found.second} − {found.first}",
+            number_text(found.difference, metric.unit, sign=True),
+            drawn,
+            span_text(found, metric.unit),
+            p_text(found) + (" *" if found.is_significant else ""),
+            f"{found.cases:,}",
+        ]

@@ -1,0 +1,103 @@
+"""The page of a gate."""
+
+from __future__ import annotations
+
+from ragbench.core.against import Against
+from ragbench.core.gate_result import CaseChange, GateCheck, GateOutcome, GateResult
+from ragbench.views.gate import (
+    after_text,
+    interval_text,
+    limit_text,
+    number_text,
+    observed_text,
+)
+from ragbench.views.html.changes import change_groups, flow_rows
+from ragbench.views.html.facts import Page, facts_page, section
+
+__all__ = [
+    "gate_page",
+]
+
+_TONES = {
+    GateOutcome.PASSED: "passes",
+    GateOutcome.FAILED: "fails",
+    GateOutcome.INCONCLUSIVE: "undecided",
+}
+
+
+def gate_page(result: GateResult, against: Against | None = None) -> Page:
+    """A gate's decision and all that it rests on.
+
+    Args:
+        result: what came out.
+        against: the run's cases held against the baseline's; None without a baseline.
+    """
+    sections = [
+        section(
+            "Checks",
+            ("Check", "outcome", "observed", "limit", "interval", "cases", "why"),
+            list(map(_check, result.checks)),
+        ),
+        *([] if against is None else _changes(against)),
+        section(
+            "Cases that lost",
+            ("Case", "metric", "before", "now", "question"),
+            list(map(_lost, result.lost)),
+        ),
+        section(
+            "Settings",
+            ("Setting", "value"),
+            [[name, str(value)] for name, value in result.settings.items()],
+        ),
+    ]
+    run, baseline = result.run, result.baseline
+    return facts_page(
+        kind="ragbench gate",
+        title=f"{result.outcome.value.capitalize()}: {run.rag} on {run.dataset}",
+        headline=result.headline,
+        tone=_TONES[result.outcome],
+        notes=[
+            *(f"{refusal.reason}. To go on, {refusal.remedy}" for refusal in result.refusals),
+            *result.notes,
+            *([f"Baseline: {baseline.source}, {baseline.rag}"] if baseline is not None else []),
+        ],
+        sections=[each for each in sections if each["rows"] or each["groups"]],
+    )
+
+
+def _changes(against: Against) -> list[dict[str, object]]:
+    return [
+        section(
+            "Cases that went another way",
+            (),
+            (),
+            groups=list(change_groups([against.pair], against.changed)),
+        ),
+        section(
+            "How causes changed",
+            ("Before", "After", "Cases", "Run", "For example"),
+            flow_rows(against.flows),
+        ),
+    ]
+
+
+def _lost(change: CaseChange) -> list[object]:
+    return [
+        change.id,
+        change.metric,
+        number_text(change.before),
+        after_text(change),
+        change.query or "",
+    ]
+
+
+def _check(check: GateCheck) -> list[object]:
+    return [
+        f"{check.name}{' (informational)' if check.informational else ''}",
+        check.outcome.value,
+        observed_text(check),
+        limit_text(check),
+        interval_text(check),
+        f"{check.cases:,}",
+        check.reason,
+    ]

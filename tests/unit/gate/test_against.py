@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ragbench.core.attribution import Cause
+from ragbench.core.comparison import CaseKind
+from ragbench.core.outcome import Cell
+from ragbench.core.run_scores import RunScores, ScoredCase
+from ragbench.errors import RunMismatchError
+from ragbench.gate.against import held_against
+from tests.unit.gate.builders import column, run_of
+
+
+def case(
+    id: str, recall: float, response: str | None, ids: tuple[str, ...], **changes: object
+) -> ScoredCase:
+    scores = {"recall@5": Cell.measured(recall)}
+    made = ScoredCase(
+        id=id,
+        fingerprint="f",
+        scores=scores,
+        query=f"question {id}",
+        response=response,
+        retrieved_ids=ids,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def run(*cases: ScoredCase, version: int = 1, source: str = "run") -> RunScores:
+    return run_of(cases, column("recall@5", version=version), source=source)
+
+
+def test_each_case_is_held_against_the_same_one() -> None:
+    earlier = run(
+        case("lost", 1.0, "27 days", ("a", "b"), cause=Cause.RIGHT),
+        case("same", 1.0, "yes", ("c",)),
+        case("won", 0.0, "no", ("d",)),
+        case("edited", 1.0, "x", ("e",), fingerprint="old"),
+        case("gone", 1.0, "x", ("e",)),
+        source="main",
+    )
+    now = run(
+        case("lost", 0.0, "30 days", ("b", "z")),
+        case("same", 1.0, "yes", ("c",)),
+        case("won", 1.0, "no", ("d",)),
+        case("edited", 0.0, "x", ("e",)),
+        case("new", 0.0, "x", ("e",)),
+    )
+    found = held_against(now, earlier)
+
+    assert list(found.cases) == ["lost", "same", "won"]
+    lost = found.cases["lost"]
+    assert (lost.kind, lost.cause, lost.response) == (CaseKind.FAILING, Cause.RIGHT, "27 days")
+    assert lost.ids is not None
+    assert lost.ids.gained == (("z", 2),)
+    assert lost.ids.lost == (("a", 1),)
+    assert lost.ids.moved == (("b", 2, 1),)
+    assert [(name, old.value, new.value) for name, old, new in lost.scores] == [
+        ("recall@5", 1.0, 0.0)
+    ]
+    assert found.cases["same"].kind is None
+    assert found.cases["same"].scores == ()
+    assert found.cases["won"].kind is CaseKind.FIXED
+    assert [one.id for one in found.changed] == ["lost", "won"]
+    assert (found.edited, found.added, found.gone) == (1, 1, 1)
+    assert (found.pair.cases, found.pair.newly_failing, found.pair.newly_fixed) == (3, 1, 1)
+
+
+def test_a_metric_of_another_version_decides_nothing() -> None:
+    found = held_against(
+        run(case("q", 0.0, "a", ("x",)), version=2), run(case("q", 1.0, "b", ("x",)))
+    )
+    assert found.changed == ()
+    assert found.cases["q"].scores == ()
+    assert found.cases["q"].response == "b"
+
+
+def test_a_baseline_file_tells_no_texts() -> None:
+    bare = case("q", 1.0, None, ("x",), query=None, retrieved_ids=None)
+    found = held_against(run(case("q", 0.0, "b", ("x",))), run(bare)).cases["q"]
+    assert (found.tells_texts, found.ids, found.kind) == (False, None, CaseKind.FAILING)
+
+
+def test_runs_without_a_case_in_common_are_refused() -> None:
+    edited = case("q", 1.0, "a", (), fingerprint="other")
+    with pytest.raises(RunMismatchError, match="no case in common: 1 have the same id"):
+        held_against(run(case("q", 1.0, "a", ())), run(edited, source="main"))
