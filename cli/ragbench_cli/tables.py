@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.views.causes import waterfall
 from ragbench.views.judging import judge_remarks
-from ragbench.views.markdown import why_not_measured
+from ragbench.views.metrics_shown import shown_metrics
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 from ragbench_cli.console import data_console
 
@@ -129,11 +129,12 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
         yield styled((f"not comparable: {notes.pop(0)}", "red"))
         yield ""
     yield from _head(report)
-    shown = [summary for summary in report.summaries if not _is_latency(summary)]
-    measured = [summary for summary in shown if summary.measured]
-    if measured:
+    shown = shown_metrics(report, timed=True)
+    rows = [summary for summary in shown.rows if not _is_latency(summary)]
+    if rows:
         yield ""
-        yield _metrics(measured, console)
+        yield _metrics(rows, console)
+    yield from paragraph("also measured", _lines(shown.repeated))
     if report.operators is not None:
         yield ""
         yield from operator_blocks(report.operators, console)
@@ -142,7 +143,7 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
         yield causes_table(report.causes)
     if report.validation is not None:
         yield from _validation(report.validation)
-    yield from paragraph("not measured", _unmeasured(shown))
+    yield from paragraph("not measured", _lines(shown.unmeasured))
     yield from paragraph("failed", _failures(report))
     if report.judging is not None:
         yield from paragraph("judge", ((text, "") for text in judge_remarks(report.judging)))
@@ -304,12 +305,10 @@ def _is_latency(summary: Summary) -> bool:
     return definition.unit == "s" and not definition.deterministic
 
 
-def _unmeasured(summaries: Sequence[Summary]) -> Iterator[tuple[str, str]]:
-    """Metrics without a single figure, those with the same reasons together."""
-    nothing = [summary for summary in summaries if not summary.measured]
-    for names, reasons in why_not_measured(nothing):
-        told = ", ".join(f"{reason} ({count:,})" if count else reason for reason, count in reasons)
-        yield f"{', '.join(names)}: {told}", ""
+def _lines(text: str | None) -> Iterator[tuple[str, str]]:
+    """A line of text, where there is any."""
+    if text is not None:
+        yield text, ""
 
 
 _KINDS = 8

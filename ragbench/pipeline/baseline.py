@@ -50,8 +50,8 @@ class BaselineRAG(RAGInterface):
     """A plain RAG to compare with: it needs no model, no key and no network.
 
     Each document is retrieved whole, by BM25 (`ragbench.pipeline.bm25`). The answer is the
-    sentence that the question's words support best, or "I don't know."
-    (`ragbench.pipeline.extractive`).
+    sentence that the question's words support best, the date, number or name in it where that is
+    asked for, or "I don't know." (`ragbench.pipeline.extractive`).
 
     Example:
         >>> rag = BaselineRAG([Document(id="fr", text="Paris is the capital of France.")])

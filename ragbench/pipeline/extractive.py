@@ -17,6 +17,7 @@ from ragbench.pipeline.sentence_support import (
     rank_sentences,
 )
 from ragbench.pipeline.stages import WordWeights
+from ragbench.text.answer_span import SPANS_VERSION, answer_span
 from ragbench.text.question import ParsedQuestion, parse_question
 from ragbench.text.sentences import SENTENCES_VERSION
 from ragbench.text.tokens import TOKENISER_VERSION, normalise
@@ -27,17 +28,43 @@ __all__ = [
     "ExtractiveGenerator",
 ]
 
-_VERSION = "2"
+_VERSION = "3"
 DEFAULT_THRESHOLD = 0.26
 """Support below which no answer is given: where most of the decisions to answer or not are right on
 the questions and weights that the confidence is fitted on (`sentence_support`)."""
 
 
-class ExtractiveGenerator:
-    """Answers with the sentence of the contexts that the question's words support best.
+AnswerPart = Literal["span", "sentence"]
+"""What of a sentence is the answer."""
 
-    It abstains when no sentence is supported well enough. It reads no meaning: a question whose
-    words all stand in a sentence gets that sentence, also when it answers something else.
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Answer:
+    """A sentence, and what of it is the answer."""
+
+    sentence: SupportedSentence
+    start: int
+    """Offset of the answer's first character in the context."""
+    end: int
+
+    @property
+    def is_span(self) -> bool:
+        return (self.start, self.end) != (self.sentence.start, self.sentence.end)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        place = {"context_index": self.sentence.context_index, "start": self.start, "end": self.end}
+        sentence = {"start": self.sentence.start, "end": self.sentence.end}
+        return {**place, "sentence": sentence} if self.is_span else place
+
+
+class ExtractiveGenerator:
+    """Answers out of the sentence of the contexts that the question's words support best.
+
+    A question for a date, a number or a name gets that part of the sentence
+    (`ragbench.text.answer_span`), any other the whole sentence. It abstains when no sentence is
+    supported well enough. It reads no meaning: a question whose words all stand in a sentence is
+    answered from that sentence, also when it says something else.
     """
 
     def __init__(
@@ -45,6 +72,7 @@ class ExtractiveGenerator:
         *,
         threshold: float = DEFAULT_THRESHOLD,
         max_candidates: int = 3,
+        answer: AnswerPart = "span",
         weight: TermWeight | None = None,
     ) -> None:
         """Keeps the settings.
@@ -52,7 +80,9 @@ class ExtractiveGenerator:
         Args:
             threshold: the least support of an answer, in [0, 1]; 0 answers whenever a sentence
                 shares a word with the question.
-            max_candidates: how many different sentences to return at most, at least 1.
+            max_candidates: how many different answers to return at most, at least 1.
+            answer: ``"span"`` answers with a date, a number or a name where that is asked for;
+                ``"sentence"`` always with the whole sentence.
             weight: what a token is worth, such as its inverse document frequency in a corpus; by
                 default that among the sentences of the contexts at hand.
 
@@ -63,8 +93,11 @@ class ExtractiveGenerator:
             raise ConfigError(f"threshold must lie in [0, 1], not {threshold}")
         if max_candidates < 1:
             raise ConfigError(f"max_candidates must be at least 1, not {max_candidates}")
+        if answer not in ("span", "sentence"):
+            raise ConfigError(f"answer must be one of span, sentence, not {answer!r}")
         self.threshold = threshold
         self.max_candidates = max_candidates
+        self.answer: AnswerPart = answer
         self._weight = weight
 
     @property
@@ -75,6 +108,8 @@ class ExtractiveGenerator:
             "version": _VERSION,
             "tokeniser": TOKENISER_VERSION,
             "sentences": SENTENCES_VERSION,
+            "answer": self.answer,
+            **({"spans": SPANS_VERSION} if self.answer == "span" else {}),
             "threshold": self.threshold,
             "max_candidates": self.max_candidates,
         }
@@ -87,61 +122,69 @@ class ExtractiveGenerator:
             contexts: the texts that may answer it, best first; may be empty.
 
         Returns:
-            The best sentence, an exact slice of a context, with up to ``max_candidates`` different
-            sentences as ``multi_responses``; or the abstention in the question's language, alone.
+            The best answer, an exact slice of a context, with up to ``max_candidates`` different
+            ones as ``multi_responses``; or the abstention in the question's language, alone.
             ``confidence`` is the chance that the response is right: of an answer, that it holds
             what was asked for; of an abstention, that there is no answer.
             ``metadata`` holds ``language``, ``support`` (of the best sentence, in [0, 1], 0 when
             there is none), ``threshold``, ``evidence`` (``context_index``, ``start`` and ``end`` of
-            the response; None when abstaining) and ``candidates`` (the same, with ``support``, of
-            the best sentences, also when abstaining).
+            the response, and of its ``sentence`` where it is part of one; None when abstaining) and
+            ``candidates`` (the same, with ``support``, of the best answers, also when abstaining).
         """
         question = parse_question(query)
-        candidates = self._candidates(question, contexts)
-        support = candidates[0].support if candidates else 0.0
+        candidates = self._candidates(query, question, contexts)
+        support = candidates[0].sentence.support if candidates else 0.0
         answered = bool(candidates) and support >= self.threshold
-        responses = [contexts[one.context_index][one.start : one.end] for one in candidates]
-        if not answered:
+        responses = [
+            contexts[one.sentence.context_index][one.start : one.end] for one in candidates
+        ]
+        confidence = abstention_confidence(support)
+        if answered:
+            confidence = answer_confidence(support, is_span=candidates[0].is_span)
+        else:
             responses = [abstention(question.language)]
         metadata: dict[str, Any] = {
             "language": question.language,
             "support": support,
             "threshold": self.threshold,
-            "evidence": _place(candidates[0]) if answered else None,
-            "candidates": [{**_place(one), "support": one.support} for one in candidates],
+            "evidence": candidates[0].place if answered else None,
+            "candidates": [{**one.place, "support": one.sentence.support} for one in candidates],
         }
         return GenerationResult(
             responses[0],
             multi_responses=responses,
-            confidence=answer_confidence(support) if answered else abstention_confidence(support),
+            confidence=confidence,
             abstained=not answered,
             metadata=metadata,
         )
 
     def _candidates(
-        self, question: ParsedQuestion, contexts: Sequence[str]
-    ) -> list[SupportedSentence]:
-        """The best sentences, those that differ only in case or Unicode form once."""
-        found: dict[str, SupportedSentence] = {}
-        for one in rank_sentences(question, contexts, self._weight):
-            text = contexts[one.context_index][one.start : one.end]
-            found.setdefault(normalise(text), one)
+        self, query: str, question: ParsedQuestion, contexts: Sequence[str]
+    ) -> list[_Answer]:
+        """The best answers, those that differ only in case or Unicode form once."""
+        found: dict[str, _Answer] = {}
+        for sentence in rank_sentences(question, contexts, self._weight):
+            context = contexts[sentence.context_index]
+            one = self._answer(query, question, sentence, context)
+            found.setdefault(normalise(context[one.start : one.end]), one)
             if len(found) == self.max_candidates:
                 break
         return list(found.values())
 
-
-def _place(sentence: SupportedSentence) -> dict[str, Any]:
-    return {
-        "context_index": sentence.context_index,
-        "start": sentence.start,
-        "end": sentence.end,
-    }
+    def _answer(
+        self, query: str, question: ParsedQuestion, sentence: SupportedSentence, context: str
+    ) -> _Answer:
+        """What of a sentence is the answer."""
+        start, end = sentence.start, sentence.end
+        span = answer_span(query, question, context[start:end]) if self.answer == "span" else None
+        if span is None:
+            return _Answer(sentence=sentence, start=start, end=end)
+        return _Answer(sentence=sentence, start=start + span.start, end=start + span.end)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractiveGeneration:
-    """The sentence of the contexts that the question's words support best; no model.
+    """Quotes the best supported sentence, or what of it is asked for; no model.
 
     Raises:
         ConfigError: a setting is out of its range.
@@ -150,7 +193,10 @@ class ExtractiveGeneration:
     threshold: float = DEFAULT_THRESHOLD
     """Support below which no answer is given, in [0, 1]."""
     max_candidates: int = 3
-    """How many different sentences are given at most."""
+    """How many different answers are given at most."""
+    answer: AnswerPart = "span"
+    """Whether a question for a date, a number or a name gets that part of the sentence alone
+    (``span``), or the whole sentence like any other (``sentence``)."""
     word_weights: Literal["corpus", "contexts"] = "corpus"
     """Where a word's rarity is counted: in the corpus, where retrieval knows it, or among the
     contexts at hand."""
@@ -173,5 +219,6 @@ class ExtractiveGeneration:
         return ExtractiveGenerator(
             threshold=self.threshold,
             max_candidates=self.max_candidates,
+            answer=self.answer,
             weight=None if used is None else used.weight,
         )

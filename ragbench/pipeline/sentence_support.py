@@ -54,9 +54,11 @@ TermWeight = Callable[[str], float]
 
 # Logistic regressions on the support of the best sentence over half of SQuAD 2.0's development
 # set: 2,910 answerable questions (weight 0.85), the same with all passages of their article left
-# out (0.075), and 3,168 that people wrote to have no answer (0.075). Offset and slope, as printed
-# by tests/benchmarks/baseline.py fit.
-_RIGHT = (-2.944, 5.827)
+# out (0.075), and 3,168 that people wrote to have no answer (0.075). Questions that get a sentence
+# and those that get a part of it have a curve each. Offset and slope, as printed by
+# tests/benchmarks/baseline.py fit.
+_RIGHT = (-2.831, 5.475)
+_RIGHT_SPAN = (-2.760, 4.229)
 _ANSWERABLE = (-1.128, 5.141)
 
 
@@ -130,15 +132,19 @@ def rank_sentences(
     return sorted(found, key=lambda one: one.support, reverse=True)
 
 
-def answer_confidence(support: float) -> float:
+def answer_confidence(support: float, *, is_span: bool = False) -> float:
     """The chance that the best sentence, having this support, holds the right answer.
 
     A logistic curve that rises with the support.
 
+    Args:
+        support: of the sentence.
+        is_span: whether a part of it is the answer, and has to be the right one.
+
     Returns:
         A value in (0, 1).
     """
-    return _logistic(_RIGHT, support)
+    return _logistic(_RIGHT_SPAN if is_span else _RIGHT, support)
 
 
 def abstention_confidence(support: float) -> float:

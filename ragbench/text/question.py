@@ -13,6 +13,7 @@ from ragbench.text.language import FUNCTION_WORDS, guess_language
 from ragbench.text.tokens import normalise, tokenise
 
 __all__ = [
+    "MONTHS",
     "AnswerType",
     "ParsedQuestion",
     "asked_type",
@@ -132,13 +133,14 @@ class AnswerType(StrEnum):
     """Nothing that its look would tell."""
 
 
-_MONTHS = (
+MONTHS = (
     "january|february|march|april|may|june|july|august|september|october|november|december"
     "|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
     "|januar|februar|märz|mai|juni|juli|oktober|dezember"
     "|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre"
     "|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre"
 )
+"""Names of months, in small letters, as a pattern."""
 _ASKED: tuple[tuple[AnswerType, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
@@ -181,7 +183,7 @@ _ASKED: tuple[tuple[AnswerType, re.Pattern[str]], ...] = tuple(
     )
 )
 _DATE = re.compile(
-    rf"\b(?:1\d{{3}}|20\d\d)s?\b|\b(?:{_MONTHS})\b|\b\d{{1,2}}(?:st|nd|rd|th) centur"
+    rf"\b(?:1\d{{3}}|20\d\d)s?\b|\b(?:{MONTHS})\b|\b\d{{1,2}}(?:st|nd|rd|th) centur"
     r"|\bcentur(?:y|ies)\b|\bdecades?\b|\b\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b"
     r"|\b(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|today|yesterday|bc|ad|bce)\b"
     r"|(?<!\d)\d++\s*[年月日]|世纪|世紀"

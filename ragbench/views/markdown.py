@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from ragbench.core.gold_search import GoldCause
 from ragbench.core.report import Report, Summary
@@ -10,11 +10,11 @@ from ragbench.core.validation import Share
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.causes import causes_markdown
 from ragbench.views.judging import judge_remarks
+from ragbench.views.metrics_shown import shown_metrics, why_not_measured
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 
 __all__ = [
     "markdown_report",
-    "why_not_measured",
 ]
 
 _SLICED = 8
@@ -77,6 +77,7 @@ def _metrics(report: Report) -> Iterator[str]:
     yield ""
     # Only a judge that has to quote can leave a cell unproved.
     unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
+    shown = shown_metrics(report, timed=False)
     counts = ("abstained", "skipped", "failed", *unproved)
     yield from markdown_table(
         ("metric", "group", "score", "95% interval", "measured", *counts),
@@ -89,10 +90,12 @@ def _metrics(report: Report) -> Iterator[str]:
                 f"{summary.measured:,} of {summary.total:,}",
                 *(_count(getattr(summary, name)) for name in counts),
             )
-            for summary in report.summaries
-            if summary.metric.definition.deterministic
+            for summary in shown.rows
         ),
     )
+    if shown.repeated is not None:
+        yield ""
+        yield f"Also measured: {markdown_text(shown.repeated, longest=1000)}."
 
 
 def _operators(report: Report) -> Iterator[str]:
@@ -140,22 +143,6 @@ def _gold(report: Report) -> Iterator[str]:
         ("the gold is", "cases", "share"),
         ((_CAUSES[cause], f"{n:,}", _number(n / total)) for cause, n in report.gold.items()),
     )
-
-
-def why_not_measured(
-    summaries: Iterable[Summary],
-) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
-    """Metrics that lack a value for some case, those with the same reasons together.
-
-    Returns:
-        Names of metrics, and each reason with how many cases it is that of.
-    """
-    found: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for summary in summaries:
-        if summary.measured < summary.total or not summary.total:
-            reasons = summary.reasons or (("no case", 0),)
-            found.setdefault(reasons, []).append(summary.metric.name)
-    return [(tuple(names), reasons) for reasons, names in found.items()]
 
 
 def _not_measured(report: Report) -> Iterator[str]:

@@ -30,7 +30,7 @@ from ragbench.core.chunk import Chunk, Document
 from ragbench.pipeline.baseline import BaselineRAG
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.extractive import ExtractiveGenerator
-from ragbench.text.tokens import normalise
+from ragbench.text.tokens import multilingual_tokens
 
 TOP_K = 5
 ABSENT_SHARE = 0.15  # of the weight, in `fit`: most questions that people ask have an answer
@@ -49,9 +49,14 @@ class Question:
         return bool(self.gold)
 
     def is_right(self, response: str) -> bool:
-        said = " ".join(normalise(response).split())
-        known = [" ".join(normalise(one).split()) for one in (*self.references, *self.evidence)]
-        return any(one in said or said in one for one in known if one)
+        said = spelled(response)
+        known = [spelled(one) for one in (*self.references, *self.evidence)]
+        return any(one in said or said in one for one in known if one.strip())
+
+
+def spelled(text: str) -> str:
+    """Its words, each between two spaces: "5" is no part of "1985"."""
+    return f" {' '.join(multilingual_tokens(text))} "
 
 
 Loaded = tuple[list[Document], list[Question]]
@@ -130,13 +135,15 @@ def fit(path: str) -> None:
     )
     generator = ExtractiveGenerator(threshold=0, weight=index.idf)
 
-    def best(question: Question, *, absent: bool) -> tuple[float, bool]:
+    def best(question: Question, *, absent: bool) -> tuple[float, bool, bool]:
         chunks = index.search(question.text, len(index) if absent else TOP_K)
         if absent:
             chunks = [chunk for chunk in chunks if groups[chunk.id] != question.group]
         answer = generator.generate(question.text, [chunk.text for chunk in chunks[:TOP_K]])
         right = question.answerable and not absent and question.is_right(answer.response)
-        return float((answer.metadata or {})["support"]), right
+        metadata = answer.metadata or {}
+        is_span = "sentence" in (metadata["evidence"] or {})
+        return float(metadata["support"]), right, is_span
 
     present = [best(one, absent=False) for one in questions if one.answerable]
     topical = [best(one, absent=False) for one in questions if not one.answerable]
@@ -144,9 +151,9 @@ def fit(path: str) -> None:
     print("threshold  answered|answerable  abstained|topical  abstained|document absent  right")
     for step in range(20, 71, 2):
         threshold = step / 100
-        kept = mean([support >= threshold for support, _ in present])
+        kept = mean([support >= threshold for support, _, _ in present])
         refused = [
-            mean([support < threshold for support, _ in pool]) for pool in (topical, without)
+            mean([support < threshold for support, _, _ in pool]) for pool in (topical, without)
         ]
         right = (1 - ABSENT_SHARE) * kept + ABSENT_SHARE * mean(refused)
         print(
@@ -158,11 +165,15 @@ def fit(path: str) -> None:
         *[ABSENT_SHARE / 2 / len(without)] * len(without),
     ]
     everything = [*present, *topical, *without]
-    right_curve = logistic(everything, weights)
-    there = [(support, at < len(present)) for at, (support, _) in enumerate(everything)]
-    answerable_curve = logistic(there, weights)
-    print(f"best sentence right when the answer is there: {mean([hit for _, hit in present]):.4f}")
-    for name, (offset, slope) in (("right", right_curve), ("answerable", answerable_curve)):
+    curves: dict[str, tuple[float, float]] = {}
+    for name, wanted in (("right, sentences", False), ("right, spans", True)):
+        kept = [at for at, (_, _, is_span) in enumerate(everything) if is_span is wanted]
+        points = [everything[at][:2] for at in kept]
+        curves[name] = logistic(points, [weights[at] for at in kept])
+    there = [(support, at < len(present)) for at, (support, _, _) in enumerate(everything)]
+    curves["answerable"] = logistic(there, weights)
+    print(f"best answer right when it is there: {mean([hit for _, hit, _ in present]):.4f}")
+    for name, (offset, slope) in curves.items():
         print(f"{name}: offset {offset:.3f}, slope {slope:.3f}")
 
 

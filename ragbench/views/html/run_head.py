@@ -15,6 +15,7 @@ from ragbench.core.validation import ValidationTable
 from ragbench.views.causes import waterfall
 from ragbench.views.html import charts
 from ragbench.views.judging import judge_remarks
+from ragbench.views.metrics_shown import shown_metrics
 
 __all__ = [
     "fall_values",
@@ -45,6 +46,7 @@ def head_values(
         bins: of histograms.
     """
     manifest = report.manifest
+    shown = shown_metrics(report, timed=True)
     return {
         "rag": manifest["rag"]["name"],
         "dataset": manifest["dataset"]["name"],
@@ -52,7 +54,9 @@ def head_values(
         "notes": [*_reuse(report), *report.notes],
         "falls": fall_values(report),
         "total": manifest["dataset"]["cases"],
-        "groups": _groups(report, values, bins),
+        "groups": _groups(report, shown.rows, values, bins),
+        "repeated": shown.repeated,
+        "unmeasured": shown.unmeasured,
         "names": [
             {"name": each.name, "lower": each.definition.direction is Direction.LOWER}
             for each in report.metrics
@@ -115,10 +119,13 @@ def _reuse(report: Report) -> Iterator[str]:
 
 
 def _groups(
-    report: Report, values: Sequence[Sequence[float]], bins: int
+    report: Report, shown: Sequence[Summary], values: Sequence[Sequence[float]], bins: int
 ) -> list[tuple[str, list[dict[str, Any]]]]:
     rows: dict[str, list[dict[str, Any]]] = {}
+    names = {summary.metric.name for summary in shown}
     for summary, measured in zip(report.summaries, values, strict=True):
+        if summary.metric.name not in names:
+            continue
         group = summary.metric.definition.group.value
         rows.setdefault(group, []).append(_metric(summary, measured, bins))
     return list(rows.items())

@@ -21,14 +21,38 @@ def details(result: GenerationResult) -> dict[str, Any]:
 
 
 def test_the_answer_is_the_best_supported_sentence() -> None:
-    result = ExtractiveGenerator().generate("When was the lighthouse built?", CONTEXTS)
+    generator = ExtractiveGenerator(answer="sentence")
+    result = generator.generate("When was the lighthouse built?", CONTEXTS)
     assert result.response == "The lighthouse was built by Tom Reed in 1901."
     assert result.abstained is False
     evidence = details(result)["evidence"]
+    assert "sentence" not in evidence
     assert CONTEXTS[evidence["context_index"]][evidence["start"] : evidence["end"]] == (
         result.response
     )
     assert evidence["context_index"] == 1
+
+
+def test_the_answer_is_what_of_that_sentence_was_asked_for() -> None:
+    result = ExtractiveGenerator().generate("When was the lighthouse built?", CONTEXTS)
+    assert result.response == "1901"
+    evidence = details(result)["evidence"]
+    text = CONTEXTS[evidence["context_index"]]
+    assert text[evidence["start"] : evidence["end"]] == "1901"
+    sentence = evidence["sentence"]
+    assert text[sentence["start"] : sentence["end"]] == (
+        "The lighthouse was built by Tom Reed in 1901."
+    )
+
+
+def test_a_part_of_a_sentence_is_less_sure_than_the_whole() -> None:
+    query = "When was the lighthouse built?"
+    part = ExtractiveGenerator().generate(query, CONTEXTS)
+    whole = ExtractiveGenerator(answer="sentence").generate(query, CONTEXTS)
+    assert details(part)["support"] == details(whole)["support"]
+    assert part.confidence is not None
+    assert whole.confidence is not None
+    assert part.confidence < whole.confidence
 
 
 def test_candidates_are_different_and_best_first() -> None:
@@ -88,13 +112,17 @@ def test_chinese() -> None:
     contexts = ["公司成立于1998年。总部位于上海。", "员工每年有二十天年假。病假另算。"]
     generator = ExtractiveGenerator()
     assert generator.generate("总部位于哪里？", contexts).response == "总部位于上海。"
-    assert generator.generate("年假有多少天？", contexts).response == "员工每年有二十天年假。"
+    assert generator.generate("年假有多少天？", contexts).response == "二十天"
+    whole = ExtractiveGenerator(answer="sentence").generate("年假有多少天？", contexts)
+    assert whole.response == "员工每年有二十天年假。"
 
 
 def test_german() -> None:
     contexts = ["Der Urlaub beträgt 28 Tage. Er wird im Portal beantragt."]
-    result = ExtractiveGenerator().generate("Wie viele Tage Urlaub gibt es?", contexts)
-    assert result.response == "Der Urlaub beträgt 28 Tage."
+    query = "Wie viele Tage Urlaub gibt es?"
+    assert ExtractiveGenerator().generate(query, contexts).response == "28"
+    whole = ExtractiveGenerator(answer="sentence").generate(query, contexts)
+    assert whole.response == "Der Urlaub beträgt 28 Tage."
 
 
 def test_term_weights_can_come_from_a_corpus() -> None:
@@ -112,6 +140,7 @@ def test_term_weights_can_come_from_a_corpus() -> None:
         ({"threshold": -0.1}, "threshold"),
         ({"threshold": 2}, "threshold"),
         ({"max_candidates": 0}, "max_"),
+        ({"answer": "word"}, "answer must be one of span, sentence, not 'word'"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], name: str) -> None:
@@ -122,6 +151,8 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], name: str) 
 def test_identity_names_the_settings() -> None:
     assert ExtractiveGenerator().identity == ExtractiveGenerator().identity
     assert ExtractiveGenerator().identity != ExtractiveGenerator(threshold=0.9).identity
+    sentences = ExtractiveGenerator(answer="sentence")
+    assert ExtractiveGenerator().identity != sentences.identity
 
 
 @given(

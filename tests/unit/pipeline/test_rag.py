@@ -284,7 +284,7 @@ def test_hybrid_retrieval_knows_what_words_are_worth(place: Path) -> None:
         assert len(identity["word_weights"]["chunks"]) == 32
         contexts = opened.rag.retrieve("How many days of paid leave do I get?")
         answer = opened.rag.generate("How many days of paid leave do I get?", contexts)
-        assert answer == "You get 27 days of paid leave a year."
+        assert answer == "27"
     text = STORE.replace("hybrid", "dense")
     Path("rag.yaml").write_text(text, "utf-8")
     with load_pipeline("rag.yaml").open() as opened:

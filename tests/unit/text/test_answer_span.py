@@ -1,0 +1,110 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.text.answer_span import answer_span
+from ragbench.text.question import parse_question
+from ragbench.text.tokens import tokenise
+
+
+def span_of(query: str, sentence: str) -> str | None:
+    found = answer_span(query, parse_question(query), sentence)
+    return None if found is None else sentence[found.start : found.end]
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence", "span"),
+    [
+        ("When was the mill built?", "The mill was built in 1901 by Tom Reed.", "1901"),
+        ("When did it open?", "It opened on 5 March 2011, a Saturday.", "5 March 2011"),
+        ("When did it open?", "It opened on March 5th, 2011.", "March 5th, 2011"),
+        ("What year did it open?", "It opened on 5 March 2011.", "2011"),
+        (
+            "When was it founded?",
+            "It was founded in the late 19th century.",
+            "the late 19th century",
+        ),
+        ("When did the war last?", "The war lasted 1914-1918.", "1914-1918"),
+        ("When did the town fall?", "The town fell in 410 AD.", "410 AD"),
+        ("When does the desk open?", "The desk opens at 8:30 on Mondays.", "8:30"),
+        ("When must we leave?", "You may leave on 3 May.", "3 May"),
+        ("Wann wurde es gebaut?", "Es wurde am 5. März 1990 gebaut.", "5. März 1990"),
+        ("¿Cuándo se fundó?", "Se fundó el 5 de marzo de 1990.", "5 de marzo de 1990"),
+        ("公司什么时候成立？", "公司成立于1998年3月5日。", "1998年3月5日"),
+        ("公司哪一年成立？", "公司成立于1998年3月5日。", "1998年"),
+    ],
+)
+def test_a_question_for_a_date_gets_the_date(query: str, sentence: str, span: str) -> None:
+    assert span_of(query, sentence) == span
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence", "span"),
+    [
+        ("How many bridges are there?", "In 1998 there were 1,200 bridges.", "1,200"),
+        ("How many bridges are there?", "There are twenty-five bridges.", "twenty-five"),
+        ("How much did it cost?", "It cost $3.5 million.", "$3.5 million"),
+        ("How long is the warranty?", "The warranty of model 7 lasts 24 months.", "24 months"),
+        ("How old is the tower?", "The tower is 80 years old.", "80 years"),
+        ("What percentage of users left?", "Of 300 users 12% left.", "12%"),
+        ("How many people live here?", "1500 people live here.", "1500"),
+        ("How many codes are there?", "See SEC-04: there are 9 codes.", "9"),
+        ("Wie viele Tage Urlaub gibt es?", "Der Urlaub beträgt 28 Tage.", "28"),
+        ("年假有多少天？", "员工每年有二十天年假。", "二十天"),
+        ("城市有多少人口？", "这座城市有一些公园和500万居民。", "500万"),
+    ],
+)
+def test_a_question_for_a_number_gets_the_number(query: str, sentence: str, span: str) -> None:
+    assert span_of(query, sentence) == span
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence", "span"),
+    [
+        ("Who built the mill?", "The mill was built by Tom Reed in May.", "Tom Reed"),
+        ("Who built the mill?", "However, Ada de la Cruz built the mill.", "Ada de la Cruz"),
+        ("Who leads Acme Corp?", "Acme Corp is led by Ida Moran.", "Ida Moran"),
+        ("Where is the office?", "The office is in New Hampton.", "New Hampton"),
+        ("Which company makes it?", "It is made by the Bluefin Works and the EU.", "Bluefin Works"),
+    ],
+)
+def test_a_question_for_a_name_gets_the_name(query: str, sentence: str, span: str) -> None:
+    assert span_of(query, sentence) == span
+
+
+def test_of_several_the_nearest_to_what_was_asked() -> None:
+    sentence = "Sale ended in 2024, spare parts are available until 2028."
+    assert span_of("Until when are spare parts available?", sentence) == "2028"
+    assert span_of("When did the sale end?", sentence) == "2024"
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("What does the gate do?", "The gate decides in 3 ways."),  # no kind
+        ("Why did Tom Reed leave?", "Tom Reed left in May because of Ida."),
+        ("When was the mill built?", "The mill was built by Tom Reed."),  # no date
+        ("Who was Tom Reed?", "Tom Reed was a miller."),  # nothing that the question lacks
+        ("Who is to be called?", "Otherwise the desk is called."),  # the capital of the beginning
+        ("Wer leitet das Lager?", "Das Lager wird von der Leitung geführt."),  # German nouns
+        ("谁建了磨坊？", "磨坊由Reed建造。"),
+        ("When?", ""),
+        ("When was it?", "1999 " * 500),  # a table
+    ],
+)
+def test_the_sentence_stays_whole_where_nothing_tells(query: str, sentence: str) -> None:
+    assert span_of(query, sentence) is None
+
+
+@given(
+    st.sampled_from(["When was it?", "How many are there?", "Who was it?", "年假有多少天？"]),
+    st.text(max_size=60) | st.text(alphabet="12 .-年五万AbMay月%$", max_size=60),
+)
+def test_a_span_lies_in_the_sentence_and_repeats_nothing_asked(query: str, sentence: str) -> None:
+    question = parse_question(query)
+    found = answer_span(query, question, sentence)
+    if found is not None:
+        assert 0 <= found.start < found.end <= len(sentence)
+        said = sentence[found.start : found.end]
+        assert said == said.strip()
+        assert set(question.tokens).isdisjoint(tokenise(said))
