@@ -167,9 +167,9 @@ def fit(path: str) -> None:
     everything = [*present, *topical, *without]
     curves: dict[str, tuple[float, float]] = {}
     for name, wanted in (("right, sentences", False), ("right, spans", True)):
-        kept = [at for at, (_, _, is_span) in enumerate(everything) if is_span is wanted]
-        points = [everything[at][:2] for at in kept]
-        curves[name] = logistic(points, [weights[at] for at in kept])
+        chosen = [at for at, (_, _, is_span) in enumerate(everything) if is_span is wanted]
+        points = [everything[at][:2] for at in chosen]
+        curves[name] = logistic(points, [weights[at] for at in chosen])
     there = [(support, at < len(present)) for at, (support, _, _) in enumerate(everything)]
     curves["answerable"] = logistic(there, weights)
     print(f"best answer right when it is there: {mean([hit for _, hit, _ in present]):.4f}")
