@@ -150,12 +150,17 @@ class CheckKind(StrEnum):
 class NeededCases:
     """Cases that would settle an undecided drop."""
 
-    even: int
-    """With so many it is settled in half of all such situations."""
-    likely: int | None
-    """With so many in four of five; None where that takes more than anybody could use."""
+    cases: int
+    """So many, counted with those at hand."""
+    chance: float
+    """With which it is then settled, where the true drop is one of the two below."""
+    shown: float | None
+    """The true drop is at least this: it is called worse. None where not even a total loss is."""
+    ruled_out: float | None
+    """The true drop is at most this, a negative one being a gain: it is ruled out. None where not
+    even the largest gain is."""
     alike: bool = False
-    """No spread was seen: both numbers hold if further cases do as these."""
+    """No spread was seen: the number holds if further cases do as these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -210,7 +210,7 @@ def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ..
 
 def _check(paired: _Paired, decision: Decision, config: GateConfig) -> GateCheck:
     question, count = paired.question, len(paired.sample.case_ids)
-    drop = None if count == 0 else _drop(paired, decision)
+    drop = None if count == 0 else _drop(paired, decision, config)
     ground = _ground(paired.sample, decision, drop, config)
     if question.kind is CheckKind.COVERAGE and drop is not None and ground is not Ground.SHOWN:
         is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
@@ -268,7 +268,7 @@ def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
     return GateOutcome.INCONCLUSIVE
 
 
-def _drop(paired: _Paired, decision: Decision) -> Drop:
+def _drop(paired: _Paired, decision: Decision, config: GateConfig) -> Drop:
     question, sample, difference = paired.question, paired.sample, decision.difference
     ids, test = sample.case_ids, decision.test
     mean = difference.mean or 0.0
@@ -297,17 +297,23 @@ def _drop(paired: _Paired, decision: Decision) -> Drop:
         worse=sample.lost,
         left_out=_left_out(sample.left_out),
         detectable_drop=decision.detectable_drop,
-        needed=_needed(decision.needed),
+        needed=_needed(decision.needed, config.power),
         needed_if_unchanged=None
         if decision.needed_if_unchanged is None
         else decision.needed_if_unchanged.cases,
     )
 
 
-def _needed(found: Outlook | None) -> NeededCases | None:
+def _needed(found: Outlook | None, power: float) -> NeededCases | None:
     if found is None:
         return None
-    return NeededCases(even=found.even, likely=found.likely, alike=found.alike)
+    return NeededCases(
+        cases=found.cases,
+        chance=power,
+        shown=found.shown,
+        ruled_out=found.ruled_out,
+        alike=found.alike,
+    )
 
 
 def _negated(value: float | None) -> float | None:

@@ -26,6 +26,8 @@ __all__ = [
     "worded",
 ]
 
+_NOTHING = 0.02
+"""A true drop below this share of what is tolerated is worded as no change."""
 _SHOWN = 2
 """How many reasons a headline has room for."""
 
@@ -191,7 +193,7 @@ def _rest(check: GateCheck) -> str:
         "rule out a rare large one",
         Ground.OPEN: f": {tolerated} is neither shown nor ruled out",
     }[ground]
-    advice = _settling(drop) if check.outcome is GateOutcome.INCONCLUSIVE else ""
+    advice = _settling(drop, check.unit) if check.outcome is GateOutcome.INCONCLUSIVE else ""
     return f"{_interval(drop, check.unit)}{text}{advice}"
 
 
@@ -219,22 +221,28 @@ def _p(value: float, resolution: float = 0.0) -> str:
     return f"p = {value:.2g}" if value >= 1e-6 else "p < 1e-06"
 
 
-def _settling(drop: Drop) -> str:
-    """What would settle it, with the chance of that."""
-    needed, parts = drop.needed, list[str]()
-    if needed is not None and needed.alike:
-        parts.append(f"{cases(needed.even)} that all do as these would settle it")
-    elif needed is not None:
-        even = f"{needed.even:,}"
-        if needed.likely is None:
-            parts.append(f"{even} cases would settle it with an even chance, far more surely")
-        elif needed.likely == needed.even:
-            parts.append(f"{cases(needed.likely)} would settle it in 4 of 5 such situations")
-        else:
-            parts.append(
-                f"{even} to {needed.likely:,} cases would settle it, with a chance of 50% to 80%"
-            )
-    if drop.needed_if_unchanged is not None:
-        told = cases(drop.needed_if_unchanged)
-        parts.append(f"{told}, if nothing had changed, would show that in 80%")
-    return f". {'; '.join(parts)}" if parts else ""
+def _settling(drop: Drop, unit: str) -> str:
+    """What would settle it, and for which true drops that holds."""
+    needed = drop.needed
+    if needed is None:
+        return ""
+    told = f"{cases(needed.cases)}"
+    if needed.alike:
+        return f". {told} that all do as these would settle it"
+    true = [_unharmed(needed.ruled_out, drop, unit), _harmed(needed.shown, unit)]
+    told += f" would settle it with a chance of {needed.chance:.0%}"
+    return f". {told} if {' or '.join(filter(None, true))}" if any(true) else ""
+
+
+def _unharmed(most: float | None, drop: Drop, unit: str) -> str:
+    if most is None:
+        return ""
+    if abs(most) < _NOTHING * (drop.tolerance or 1.0):
+        return "nothing has changed"
+    if most < 0.0:
+        return f"there is a true gain of at least {figure(-most, unit)}"
+    return f"the true drop is at most {figure(most, unit)}"
+
+
+def _harmed(least: float | None, unit: str) -> str:
+    return "" if least is None else f"the true drop is at least {figure(least, unit)}"

@@ -15,6 +15,7 @@ from ragbench.stats.outlook import Outlook, outlook
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
 from ragbench.stats.power import SampleSize, Spread, clusters_to_rule_out, detectable
+from ragbench.stats.rare_gains import RARE_GAINS, gains_are_rare, rare_gains_p_value
 
 __all__ = [
     "ChangeKind",
@@ -23,12 +24,6 @@ __all__ = [
     "decide",
     "decide_family",
 ]
-
-
-RARE_GAINS = 0.15
-"""Largest p-value that a loss may keep against rare large gains; see `decide_family`."""
-_FEW_GAINS = 0.1
-"""Up to this share of clusters that moved upwards, gains count as rare."""
 
 
 class ChangeKind(StrEnum):
@@ -138,11 +133,12 @@ def decide_family(
     - *worse*: signs of whole clusters are flipped around ``-tolerance``, in all questions jointly,
       and the largest statistic counts (`ragbench.stats.family`). Two runs of one system can be
       swapped, so *any* false alarm in the family has at most the chance ``alpha``, in samples of
-      any size, however the questions depend on one another. Where at most a tenth of what moved
-      moved upwards, and the metric's scale is known, the drop must also have a p-value of at most
-      `RARE_GAINS` in the test for bounded values: a change that takes a little from nearly every
-      case and gives much to a few, which this sample may have missed, is not a loss, and swapping
-      the runs does not describe it.
+      any size, however the questions depend on one another. A change that takes a little from
+      nearly every case and gives much to a few, which this sample may have missed, is not a loss,
+      and swapping the runs does not describe it. So where the metric's scale is known, and the
+      loss so small that one case in twenty could make up for it, and at most a tenth of what
+      moved moved upwards, the drop must also have a p-value of at most `RARE_GAINS` in the test
+      for bounded values.
     - *not worse* (non-inferiority): the exponential-weights test for bounded values where the
       scale is known; else the larger p-value of the sign flips and of cluster-robust Student-t.
       It is not corrected: "no metric is worse" is only said when every one of the tests shows it,
@@ -257,18 +253,6 @@ def _p_values_not_worse(
     return p_values
 
 
-def _p_rare_gains(totals: ClusterTotals, question: RegressionQuestion) -> float | None:
-    """p-value of "the loss is larger than tolerated", a cluster that gains all of it added.
-
-    None where gains are seen often enough that rare ones cannot be what was missed.
-    """
-    moved = [total for total in totals.shifted(question.tolerance) if total]
-    gains = sum(total > 0.0 for total in moved)
-    if question.largest_drop is None or gains > _FEW_GAINS * len(moved):
-        return None
-    return bounded_mean_p_value(totals.turned(), question.tolerance, lowest=-question.largest_drop)
-
-
 def _decision(
     question: RegressionQuestion,
     evidence: _Evidence,
@@ -277,10 +261,10 @@ def _decision(
     power: float,
     family: FamilyTest,
 ) -> Decision:
-    totals, tolerance = evidence.totals, question.tolerance
+    totals, tolerance, scale = evidence.totals, question.tolerance, question.largest_drop
     rare, change = None, ChangeKind.CANNOT_TELL
     if evidence.p_worse <= alpha:
-        rare = _p_rare_gains(totals, question)
+        rare = rare_gains_p_value(totals, tolerance, scale=scale)
         change = ChangeKind.WORSE if rare is None or rare <= RARE_GAINS else change
     elif evidence.p_safe <= alpha:
         change = ChangeKind.NOT_WORSE
@@ -289,14 +273,14 @@ def _decision(
     if spread is not None:
         found = detectable(spread, totals.clusters, alpha=family.level, power=power)
     if change is ChangeKind.CANNOT_TELL:
-        scale = question.largest_drop
         needed = outlook(
             totals,
             tolerance,
             largest_drop=scale,
             alpha=alpha,
             level=family.level,
-            weakest=RARE_GAINS,
+            power=power,
+            weakest=RARE_GAINS if gains_are_rare(totals, tolerance, scale=scale) else None,
         )
         if spread is not None:
             reach = None if scale is None else scale - tolerance

@@ -1,53 +1,47 @@
-"""What would settle an undecided drop, and how surely.
+"""How many cases would settle an undecided drop, and for which true drops that holds.
 
-The true difference is not known: it is what the present cases leave open. So the chance that a new
-sample of N cases settles the question is averaged over that, instead of taking the observed
-difference for the true one, and two numbers are given: with the smaller one an even chance, with
-the larger one a good chance.
+The true drop is not known, and no number of cases settles all: one that lies closely enough to what
+is tolerated is never told from it. So a number of cases comes with the two true drops between which
+it does not hold. Outside of them the chance is kept whatever the truth is; a chance averaged over
+truths that seem likely would hold for none of them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.mean import student_quantile
-from ragbench.stats.power import Spread, smallest_count
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.stats.power import Spread, clusters_to_rule_out, detectable
 
 __all__ = [
-    "EVEN",
-    "LIKELY",
     "Outlook",
     "outlook",
 ]
 
-EVEN, LIKELY = 0.5, 0.8
-"""The two chances for which a number of cases is given."""
-_USUAL = 0.05
-"""Changes are taken to vary by this share of the scale: two in three are smaller."""
-_POINTS = 40
-"""Differences over which the chance is averaged, each as likely as the others."""
-_MOST_CLUSTERS = 10**7
+_MORE = 4
+"""So many times the cases at hand, where fewer would not be an answer: twice as sharp."""
+_WORTH = 2
+"""From so many times the cases at hand on, a number of cases is an answer."""
 _NORMAL = NormalDist()
+_STEPS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
     """Cases that would settle the question."""
 
-    even: int
-    """With so many cases it is settled in half of all such situations."""
-    likely: int | None
-    """With so many in four of five; None where that takes more than anybody could use."""
+    cases: int
+    """So many of the same kind, counted with those at hand."""
+    shown: float | None = None
+    """A true drop of at least this is called worse, with the chance that was asked for; None where
+    not even a total loss is."""
+    ruled_out: float | None = None
+    """A true drop of at most this is called "not worse", with that chance; below 0 a gain. None
+    where not even the largest gain is."""
     alike: bool = False
-    """The cases seen show no spread at all: both numbers hold if further ones do as these."""
+    """The cases at hand show no spread at all: the number holds if further ones do as these."""
 
 
 def outlook(
@@ -57,16 +51,21 @@ def outlook(
     largest_drop: float | None,
     alpha: float = 0.05,
     level: float | None = None,
-    weakest: float = 1.0,
+    power: float = 0.8,
+    weakest: float | None = None,
 ) -> Outlook | None:
     """How many cases would settle whether a drop is larger than tolerated.
 
-    For each of many differences that the cases leave open (Student-t around the observed one, which
-    is drawn towards 0 as far as changes are usually small), the chance that N cases show "worse" or
-    "not worse", by the normal approximations of `ragbench.stats.power`; averaged. N is that of a
-    new sample of the same kind.
+    It is the number that rules the drop out with a chance of ``power`` if nothing has changed
+    (`ragbench.stats.power.clusters_to_rule_out`), or four times the cases at hand where these are
+    nearly as many already, or where nothing is tolerated. The spread is estimated: it is enlarged
+    by ``c / (z_alpha + z_power)``, with c the ``power`` quantile of a noncentral t with G - 1
+    degrees of freedom and noncentrality z_alpha, so that the chance holds on average over such
+    estimates. A true change adds spread of its own: it is taken to be made of moves like those
+    that were seen.
 
-    Source: assurance, O'Hagan, Stevens & Campbell 2005, "Assurance in clinical trial design".
+    Source: Julious & Owen 2006, "Sample size calculations for clinical studies allowing for
+    uncertainty about the variance".
 
     Args:
         totals: differences summed up by cluster; a negative one is a loss.
@@ -74,87 +73,120 @@ def outlook(
         largest_drop: length of the metric's scale; None without bounds.
         alpha: level of "not worse".
         level: level of "worse", after a correction; ``alpha`` by default.
-        weakest: largest p-value that a total loss may keep in the test against rare gains.
+        power: the chance with which it shall be settled.
+        weakest: largest p-value that a loss may keep in the test against rare gains; None where it
+            is not asked.
 
     Returns:
         None where no number of cases would settle it (every case lost exactly what is tolerated,
         or nothing is tolerated and nothing lost), or where nothing is known of the spread.
     """
-    import numpy as np
-
-    worse = alpha if level is None else level
     mean = totals.mean
     if mean is None:
         return None
-    size = totals.cases / totals.clusters
+    worse = alpha if level is None else level
     spread = Spread.of(totals, -tolerance)
     if spread is None:
         margin = math.fsum(totals.shifted(tolerance)) / totals.cases
         clusters = _alike(margin, tolerance, largest_drop, alpha, worse, weakest)
         if clusters is None:
             return None
-        cases = math.ceil(clusters * size - 1e-9)
-        return Outlook(even=cases, likely=cases, alike=True)
-    centre, error = _left_open(totals, mean, spread, largest_drop)
-    degrees = totals.clusters - 1
-    margins = np.array(
-        [
-            centre + tolerance + error * student_quantile((point + 0.5) / _POINTS, degrees)
-            for point in range(_POINTS)
-        ]
-    )
+        size = totals.cases / totals.clusters
+        return Outlook(cases=math.ceil(clusters * size - 1e-9), alike=True)
+    spread = _enlarged(spread, totals.clusters - 1, alpha, power)
     reach = None if largest_drop is None else largest_drop - tolerance
-
-    def chance(clusters: int) -> float:
-        found = _settles(margins, clusters, spread.per_cluster, reach, alpha, worse)
-        return math.fsum(found) / len(margins)
-
-    even = smallest_count(lambda clusters: chance(clusters) >= EVEN, most=_MOST_CLUSTERS)
-    if even is None:
-        return None
-    likely = smallest_count(lambda clusters: chance(clusters) >= LIKELY, most=_MOST_CLUSTERS)
+    unchanged = clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha, power=power)
+    least = max(_MORE * totals.clusters, math.ceil(-math.log2(worse) - 1e-9) + 1)
+    if unchanged is not None and unchanged.clusters >= _WORTH * totals.clusters:
+        least = unchanged.clusters
+    plan = _Plan(
+        spread=spread,
+        tolerance=tolerance,
+        move=_typical_move(totals),
+        clusters=least,
+        power=power,
+    )
+    found = plan.shown(worse)
+    if weakest is not None and largest_drop is not None and found is not None:
+        gain = largest_drop + tolerance
+        beyond = plan.bounded(weakest, reach=gain, most=gain, way=1.0)
+        found = None if beyond is None else max(found, beyond)
+    if found is not None and reach is not None and found > reach:
+        found = None
+    if reach is None:
+        margin_up = detectable(spread, least, alpha=alpha, power=power)
+    else:
+        margin_up = plan.bounded(alpha, reach=reach, most=reach + 2.0 * tolerance, way=-1.0)
     return Outlook(
-        even=spread.sample_size(even).cases,
-        likely=None if likely is None else spread.sample_size(likely).cases,
+        cases=spread.sample_size(least).cases,
+        shown=None if found is None else tolerance + found,
+        ruled_out=None if margin_up is None else tolerance - margin_up,
     )
 
 
-def _left_open(
-    totals: ClusterTotals, mean: float, spread: Spread, largest_drop: float | None
-) -> tuple[float, float]:
-    """Centre and spread of the true differences that the cases leave open.
-
-    Few cases leave large ones open, too, which few cases would settle; but real changes are small.
-    """
-    error = spread.per_cluster / math.sqrt(totals.clusters)
-    if largest_drop is None:
-        return mean, error
-    usual = _USUAL * largest_drop
-    weight = usual**2 / (usual**2 + error**2)
-    return weight * mean, math.sqrt(weight) * error
+def _typical_move(totals: ClusterTotals) -> float:
+    """How far a cluster moves that moves: a change of the mean adds to the spread with it."""
+    sizes = math.fsum(map(abs, totals.sums))
+    squares = math.fsum(total * total for total in totals.sums)
+    return squares / sizes * totals.clusters / totals.cases if sizes else 0.0
 
 
-def _settles(
-    margins: NDArray[np.float64],
-    clusters: int,
-    spread: float,
-    reach: float | None,
-    alpha: float,
-    worse: float,
-) -> NDArray[np.float64]:
-    """Chance that so many clusters decide, by how far the true mean lies above the limit."""
-    import numpy as np
-    from scipy.special import ndtr
+def _enlarged(spread: Spread, degrees: int, alpha: float, power: float) -> Spread:
+    """The spread for planning, as it is estimated from few clusters."""
+    from scipy.special import nctdtrit
 
-    noise = spread * math.sqrt(clusters)
-    totals = clusters * margins
-    can_show = math.ldexp(1.0, -min(clusters, 1000)) <= worse
-    shown = ndtr(-totals / noise - _NORMAL.inv_cdf(1.0 - worse)) if can_show else 0.0
-    added = 0.0 if reach is None else reach
-    squares = spread**2 + (0.0 if reach is None else margins**2)
-    needed = _NORMAL.inv_cdf(1.0 - alpha) * np.sqrt(clusters * squares + added**2)
-    found: NDArray[np.float64] = np.minimum(1.0, shown + ndtr((totals - added - needed) / noise))
-    return found
+    critical = _NORMAL.inv_cdf(1.0 - alpha)
+    factor = float(nctdtrit(degrees, critical, power)) / (critical + _NORMAL.inv_cdf(power))
+    return replace(spread, per_cluster=spread.per_cluster * max(1.0, factor))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Plan:
+    """What so many clusters would show. A true change is made of moves like those seen."""
+
+    spread: Spread
+    tolerance: float
+    move: float
+    clusters: int
+    power: float
+
+    def shown(self, level: float) -> float | None:
+        """The smallest distance below the limit at which a drop is called worse."""
+        unit = Spread(per_cluster=1.0, cluster_size=self.spread.cluster_size)
+        away = detectable(unit, self.clusters, alpha=level, power=self.power)
+        if away is None:
+            return None
+        # x - c = away * sqrt(variance + (tolerance + x) * move): a quadratic in x.
+        step = self.spread.step / (self.clusters * self.spread.cluster_size)
+        half = step + away**2 * self.move / 2.0
+        variance = self.spread.per_cluster**2 + self.tolerance * self.move
+        return half + math.sqrt(max(0.0, half**2 - step**2 + away**2 * variance))
+
+    def bounded(self, alpha: float, *, reach: float, most: float, way: float) -> float | None:
+        """The smallest distance that the test for bounded values shows, as `clusters_to_rule_out`.
+
+        Args:
+            alpha: its level.
+            reach: how far the bound lies on the other side of the limit.
+            most: the largest distance that there can be.
+            way: 1 below the limit, -1 above it.
+        """
+        critical, beyond = _NORMAL.inv_cdf(1.0 - alpha), _NORMAL.inv_cdf(self.power)
+        count = self.clusters
+
+        def is_shown(margin: float) -> bool:
+            change = abs(self.tolerance + way * margin)
+            variance = self.spread.per_cluster**2 + change * self.move
+            shown = count * margin - reach - beyond * math.sqrt(count * variance)
+            return shown >= critical * math.sqrt(count * (variance + margin**2) + reach**2)
+
+        if not is_shown(most):
+            return None
+        low, high = 0.0, most
+        for _ in range(_STEPS):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if is_shown(middle) else (middle, high)
+        return high
 
 
 def _alike(
@@ -163,14 +195,14 @@ def _alike(
     largest_drop: float | None,
     alpha: float,
     worse: float,
-    weakest: float,
+    weakest: float | None,
 ) -> int | None:
     """Clusters that decide where every one of them says the same."""
     if margin == 0.0:
         return None
     if margin < 0.0:
         least = math.ceil(-math.log2(worse) - 1e-9)
-        if largest_drop is not None and weakest < 1.0:
+        if largest_drop is not None and weakest is not None:
             gain = math.log1p(-margin / (largest_drop + tolerance))
             least = max(least, math.ceil(-math.log(weakest) / gain - 1e-9))
         return least

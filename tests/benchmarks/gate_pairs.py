@@ -238,29 +238,29 @@ def joint_power(rng: Generator, pairs: int) -> Iterator[list[str]]:
 
 
 def followed(rng: Generator, pairs: int) -> Iterator[list[str]]:
-    """Those that are undecided draw a new sample of as many cases as they were told."""
-    rows = ((BINARY, 50, 0.05), (BINARY, 50, 0.0), (BINARY, 200, 0.05), (CONTINUOUS, 50, 0.05),
-            (CONTINUOUS, 50, 0.0), (CLUSTERED, 200, 0.05))  # fmt: skip
+    """Who is told so many cases, and two true drops that they settle, draws so many anew."""
+    rows = ((BINARY, 50, 0.05), (BINARY, 50, 0.0), (BINARY, 200, 0.05), (CONTINUOUS, 20, 0.0),
+            (CONTINUOUS, 50, 0.05), (CONTINUOUS, 50, 0.0), (CLUSTERED, 200, 0.05))  # fmt: skip
     for world, cases, drop in rows:
-        settled: dict[str, list[bool]] = {"even": [], "likely": []}
-        told: dict[str, list[int]] = {"even": [], "likely": []}
+        settled: dict[str, list[bool]] = {"shown": [], "ruled out": []}
+        told: list[int] = []
         beyond = 0
         for _ in range(pairs):
-            check = judged(world, cases, drop, 0.02, rng).checks
-            (asked,) = [each for each in check if each.kind is CheckKind.DROP]
+            checks = judged(world, cases, drop, 0.02, rng).checks
+            (asked,) = [each for each in checks if each.kind is CheckKind.DROP]
             if asked.outcome is not GateOutcome.INCONCLUSIVE or asked.drop is None:
                 continue
             needed = asked.drop.needed
-            if needed is None or needed.likely is None or needed.likely > 20_000:
+            if needed is None or needed.shown is None or needed.ruled_out is None:
                 beyond += 1
                 continue
-            for name, size in (("even", needed.even), ("likely", needed.likely)):
-                told[name].append(size)
-                settled[name].append(is_settled(world, size, drop, rng))
+            told.append(needed.cases)
+            count = -(-needed.cases // world.cluster_size) * world.cluster_size
+            for name, true in (("shown", needed.shown), ("ruled out", needed.ruled_out)):
+                settled[name].append(is_settled(world, count, max(0.0, true), rng))
         yield [
-            world.name, str(cases), f"{drop:g}", str(len(settled["even"])), str(beyond),
-            f"{int(np.median(told['even'])):,}", percent(settled["even"]),
-            f"{int(np.median(told['likely'])):,}", percent(settled["likely"]),
+            world.name, str(cases), f"{drop:g}", str(len(told)), str(beyond),
+            f"{int(np.median(told)):,}", percent(settled["ruled out"]), percent(settled["shown"]),
         ]  # fmt: skip
 
 
@@ -295,9 +295,9 @@ TABLES: dict[str, tuple[str, Sequence[str], Rows]] = {
         joint_power,
     ),
     "followed": (
-        "Following the advice (goals 50% and 80%)",
-        ("system", "cases", "true drop", "followed", "told over 20,000 or nothing",
-         "even: median", "settled", "likely: median", "settled"),
+        "Following the advice (goal 80%)",
+        ("system", "cases", "true drop", "followed", "told nothing", "cases told, median",
+         "settled if unchanged", "settled at the drop told"),
         followed,
     ),
 }  # fmt: skip

@@ -160,20 +160,33 @@ def test_what_is_undecided_passes_loudly_and_blocks_when_strict() -> None:
         assert drop_of(other, "m").outcome is CANNOT_TELL
 
 
-def test_what_would_settle_it_is_a_range_with_its_chance() -> None:
+def test_what_would_settle_it_comes_with_the_true_drops_that_it_settles() -> None:
     before, now = run({"m": [1, 0] * 10}), run({"m": [0, 1] + [1, 0] * 9})
     check = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m")
-    drop = check.drop
-    assert drop is not None
-    assert drop.needed is not None
-    assert drop.needed.likely is not None
-    assert drop.needed_if_unchanged is not None
-    assert 20 < drop.needed.even < drop.needed.likely
-    assert (
-        f"{drop.needed.even:,} to {drop.needed.likely:,} cases would settle it, with a chance of "
-        "50% to 80%"
-    ) in check.reason
-    assert f"{drop.needed_if_unchanged:,} cases, if nothing had changed" in check.reason
+    assert check.drop is not None
+    needed = check.drop.needed
+    assert needed is not None
+    assert needed.shown is not None
+    assert (needed.chance, needed.alike) == (0.8, False)
+    assert needed.cases > 20
+    assert check.reason.endswith(
+        f". {needed.cases:,} cases would settle it with a chance of 80% if nothing has changed or "
+        f"the true drop is at least {needed.shown:.3f}"
+    )
+
+
+def test_where_nothing_is_tolerated_only_a_gain_or_a_loss_settles_it() -> None:
+    before, now = run({"m": [1, 0] * 10}), run({"m": [0, 1] + [1, 0] * 9})
+    check = drop_of(gate(now, before, config(m={"max_drop": 0.0})), "m")
+    assert check.drop is not None
+    needed = check.drop.needed
+    assert needed is not None
+    assert needed.shown is not None
+    assert needed.ruled_out is not None
+    assert check.reason.endswith(
+        f". 80 cases would settle it with a chance of 80% if there is a true gain of at least "
+        f"{-needed.ruled_out:.3f} or the true drop is at least {needed.shown:.3f}"
+    )
 
 
 @pytest.mark.parametrize(

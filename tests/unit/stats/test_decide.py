@@ -52,7 +52,7 @@ def test_a_small_loss_of_every_case_may_hide_rare_large_gains() -> None:
     assert decision.hides_rare_gains
     # ln(0.15) / ln(1.012) = -159.04
     assert decision.needed is not None
-    assert (decision.needed.even, decision.needed.alike) == (160, True)
+    assert (decision.needed.cases, decision.needed.alike) == (160, True)
     assert decide(question([-0.012] * 159, tolerance=0.0)).change is ChangeKind.CANNOT_TELL
     assert decide(question([-0.012] * 160, tolerance=0.0)).change is ChangeKind.WORSE
 
@@ -74,7 +74,7 @@ def test_five_clusters_settle_what_four_cannot() -> None:
     assert decision.change is ChangeKind.CANNOT_TELL
     assert not decision.can_show
     assert decision.needed is not None
-    assert decision.needed.even == 50
+    assert decision.needed.cases == 50
     five = decide(question([-1.0] * 50, clusters=[str(place % 5) for place in range(50)]))
     assert five.change is ChangeKind.WORSE
 
@@ -103,16 +103,42 @@ def test_cannot_tell_says_what_would_settle_it() -> None:
     assert 0.1 < decision.detectable_drop < 0.4
     assert decision.needed_if_unchanged is not None
     assert decision.needed_if_unchanged.cases > 200
-    assert decision.needed is not None
-    assert decision.needed.likely is not None
-    assert 100 < decision.needed.even < decision.needed.likely
+    needed = decision.needed
+    assert needed is not None
+    # Those that would rule it out if nothing had changed, and some more, as the spread is a guess.
+    least = decision.needed_if_unchanged.cases
+    assert least < needed.cases < 1.2 * least
+    assert needed.ruled_out == pytest.approx(0.0, abs=1e-4)
+    # As far on the other side of what is tolerated; the added cluster makes ruling out harder.
+    assert needed.shown is not None
+    assert 0.09 < needed.shown < 0.11
 
 
-def test_an_undecided_drop_needs_what_would_show_it() -> None:
-    decision = decide(question([-0.5, 0.25, -0.5, 0.0, 0.25, -0.25], tolerance=0.0))
+def test_where_nothing_is_tolerated_four_times_as_many_cases_see_half_the_change() -> None:
+    decision = decide(question([-0.5, 0.25, -0.25, 0.0, 0.25, -0.25] * 4, tolerance=0.0))
     assert decision.change is ChangeKind.CANNOT_TELL
-    assert decision.needed is not None
     assert decision.needed_if_unchanged is None
+    needed = decision.needed
+    assert needed is not None
+    assert needed.cases == 96
+    assert needed.ruled_out is not None
+    assert needed.ruled_out < 0.0  # only a gain would show that nothing was lost
+    assert needed.shown is not None
+    assert decision.detectable_drop is not None
+    assert 0.45 < needed.shown / decision.detectable_drop < 0.7
+
+
+def test_where_there_are_cases_enough_already_the_truth_lies_near_the_limit() -> None:
+    """With 4,000 cases that lost .05, and .05 tolerated: more are asked for, not as many."""
+    moves = [-0.5, 0.4, -0.35, 0.25] * 1000
+    decision = decide(question(moves, tolerance=0.05))
+    assert decision.change is ChangeKind.CANNOT_TELL
+    needed = decision.needed
+    assert needed is not None
+    assert needed.cases == 16_000
+    assert needed.ruled_out is not None
+    assert needed.shown is not None
+    assert 0.03 < needed.ruled_out < 0.05 < needed.shown < 0.07
 
 
 def test_clusters_are_the_observations() -> None:

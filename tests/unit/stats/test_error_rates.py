@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -86,3 +89,81 @@ def test_eight_correlated_metrics_block_no_more_often_than_one() -> None:
         single += any(each.test.p_value <= 0.05 for each in decisions)
     assert blocks / (TRIALS // 2) <= 0.11
     assert single / (TRIALS // 2) > 0.15
+
+
+Draw = Callable[[np.random.Generator, int, float], Array]
+
+
+def noisy(draw: np.random.Generator, cases: int, drop: float) -> Array:
+    return draw.normal(-drop, 0.15, cases).clip(-1.0, 1.0)
+
+
+def noisy_documents(draw: np.random.Generator, cases: int, drop: float) -> Array:
+    shared = np.repeat(draw.normal(-drop, 0.14, -(-cases // 5)), 5)[:cases]
+    return (shared + draw.normal(0.0, 0.08, cases)).clip(-1.0, 1.0)
+
+
+def mostly_ties(draw: np.random.Generator, cases: int, drop: float) -> Array:
+    """Nine of ten do not move; what is lost or gained are whole answers."""
+    moves = draw.choice([-1.0, -0.5, 0.5, 1.0], cases) * (draw.random(cases) < 0.1)
+    return np.where(draw.random(cases) < abs(drop), -math.copysign(1.0, drop), moves)
+
+
+@pytest.mark.parametrize(
+    ("world", "size", "cases", "drop", "tolerance"),
+    [
+        (noisy, 1, 50, 0.0, 0.02),
+        (noisy, 1, 20, 0.03, 0.0),
+        (noisy_documents, 5, 100, 0.03, 0.02),
+        (mostly_ties, 1, 50, 0.02, 0.02),
+        (mostly_ties, 1, 50, 0.0, 0.0),
+    ],
+)
+def test_following_the_advice_settles_it_as_often_as_told(
+    world: Draw, size: int, cases: int, drop: float, tolerance: float
+) -> None:
+    """Who is told N cases, and that they settle two true drops, takes N; 80% was promised."""
+    draw = np.random.default_rng(4)
+
+    def asked(count: int, true: float) -> RegressionQuestion:
+        sample = question(world(draw, count, true), size=size).sample
+        return RegressionQuestion(sample=sample, tolerance=tolerance, largest_drop=1.0)
+
+    settled: dict[str, list[bool]] = {"shown": [], "ruled out": []}
+    while len(settled["shown"]) < 120:
+        told = decide(asked(cases, drop), resamples=500).needed
+        if told is None or told.alike:
+            continue
+        assert told.shown is not None
+        assert told.ruled_out is not None
+        count = -(-told.cases // size) * size
+        shown = decide(asked(count, told.shown), resamples=500)
+        ruled_out = decide(asked(count, told.ruled_out), resamples=500)
+        settled["shown"].append(shown.change is ChangeKind.WORSE)
+        settled["ruled out"].append(ruled_out.change is ChangeKind.NOT_WORSE)
+    for name, found in settled.items():
+        # 80% and three standard errors; a change may bring less spread than was planned for.
+        assert 0.69 <= sum(found) / len(found) <= 0.97, name
+
+
+def test_ten_clusters_show_a_loss_too_large_for_rare_gains_to_hide() -> None:
+    """Every cluster losing made a drop of .15 look like hidden gains: 44% were called worse."""
+    draw = np.random.default_rng(5)
+    losses = [noisy_documents(draw, 50, 0.15) for _ in range(TRIALS)]
+    found = [
+        RegressionQuestion(sample=question(each, size=5).sample, tolerance=0.02, largest_drop=1.0)
+        for each in losses
+    ]
+    assert rate(found, ChangeKind.WORSE) >= 0.7
+
+
+@pytest.mark.parametrize("cases", [20, 50, 200])
+def test_rare_gains_that_make_up_for_small_losses_are_rarely_called_worse(cases: int) -> None:
+    """One case in fifty gains .6, the others lose .012: nothing is lost."""
+    draw = np.random.default_rng(6)
+    samples = [np.where(draw.random(cases) < 0.02, 0.588, -0.012) for _ in range(TRIALS)]
+    found = [
+        RegressionQuestion(sample=question(each).sample, tolerance=0.0, largest_drop=1.0)
+        for each in samples
+    ]
+    assert rate(found, ChangeKind.WORSE) <= 0.05
