@@ -10,6 +10,7 @@ __all__ = [
     "Chunk",
     "Document",
     "Node",
+    "stored_chunk",
 ]
 
 
@@ -77,3 +78,24 @@ def _chunk(
 
 Node = Chunk
 """The retrieval specification's word for a chunk."""
+
+_SET = tuple(Chunk.__dict__[name].__set__ for name in Chunk.__slots__)
+
+
+def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
+    """A chunk of the fields that a store keeps; those that are not there are empty.
+
+    It is what every hit of every search becomes. A frozen dataclass looks up how to set each of its
+    fields when it is made; to know that beforehand halves the time.
+    """
+    chunk = object.__new__(Chunk)
+    set_id, set_text, set_score, set_document, set_start, set_end, set_metadata = _SET
+    get = values.get
+    set_id(chunk, values["id"])
+    set_text(chunk, values["text"])
+    set_score(chunk, score)
+    set_document(chunk, get("document_id"))
+    set_start(chunk, get("start"))
+    set_end(chunk, get("end"))
+    set_metadata(chunk, get("metadata") or {})
+    return chunk

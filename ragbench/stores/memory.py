@@ -282,10 +282,11 @@ class MemoryStore:
 
         # How float32 rounds depends on what else is multiplied along: what comes into question is
         # scored again, each row by itself, so that a batch changes nothing and equals tie.
-        best = np.arange(len(rough))
         if limit < len(rough):
             least = np.partition(rough, len(rough) - limit)[len(rough) - limit]
-            best = np.flatnonzero(rough >= least - _ROUGH)
+            best = (rough >= least - _ROUGH).nonzero()[0]
+        else:
+            best = np.arange(len(rough))
         places = best if rows is None else rows[best]
         exact = (self._vectors[places].astype(np.float64) * query).sum(axis=1)
         if limit < len(exact):

@@ -38,7 +38,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import orjson
 
-from ragbench.core.chunk import Chunk
+from ragbench.core.chunk import Chunk, stored_chunk
 from ragbench.core.filters import (
     Equals,
     Exists,
@@ -205,15 +205,7 @@ def decode(body: str, score: float | None = None) -> Chunk:
     """The chunk of a stored text."""
     # A leading space says that the fast reader would change something.
     values = json.loads(body) if body.startswith(" ") else orjson.loads(body)
-    return Chunk(
-        id=values["id"],
-        text=values["text"],
-        score=score,
-        document_id=values.get("document_id"),
-        start=values.get("start"),
-        end=values.get("end"),
-        metadata=values.get("metadata") or {},
-    )
+    return stored_chunk(values, score)
 
 
 def chunk_digest(chunk: Chunk) -> str:

@@ -1,0 +1,45 @@
+"""A chunk of what a store kept is the chunk that its constructor makes."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk, stored_chunk
+
+OPTIONAL = st.fixed_dictionaries(
+    {"id": st.text(), "text": st.text()},
+    optional={
+        "document_id": st.none() | st.text(),
+        "start": st.none() | st.integers(),
+        "end": st.none() | st.integers(),
+        "metadata": st.dictionaries(st.text(), st.integers(), min_size=1),
+    },
+)
+
+
+@given(OPTIONAL, st.none() | st.floats(allow_nan=False))
+def test_it_equals_the_chunk_of_the_constructor(
+    values: dict[str, Any], score: float | None
+) -> None:
+    made = stored_chunk(values, score)
+    assert made == Chunk(**values, score=score)
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert dataclasses.replace(made, text="other").text == "other"
+
+
+def test_it_is_frozen_and_has_every_field() -> None:
+    made = stored_chunk({"id": "a", "text": "b"}, None)
+    assert dataclasses.asdict(made) == {
+        "id": "a", "text": "b", "score": None, "document_id": None, "start": None, "end": None,
+        "metadata": {},
+    }  # fmt: skip
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.text = "c"  # type: ignore[misc]
+    with pytest.raises(KeyError):
+        stored_chunk({"id": "a"}, 0.5)
