@@ -11,6 +11,9 @@ __all__ = [
     "CaseStory",
     "ChunkStory",
     "Hop",
+    "JudgedAnswer",
+    "JudgedClaim",
+    "JudgedSentence",
     "Mark",
 ]
 
@@ -61,6 +64,43 @@ class Hop:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedClaim:
+    """Something that an answer says, as a judge took it, and whether the contexts support it."""
+
+    text: str
+    verdict: str
+    """``"supported"``, ``"partially supported"`` or ``"not supported"``; ``"unproved"`` where no
+    quote proves what the judge says."""
+    reason: str
+    """The judge's; may be empty."""
+    quotes: tuple[tuple[str, str | None], ...] = ()
+    """What the judge quotes, each with the id of the chunk that holds it; None: no chunk does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedSentence:
+    """A sentence of an answer with the claims that a judge found in it."""
+
+    text: str | None
+    """As it stands in the answer, or the whole answer where it was judged as one; None for claims
+    that are of no one sentence."""
+    verdict: str
+    """That of its claims where they agree; else ``"partially supported"``."""
+    claims: tuple[JudgedClaim, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedAnswer:
+    """An answer as one judge found it supported."""
+
+    metric: str
+    judge: str
+    """Empty where there is one judge alone."""
+    sentences: tuple[JudgedSentence, ...]
+    """In the answer's order, those with a claim; claims of no one sentence at the end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseStory:
     """One case, from its question to its answer."""
 
@@ -80,6 +120,9 @@ class CaseStory:
     """Every right answer, the main one first."""
     candidates: tuple[str, ...] = ()
     """Other answers that the system gave."""
+    supported: tuple[JudgedAnswer, ...] = ()
+    """What judges said of the answer's claims, a judge and metric each: of several repetitions the
+    first; empty where none judged them."""
     confidence: float | None = None
     """How sure the system was of its answer, in [0, 1]; None when it did not say."""
     metadata: tuple[tuple[str, Any], ...] = ()

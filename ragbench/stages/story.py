@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
+from ragbench.core.metric import Metric
 from ragbench.core.outcome import Judgement, Outcome
 from ragbench.core.result import RetrievalResult
 from ragbench.core.story import CaseStory, ChunkStory, Hop, Mark
@@ -14,6 +15,7 @@ from ragbench.metrics.matching import Matching
 from ragbench.pipeline.pre_retrieval import searched_for
 from ragbench.post.stage import POST_RETRIEVE, Step, steps_of, written_text
 from ragbench.stages.attribution import KnownGold, held_golds, known_gold
+from ragbench.stages.claims import judged_answers
 
 __all__ = [
     "story_of",
@@ -24,7 +26,10 @@ _MOST_MARKS = 50
 
 
 def story_of(
-    trace: Trace, matching: Matching, judgements: Sequence[Sequence[Judgement]] = ()
+    trace: Trace,
+    matching: Matching,
+    judgements: Sequence[Sequence[Judgement]] = (),
+    metrics: Sequence[Metric] = (),
 ) -> CaseStory:
     """What happened to a case.
 
@@ -32,6 +37,7 @@ def story_of(
         trace: the case with the outcomes of its stages, context texts included.
         matching: how chunks are compared with the gold.
         judgements: what each cell of the case rests on.
+        metrics: of the cells, in the same order.
     """
     case, shown, retrieved = trace.case, trace.context.value, trace.retrieval.value
     generated = trace.generation.value
@@ -47,6 +53,9 @@ def story_of(
         gold_texts=_gold_texts(case),
         references=case.references,
         candidates=candidates if len(candidates) > 1 else (),
+        supported=()
+        if generated is None or shown is None
+        else tuple(judged_answers(generated.response, _ids(shown), metrics, judgements)),
         confidence=None if generated is None else generated.confidence,
         metadata=tuple(sorted(case.metadata.items())),
     )

@@ -356,7 +356,7 @@ class ReportBuilder:
         matching = _matching_of(self.manifest)
         for case in open_traces(self._path):
             biography = biography_of(case.trace, matching)
-            story = story_of(case.trace, matching, case.judgements)
+            story = story_of(case.trace, matching, case.judgements, self._metrics)
             yield _row(case, biography, attributed.cause(case, matching, biography), story)
 
 

@@ -62,6 +62,20 @@ def test_a_judged_run_tells_scores_tokens_and_what_was_said(ragbench: Ragbench) 
 
 
 @pytest.mark.extra("llm")
+def test_the_page_shows_what_the_judge_said_of_each_answer(ragbench: Ragbench) -> None:
+    with FaultServer() as server:
+        assert ragbench(*RUN, *model(server)).code == 0
+    page = Path("run/report.html").read_text("utf-8")
+    lines = map(json.loads, Path("run/judgements.jsonl").read_text("utf-8").splitlines())
+    steps = [line["judgements"][0]["steps"][0] for line in lines]
+    assert page.count("<div class=claims>") == len(steps) == 3
+    for step in steps:
+        assert f"<small>{step['answer']['reason']}</small>" in page
+        for quote in step["quotes"]:
+            assert f"<mark>{quote['text']}</mark>" in page
+
+
+@pytest.mark.extra("llm")
 def test_the_report_follows_its_schema_and_the_terminal_its_report(ragbench: Ragbench) -> None:
     import jsonschema
 

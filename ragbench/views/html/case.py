@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote as percent_encoded
 
@@ -76,11 +76,12 @@ class CaseBlocks:
 
     def _told(self, story: CaseStory | None, response: str | None) -> dict[str, Any]:
         if story is None:
-            nothing = ("others", "sent", "candidates", "chunks", "gold_texts")
+            nothing = ("others", "supported", "sent", "candidates", "chunks", "gold_texts")
             return {**dict.fromkeys(nothing, ""), "gold": "", "written": None, "hops": ""}
         held = any(mark.kind == "gold" for chunk in story.chunks for mark in chunk.marks)
         return {
             "others": story.references[1:],
+            "supported": [asdict(answer) for answer in story.supported],
             "sent": story.sent,
             "candidates": [text for text in story.candidates if text != response],
             "chunks": self.chunks.rows(story.chunks),

@@ -1,0 +1,103 @@
+"""What judges said of an answer's claims, put beside the sentences that make them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell, Judgement, JudgeStep, Quote
+from ragbench.core.story import JudgedAnswer
+from ragbench.metrics.registry import parse_metrics
+from ragbench.stages.claims import judged_answers
+
+ANSWER = "You get 27 days of leave. The office in Porto closes at six. Dogs are welcome."
+
+
+def metric(name: str) -> Metric:
+    return parse_metrics([name])[0]
+
+
+def statements(*told: tuple[str, int]) -> Judgement:
+    answer = {"statements": [{"statement": s, "reason": "so", "verdict": v} for s, v in told]}
+    step = JudgeStep(asked="NLIStatementOutput", answer=answer)
+    return Judgement(cell=Cell.measured(0.5), steps=(step,))
+
+
+def judged(name: str, *judgements: Judgement, response: str = ANSWER) -> list[JudgedAnswer]:
+    return [*judged_answers(response, ["a", "b"], [metric(name)], [judgements])]
+
+
+def test_each_claim_stands_under_the_sentence_that_makes_it() -> None:
+    [found] = judged(
+        "ragas:faithfulness",
+        statements(
+            ("Employees get 27 days of leave.", 1),
+            ("The office in Porto closes at six.", 0),
+            ("There is an office in Porto.", 1),
+            ("The moon is made of cheese.", 0),
+        ),
+    )
+    told = [(s.text, s.verdict, [c.text for c in s.claims]) for s in found.sentences]
+    assert told == [
+        ("You get 27 days of leave.", "supported", ["Employees get 27 days of leave."]),
+        (
+            "The office in Porto closes at six.",
+            "partially supported",
+            ["The office in Porto closes at six.", "There is an office in Porto."],
+        ),
+        (None, "not supported", ["The moon is made of cheese."]),
+    ]
+
+
+def test_a_claim_that_two_sentences_make_equally_is_of_neither() -> None:
+    [found] = judged(
+        "ragas:faithfulness",
+        statements(("Dogs bark.", 1)),
+        response="Dogs bark. Cats and dogs bark.",
+    )
+    assert [sentence.text for sentence in found.sentences] == [None]
+
+
+def test_a_claim_that_is_the_whole_answer_hides_no_other() -> None:
+    made = statements(("Dogs bark.", 1), ("Cats sing.", 0))
+    [found] = judged("ragas:faithfulness", made, response="Dogs bark.")
+    assert [(s.text, s.verdict) for s in found.sentences] == [
+        ("Dogs bark.", "supported"),
+        (None, "not supported"),
+    ]
+
+
+def support(verdict: str, *quotes: Quote, cell: Cell | None = None) -> Judgement:
+    answer = {"reason": "it says so", "verdict": verdict, "quotes": [q.text for q in quotes]}
+    step = JudgeStep(asked="SupportVerdict", answer=answer, quotes=quotes)
+    return Judgement(cell=cell or Cell.measured(1.0), steps=(step,))
+
+
+def test_a_whole_answer_is_judged_with_quotes_and_where_they_stand() -> None:
+    quotes = (Quote(text="27 days", context=1, start=3, end=10), Quote(text="30 days"))
+    [found] = judged("support", support("supported", *quotes), response="27 days")
+    [sentence] = found.sentences
+    assert (sentence.text, sentence.verdict) == ("27 days", "supported")
+    assert sentence.claims[0].quotes == (("27 days", "b"), ("30 days", None))
+
+
+def test_support_that_no_quote_proves_is_not_called_supported() -> None:
+    cell = Cell.unproved("no quote of the judge stands in the contexts")
+    [found] = judged("support", support("supported", cell=cell), response="27 days")
+    assert [sentence.verdict for sentence in found.sentences] == ["unproved"]
+
+
+def test_of_repetitions_the_first_and_of_a_panel_each_is_told() -> None:
+    one, two = support("supported"), support("not_supported")
+    [found] = judged("support", one, two)
+    assert [(s.text, s.verdict) for s in found.sentences] == [(ANSWER, "supported")]
+    panel = [replace(one, judge="y"), replace(two, judge="x"), replace(two, judge="y")]
+    assert [(f.judge, f.sentences[0].verdict) for f in judged("support", *panel)] == [
+        ("x", "not supported"),
+        ("y", "supported"),
+    ]
+
+
+def test_metrics_that_judge_something_else_say_nothing() -> None:
+    assert judged("ragas:factual_correctness", statements(("27 days.", 1))) == []
+    assert judged("support", Judgement(cell=Cell.skipped("no contexts"))) == []

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from ragbench.core.against import Against, CaseBefore
+from ragbench.core.attribution import Cause
+from ragbench.core.comparison import CaseKind, IdChange, RunPair
+from ragbench.core.outcome import Cell
+from ragbench.core.report import CaseRow, Report
+from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
+from ragbench.verbs.report import report_of
+from ragbench.views.html.case import CaseBlocks
+from ragbench.views.html.chunks import Chunks
+from tests.pages import PAYLOADS
+from tests.unit.views.stored import hostile_report
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder = tmp_path_factory.mktemp("stored") / "run"
+    hostile_report(folder)
+    return report_of(folder)
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+OWN = frozenset({
+    "details", "summary", "b", "span", "i", "div", "p", "h3", "a", "em", "del", "ins", "u", "q",
+    "small", "mark", "table", "tr", "th", "td", "blockquote", "pre",
+})  # fmt: skip
+
+
+def claimed(row: CaseRow, text: str) -> CaseRow:
+    claim = JudgedClaim(
+        text=text, verdict="supported", reason=text, quotes=((text, text), (text, None))
+    )
+    sentence = JudgedSentence(text=f"{text}.", verdict="supported", claims=(claim,))
+    answer = JudgedAnswer(metric=text, judge=text, sentences=(sentence,))
+    assert row.story is not None
+    return replace(row, story=replace(row.story, supported=(answer,)))
+
+
+def against(row: CaseRow, text: str) -> Against:
+    before = CaseBefore(
+        kind=CaseKind.FAILING,
+        cause=Cause.DECLINED,
+        response=text,
+        ids=IdChange(gained=((text, 1),), lost=((text, 2),), moved=((text, 1, 2),), kept=0),
+        scores=((text, Cell.measured(1.0), Cell.skipped(text)),),
+    )
+    pair = RunPair(
+        first="baseline", second="run", cases=1, newly_failing=1, mixed=0, newly_fixed=0,
+        other_ids=1, other_response=1,
+    )  # fmt: skip
+    return Against(
+        source=text, rag=text, cases={row.id: before}, changed=(), pair=pair, flows=(),
+        edited=0, added=0, gone=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_what_judges_and_a_baseline_say_becomes_no_markup(report: Report, payload: str) -> None:
+    row = next(row for row in report.rows() if row.attribution is not None)
+    blocks = CaseBlocks(report.metrics, Chunks(), against(row, payload))
+    block = blocks.block(claimed(row, payload))
+    parser = _Elements()
+    parser.feed(block)
+    assert {tag for tag, _ in parser.found} <= OWN
+    allowed = {"class", "id", "href", "data-c", "data-g", "data-a", "data-k", "data-m"}
+    assert {name for _, attributes in parser.found for name in attributes} <= allowed
+    assert "newly failing" in block
+    assert "<div class=claims>" in block
+
+
+def test_an_answer_is_compared_with_that_of_the_baseline(report: Report) -> None:
+    row = next(row for row in report.rows() if row.attribution is not None)
+    row = replace(row, response="You get 27 days.")
+    block = CaseBlocks(report.metrics, Chunks(), against(row, "You get 30 days.")).block(row)
+    assert "You get <u>30 </u>days." in block
+    assert re.search(r"In the baseline: shown, declined\. .* 1 → skipped", block)
+
+
+def test_without_a_baseline_or_a_judge_nothing_is_said_of_them(report: Report) -> None:
+    row = next(row for row in report.rows() if row.attribution is not None)
+    block = CaseBlocks(report.metrics, Chunks()).block(row)
+    assert "baseline" not in block
+    assert "class=claims" not in block
