@@ -20,6 +20,13 @@ FOUNDED = "When was the company founded?"
         ("What does the 40 litre tank cost?", "The 60 litre tank costs 90 euros.", "number"),
         ("How much aspirin may children take?", "Adults may take 500 mg of aspirin.", "opposite"),
         ("When was the first tower built?", "The last tower was built in 1950.", "opposite"),
+        ("Which rooms are not heated?", "All the rooms are heated from October on.", "negation"),
+        ("What can't guests bring?", "Guests can bring towels and food.", "negation"),
+        ("Who never signed the treaty?", "Anna of Tarn signed the treaty in 1910.", "negation"),
+        ("In what year was the fort built?", "The fort was built by the settlers.", "asked"),
+        ("When was the king crowned?", "The king was crowned in Reims.", "asked"),
+        ("How many loggers were sold?", "The loggers were sold in Leeds.", "asked"),
+        ("Which towns grew in the 1700s?", "Tarn grew in the 17th century.", "number"),
     ],
 )
 def test_near_misses_are_objected_to(query: str, text: str, kind: str) -> None:
@@ -43,6 +50,23 @@ def test_near_misses_are_objected_to(query: str, text: str, kind: str) -> None:
         ("What is part 2 of the film called?", "Part II of the film is called Dawn."),
         ("When was the first tower built?", "The first tower was built before the last one."),
         ("How many people live in towns of 1,200 houses?", "In towns of 1200 houses live 3,000."),
+        ("Which rooms are not heated?", "The cellar and the attic have no heating in the rooms."),
+        ("Which rooms are not heated?", "All rooms are heated except the cellar."),
+        ("Which planets do not have a moon?", "Mercury and Venus lack one."),
+        ("Why does the pump not start?", "The pump starts when the lid is closed."),
+        ("How do I start a pump that does not start?", "Start the pump with the red switch."),
+        (
+            "What causes the printer to not print?",
+            "A dry cartridge; then the printer prints blank.",
+        ),
+        ("What should I do if the app does not open?", "Open the app from the menu."),
+        ("What animals that are not fish live in water?", "Whales live in the sea."),
+        ("In what year was the fort built?", "It was finished a decade later, in the nineties."),
+        ("When are pills taken?", "The pills are taken with meals, as soon as pain begins."),
+        ("How many loggers were sold?", "A dozen of the loggers were sold."),
+        ("Which towns grew in the 1700s?", "Tarn and Ebro grew in the 18th century."),
+        ("I drove 240 km in my car. What am I paid?", "Private cars: 0.38 euros per km."),
+        ("Who bought the factory?", "The factory was sold to Miller & Sons."),
     ],
 )
 def test_right_answers_pass(query: str, text: str) -> None:
