@@ -1,10 +1,9 @@
-"""Comparisons and ablations in a terminal."""
+"""Comparisons in a terminal."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import (
@@ -18,7 +17,6 @@ from ragbench.safe_text import shown_line
 from ragbench.views.causes import flow_text
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
 from ragbench.views.gate import number_text
-from ragbench.views.operators import operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 
@@ -26,164 +24,13 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from ragbench.core.comparison import Ablation, VariantEffect, VariantReport
 
 __all__ = [
-    "print_ablation",
     "print_comparison",
 ]
 
 _WAYS = 12
 """How many ways from cause to cause are listed."""
-_REMARKS = 4
-"""How many remarks on operators are shown for each variant."""
-_KINDS = 3
-"""How many kinds of failure are spelled out for each variant."""
-
-
-def print_ablation(ablation: Ablation) -> None:
-    """Prints an ablation to standard output."""
-    console = data_console()
-    for block in _ablation_blocks(ablation):
-        print_block(console, block)
-
-
-def _ablation_blocks(ablation: Ablation) -> Iterator[RenderableType]:
-    yield styled(
-        (ablation.rag, "bold"),
-        " on ",
-        (ablation.dataset, "bold"),
-        f": {ablation.replayed:,} of {ablation.cases:,} cases replayed, "
-        f"{ablation.depth} chunks each",
-    )
-    for at in range(len(ablation.metrics)):
-        yield ""
-        yield _metric(ablation, at)
-    yield ""
-    yield styled((ablation.keep, "bold"))
-    yield ""
-    yield _costs(ablation)
-    yield from paragraph("not acted", _idle(ablation))
-    yield from paragraph("operators", _operator_remarks(ablation.variants))
-    yield from paragraph("lost cases", _lost(ablation))
-    yield from paragraph("failed", _failures(ablation.variants))
-    notes = (*_family(ablation), *ablation.notes)
-    yield from paragraph("notes", ((note, "") for note in notes))
-
-
-def _metric(ablation: Ablation, at: int) -> Table:
-    table = bare_table(
-        ablation.metrics[at].name, "score", "difference", f"{ablation.confidence:.0%} of all",
-        "p", "better", "worse", "n",
-    )  # fmt: skip
-    for variant in ablation.variants:
-        table.add_row(*map(styled, _cells(variant, variant.changes[at])))
-    ceiling = ablation.ceiling[at] if ablation.ceiling else None
-    if ceiling is not None:
-        table.add_row(styled(("  best order of the same chunks", "dim")), styled(f"{ceiling:.3f}"))
-    return table
-
-
-def _cells(variant: VariantReport, change: VariantEffect) -> tuple[str, ...]:
-    name = variant.name
-    score = "-" if change.score is None else f"{change.score:.3f}"
-    if change.difference is None:
-        return (f"  {name}", score, "", "", "", "", "", f"{change.measured:,}")
-    if variant.acted == 0:
-        return (f"  {name}", score, "did not act", "", "", "", "", f"{change.compared:,}")
-    interval = "-"
-    if change.low is not None and change.high is not None:
-        interval = f"{change.low:+.3f} .. {change.high:+.3f}"
-    return (
-        f"  {name}",
-        score,
-        f"{change.difference:+.3f}",
-        interval,
-        "-" if change.p_corrected is None else f"{change.p_corrected:.3f}",
-        f"{change.gained:,}",
-        f"{change.lost:,}",
-        f"{change.compared:,}",
-    )
-
-
-def _family(ablation: Ablation) -> Iterator[str]:
-    if ablation.family > 1:
-        yield (
-            f"The intervals of all {ablation.family:,} comparisons hold together with "
-            f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
-            "variants is not taken for more than it is."
-        )
-
-
-def _idle(ablation: Ablation) -> Iterator[tuple[str, str]]:
-    """Why variants left what the first one left."""
-    for variant in ablation.variants[1:]:
-        if variant.acted:
-            continue
-        text = f"{variant.name} left the same as {ablation.variants[0].name} in every case."
-        notes = "".join(f" It said: {note}." for note in _said(variant))
-        yield f"{text}{notes}", ""
-
-
-def _said(variant: VariantReport) -> Iterator[str]:
-    """What its operators said, each note once."""
-    known: set[str] = set()
-    for one in () if variant.operators is None else variant.operators.operators:
-        for note, _ in one.notes[:_REMARKS]:
-            if note not in known:
-                known.add(note)
-                yield note
-
-
-def _operator_remarks(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
-    """What each variant's operators lost and said."""
-    for variant in variants:
-        table = variant.operators
-        if table is not None and variant.acted != 0:
-            for remark in islice(operator_remarks(table), len(table.losers[:_REMARKS])):
-                yield f"{variant.name}: {remark}", ""
-            for note in _said(variant):
-                yield f"{variant.name}: {note}.", ""
-
-
-def _lost(ablation: Ablation) -> Iterator[tuple[str, str]]:
-    """By the first metric, the cases that lost most; --json lists all."""
-    for variant in ablation.variants[1:]:
-        losses = variant.changes[0].losses
-        if losses:
-            shown = ", ".join(
-                f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})" for loss in losses[:3]
-            )
-            name = ablation.metrics[0].name
-            yield f"{variant.name}, {len(losses):,} by {name}: {shown}", ""
-
-
-def _costs(ablation: Ablation) -> Table:
-    table = bare_table("cost per case", "chunks", "tokens", "tokens p95", "time p50", "time p95")
-    for variant in ablation.variants:
-        cells = (
-            f"  {variant.name}",
-            f"{variant.chunks:.1f}",
-            f"{variant.tokens:,.0f}",
-            f"{variant.tokens_p95:,.0f}",
-            *(
-                ("reused", "reused")
-                if variant.reused_scores
-                else (_seconds(variant.seconds_p50), _seconds(variant.seconds_p95))
-            ),
-        )
-        table.add_row(*map(styled, cells))
-    return table
-
-
-def _failures(variants: Iterable[VariantReport]) -> Iterator[tuple[str, str]]:
-    for variant in variants:
-        for text, count in variant.failures[:_KINDS]:
-            yield f"{variant.name}, {count:,} times: {' '.join(text.split())[:200]}", "red"
-
-
-def _seconds(value: float) -> str:
-    return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ragbench.core.comparison import CaseLoss, VariantEffect
+from ragbench.core.ablation import CaseLoss, VariantEffect
 from ragbench.core.metric import Direction, Metric
 from ragbench.stats.family import family_test
 from ragbench.stats.mean import student_interval

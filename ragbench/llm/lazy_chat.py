@@ -11,7 +11,8 @@ from typing import Any, Self, TypeVar
 
 from ragbench.core.chat import Message, Reply, SamplingChat
 from ragbench.llm.blocking import BlockingChat
-from ragbench.llm.budget import Budget, Receipt, check_cap
+from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
+from ragbench.llm.endpoint import Price
 from ragbench.llm.schema import Schema
 from ragbench.llm.session import open_client
 from ragbench.llm.settings import LLMSettings
@@ -75,6 +76,11 @@ class LateChat:
     def temperature(self) -> float | None:
         """See `ragbench.core.chat.SamplingChat.temperature`."""
         return self._settings.endpoint.temperature
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost; None where that is not known."""
+        return price_for(self._settings.endpoint)
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -121,6 +121,51 @@ def test_an_ablation_as_json(ragbench: Ragbench) -> None:
     assert second["chunks"] <= 1
 
 
+READER = """from ragbench import GenerationResult, RAGInterface
+
+
+class Reader(RAGInterface, families=("generation",)):
+    def generate_with_metadata(self, query, contexts):
+        if "dead" in self.config_name():
+            raise ValueError("dead")
+        usage = {"prompt_tokens": 1000 * len(contexts), "completion_tokens": 0}
+        return GenerationResult(contexts[0], metadata={"usage": usage})
+
+    def config_name(self):
+        return "alive"
+
+
+class Dead(Reader):
+    def config_name(self):
+        return "dead"
+"""
+
+
+def test_an_ablation_with_somebody_who_answers(ragbench: Ragbench) -> None:
+    save("variants.yaml", VARIANTS)
+    save("reader.py", READER)
+    save("rag.yaml", "generation: extractive\n")
+    assert ragbench(*RUN).code == 0
+    asked = ("ablate", "run", "--variants", "variants.yaml")
+    done = ragbench(*asked, "--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md")
+    assert done.code == 0
+    for expected in ("end_to_end_f1", "answers of Reader", "frontier:", "USD / 1,000"):
+        assert expected in done.out
+    assert "## Frontier" in Path("ablation.md").read_text("utf-8")
+    done = ragbench(*asked, "--pipeline", "rag.yaml", "--json")
+    assert json.loads(done.out)["generator"] == "rag"
+    done = ragbench(*asked, "--rag", "reader.py:Dead")
+    assert (done.code, "nothing was measured" in done.err) == (2, True)
+    for wrong, said in (
+        (("--price", "1"), "--price has no use without --rag or --pipeline"),
+        (("--rag", "reader.py:Reader", "--pipeline", "rag.yaml"), "give one of them"),
+        (("--rag", "reader.py:Reader", "--price", "dear"), "--price must be a number"),
+        (("--json", "--md", "-"), "both want standard output"),
+    ):
+        done = ragbench(*asked, *wrong)
+        assert (done.code, said in done.err) == (2, True), done.err
+
+
 def test_an_ablation_that_cannot_be_made_says_why(ragbench: Ragbench) -> None:
     save("variants.yaml", VARIANTS)
     assert "not a run folder" in ragbench("ablate", "nowhere", "--variants", "variants.yaml").err

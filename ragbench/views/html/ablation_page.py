@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from markupsafe import Markup
 
-from ragbench.core.comparison import Ablation, VariantReport
+from ragbench.core.ablation import Ablation, VariantReport
 from ragbench.core.metric import Direction, Metric
+from ragbench.views.ablation import frontier_columns, frontier_rows, frontier_text
 from ragbench.views.gate import number_text
 from ragbench.views.html import charts
 from ragbench.views.html.facts import Page, facts_page, section
@@ -39,8 +41,18 @@ def ablation_page(ablation: Ablation) -> Page:
         sections=[
             *(_metric(ablation, at, metric) for at, metric in enumerate(ablation.metrics)),
             cost,
+            *_frontier(ablation),
         ],
     )
+
+
+def _frontier(ablation: Ablation) -> Iterator[dict[str, Any]]:
+    """Who is beaten in quality, time and money together."""
+    if ablation.frontier is not None:
+        columns = ["Variant", *frontier_columns(ablation.frontier)[1:]]
+        rows = [list(row) for row in frontier_rows(ablation.frontier)]
+        title = f"Frontier of {ablation.frontier.metric.name}"
+        yield section(title, columns, rows, hint=" ".join(frontier_text(ablation)))
 
 
 def _metric(ablation: Ablation, at: int, metric: Metric) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 from scipy import stats
 
+from ragbench.core.ablation import Ablation
 from ragbench.core.chunk import Chunk
-from ragbench.core.comparison import Ablation
 from ragbench.core.result import RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
 from ragbench.metrics.registry import parse_metrics

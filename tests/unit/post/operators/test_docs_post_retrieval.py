@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragbench.pipeline.read import load_pipeline
 from ragbench.post.build import load_post_retrieval, load_variants
 from ragbench.post.catalogue import OPERATORS
 from ragbench_cli.main import main
@@ -41,11 +42,13 @@ def test_every_file_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("my_model.py").write_text(blocks("python")[0][1], "utf-8")
     texts = blocks("yaml")
-    assert len(texts) == 3
+    assert len(texts) == 4
     for name, text in texts:
         Path("file.yaml").write_text(text, "utf-8")
         if name == "variants.yaml":
             assert len(load_variants(Path("file.yaml"))) == 3
+        elif name == "rag.yaml":
+            assert load_pipeline(Path("file.yaml")).name == "file"
         else:
             assert load_post_retrieval(Path("file.yaml")).operators
 
@@ -56,7 +59,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if name is not None:
             Path(name).write_text(text, "utf-8")
     lines = [line for _, text in blocks("console") for line in text.splitlines()]
-    assert len(lines) == 2
+    assert len(lines) == 3
     for line in lines:
         program, *arguments = shlex.split(line.removeprefix("$ "))
         assert program == "ragbench"

@@ -1,0 +1,301 @@
+"""One variant of post-retrieval over the cases of a run: what it leaves, and what that takes."""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from ragbench.core.ablation import VariantAnswers, VariantEffect, VariantReport
+from ragbench.core.chat import Usage
+from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench.core.trace import Trace
+from ragbench.errors import InputError, LLMStoppedError
+from ragbench.llm.endpoint import Price
+from ragbench.metrics.matching import Matching
+from ragbench.metrics.operational import token_counts
+from ragbench.metrics.plan import Plan
+from ragbench.post.build import Variant
+from ragbench.post.score_store import ScoreStore, rerankers_of, with_stored_scores
+from ragbench.post.stage import PostRetrieval, post_retrieved, steps_of
+from ragbench.stages.answering import Answering
+from ragbench.stages.biography import BiographyTally, best_order, biography_of
+from ragbench.stages.rag import contexts_for_generation
+from ragbench.text.token_counter import TokenCounter
+
+__all__ = [
+    "NOT_GENERATED",
+    "Ceiling",
+    "Trial",
+    "percentile",
+]
+
+NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
+_NOTHING_LEFT: Outcome[Any] = Outcome(
+    status=Status.SKIPPED, reason="there was nothing to generate from"
+)
+
+
+class _Through(NamedTuple):
+    """A case that went through a variant."""
+
+    left: Outcome[RetrievalResult[Any]]
+    seconds: float
+    """Of post-retrieval."""
+    answer: Outcome[GenerationResult[Any]]
+
+
+@dataclass(kw_only=True, slots=True)
+class _Answers:
+    """What generation gave so far."""
+
+    counts: Counter[Status] = field(default_factory=Counter[Status])
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+    usages: list[Usage] = field(default_factory=list[Usage])
+    """Of the cases whose tokens the RAG reports."""
+    failures: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, answer: Outcome[GenerationResult[Any]]) -> None:
+        """Counts a case."""
+        self.counts[answer.status] += 1
+        if answer.seconds is not None:
+            self.seconds.append(answer.seconds)
+        if answer.failure is not None:
+            self.failures[str(answer.failure)] += 1
+        if answer.value is None:
+            return
+        told = token_counts(answer.value.metadata)
+        if "prompt_tokens" in told and "response_tokens" in told:
+            prompt, response = int(told["prompt_tokens"]), int(told["response_tokens"])
+            self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
+
+    def record(self, price: Price | None) -> VariantAnswers:
+        """What it came to."""
+        answered, declined = self.counts[Status.MEASURED], self.counts[Status.ABSTAINED]
+        told = self.usages if len(self.usages) == answered + declined else []
+        costs = [float(price.of(usage)) for usage in told] if price is not None else []
+        return VariantAnswers(
+            answered=answered,
+            declined=declined,
+            failed=self.counts[Status.FAILED],
+            seconds_p50=percentile(self.seconds, 0.50),
+            seconds_p95=percentile(self.seconds, 0.95),
+            prompt_tokens=_mean([usage.prompt_tokens for usage in told]),
+            response_tokens=_mean([usage.completion_tokens for usage in told]),
+            cost=_mean(costs),
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class Trial:
+    """One variant, and what it came to so far."""
+
+    variant: Variant
+    """Its stage is dated."""
+    counter: TokenCounter
+    """Counts what generation would be given."""
+    matching: Matching
+    scores: ScoreStore | None = None
+    """Scores of slow rerankers that are known."""
+    answering: Answering | None = None
+    """Asked for an answer to what is left; nobody when None."""
+    values: list[dict[str, float | None]] = field(default_factory=list["dict[str, float | None]"])
+    """A mapping a metric: case id to value, None where there is none."""
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+    tokens: array[float] = field(default_factory=lambda: array("d"))
+    chunks: int = 0
+    passed_over: int = 0
+    failed: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
+    biographies: BiographyTally = field(default_factory=BiographyTally)
+    answers: _Answers = field(default_factory=_Answers)
+    totals: array[float] = field(default_factory=lambda: array("d"))
+    """Wall times of post-retrieval and generation together."""
+    reused: int = 0
+    """Scores that were known from before."""
+    acted: int = 0
+    """Cases in which it left anything else than the first variant."""
+    left: dict[str, object] = field(default_factory=dict[str, object])
+    """What it left of the cases of the present window."""
+    stage: PostRetrieval = field(init=False)
+    """The variant's, with the store of scores."""
+
+    def __post_init__(self) -> None:
+        """Puts the store before the rerankers."""
+        stage = self.variant.stage
+        self.stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
+
+    def take(
+        self, window: Sequence[Trace], plan: Plan, first: Trial, pool: ThreadPoolExecutor
+    ) -> None:
+        """Takes a window of cases through the variant and scores them.
+
+        Args:
+            window: cases as retrieval left them.
+            plan: what is measured.
+            first: the variant that the others are compared with; it took the window before.
+            pool: works on several cases at once.
+        """
+        known = 0 if self.scores is None else self.scores.reused
+        if not self.seconds:
+            self._warm_up(window)
+        traces = [
+            self._counted(trace, done)
+            for trace, done in zip(window, pool.map(self._through, window), strict=True)
+        ]
+        for trace in traces:
+            self.biographies.add(trace.case.id, biography_of(trace, self.matching))
+            left = _left(trace)
+            if first is self:
+                self.left[trace.case.id] = left
+            else:
+                self.acted += left != first.left[trace.case.id]
+        self._score(traces, plan)
+        self.reused += 0 if self.scores is None else self.scores.reused - known
+
+    def _score(self, traces: Sequence[Trace], plan: Plan) -> None:
+        self.values = self.values or [{} for _ in plan.metrics]
+        for trace, cells in zip(traces, plan.score(traces), strict=True):
+            for values, cell in zip(self.values, cells, strict=True):
+                values[trace.case.id] = cell.value
+
+    def _warm_up(self, window: Sequence[Trace]) -> None:
+        """What is loaded at the first call is not part of a query's time."""
+        if any(getattr(one, "asks_elsewhere", False) for one in rerankers_of(self.variant.stage)):
+            return
+        for trace in window:
+            if trace.retrieval.value is not None:
+                self._run(trace.case.query, trace.retrieval.value)
+                return
+
+    def _through(self, trace: Trace) -> _Through:
+        given = trace.retrieval.value
+        if given is None:
+            return _Through(trace.retrieval, 0.0, NOT_GENERATED)
+        started = time.perf_counter()
+        left = self._run(trace.case.query, given)
+        seconds = time.perf_counter() - started
+        if self.answering is None:
+            return _Through(left, seconds, NOT_GENERATED)
+        if left.value is None:
+            return _Through(left, seconds, _NOTHING_LEFT)
+        return _Through(left, seconds, self.answering.answer(trace.case.query, left.value))
+
+    def _counted(self, trace: Trace, done: _Through) -> Trace:
+        if trace.retrieval.value is not None:
+            self.seconds.append(done.seconds)
+            self._count(done.left)
+            if self.answering is not None:
+                self.answers.add(done.answer)
+            if done.answer.seconds is not None:
+                self.totals.append(done.seconds + done.answer.seconds)
+        return replace(trace, post_retrieval=done.left, generation=done.answer)
+
+    def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
+        try:
+            value = post_retrieved(self.stage, query, given)
+        except (InputError, LLMStoppedError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever an operator raises becomes an outcome
+            failure = Failure.of(error, stage=self.variant.name)
+            return Outcome(status=Status.FAILED, failure=failure)
+        return Outcome(status=Status.MEASURED, value=value)
+
+    def _count(self, outcome: Outcome[RetrievalResult[Any]]) -> None:
+        if outcome.value is None:
+            self.failed += 1
+            self.failures[str(outcome.failure)] += 1
+            return
+        texts, _ = contexts_for_generation(outcome.value, b"")
+        self.tokens.append(sum(self.counter.count(text) for text in texts))
+        self.chunks += len(outcome.value)
+        failures = [str(f) for step in steps_of(outcome.value) for f in step.failures]
+        self.failures.update(failures)
+        self.passed_over += bool(failures)
+
+    @property
+    def typical_seconds(self) -> float | None:
+        """Median wall time of a case, with generation where it was asked.
+
+        None where scores were known from before: it is not what a query takes.
+        """
+        if self.reused:
+            return None
+        return percentile(self.seconds if self.answering is None else self.totals, 0.50)
+
+    def report(
+        self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
+    ) -> VariantReport:
+        """What the variant came to.
+
+        Args:
+            effects: what was measured, and how it differs from the first variant.
+            is_first: whether it is the first one.
+            price: of the tokens of generation.
+        """
+        failures = self.failures + self.answers.failures
+        return VariantReport(
+            name=self.variant.name,
+            settings=self.variant.stage.identity,
+            changes=effects,
+            chunks=self.chunks / len(self.tokens) if self.tokens else 0.0,
+            tokens=math.fsum(self.tokens) / len(self.tokens) if self.tokens else 0.0,
+            tokens_p95=percentile(self.tokens, 0.95),
+            seconds_p50=percentile(self.seconds, 0.50),
+            seconds_p95=percentile(self.seconds, 0.95),
+            reused_scores=self.reused,
+            passed_over=self.passed_over,
+            failed=self.failed,
+            failures=tuple(sorted(failures.items(), key=lambda item: (-item[1], item[0]))),
+            acted=None if is_first else self.acted,
+            operators=self.biographies.table(),
+            answers=None if self.answering is None else self.answers.record(price),
+        )
+
+
+def _left(trace: Trace) -> object:
+    """All that generation would be given, and all that metrics read."""
+    result = trace.context.value
+    if result is None:
+        return trace.context.status
+    texts, _ = contexts_for_generation(result, b"")
+    return tuple(texts), tuple(result.context_ids or ())
+
+
+@dataclass(kw_only=True, slots=True)
+class Ceiling:
+    """The scores of the best order of the retrieved chunks."""
+
+    matching: Matching
+    values: list[list[float]] = field(default_factory=list[list[float]])
+
+    def take(self, window: Sequence[Trace], plan: Plan) -> None:
+        """Counts a window of cases, as retrieved; those without known gold contexts are not."""
+        best = [found for trace in window if (found := best_order(trace, self.matching))]
+        self.values = self.values or [[] for _ in plan.metrics]
+        for cells in plan.score(best) if best else ():
+            for values, cell in zip(self.values, cells, strict=True):
+                if cell.value is not None:
+                    values.append(cell.value)
+
+    def scores(self, columns: int) -> tuple[float | None, ...]:
+        """A mean a metric; None where nothing was measured."""
+        values = self.values or [[] for _ in range(columns)]
+        return tuple(math.fsum(one) / len(one) if one else None for one in values)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile: a value that was really measured; 0 without any."""
+    if not values:
+        return 0.0
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
