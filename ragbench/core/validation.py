@@ -13,6 +13,7 @@ __all__ = [
     "DoctorFinding",
     "DumpSummary",
     "DumpWarning",
+    "EarlierRetrieval",
     "EvidenceQuote",
     "MatrixCell",
     "PairedDumps",
@@ -109,6 +110,22 @@ class PairedDumps:
     lost: int
     p_value: float
     """Two-sided, McNemar's exact test."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierRetrieval:
+    """What another retriever's chunks came to for a query, as a file of verdicts tells it."""
+
+    answer_present: bool
+    answer_probability: float
+    quality: str
+    """Good, Partial or Poor."""
+    chunk_ids: tuple[str, ...]
+    """In the order of the chunks."""
+    relevant_ids: tuple[str, ...]
+    """Most probable first."""
+    quotes: tuple[tuple[str, str], ...]
+    """Evidence: the chunk's id and the text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from ragbench.core.validation import (
     DoctorFinding,
+    EarlierRetrieval,
     PairedDumps,
     RetrievalDoctor,
     RetrievalDump,
@@ -28,7 +29,9 @@ from ragbench.core.validation import (
 from ragbench.errors import DataError, Problem
 from ragbench.stages.validate import share_of
 
-__all__ = ["DoctorTally", "earlier_verdicts"]
+__all__ = ["DoctorTally", "earlier_retrievals", "earlier_verdicts"]
+
+_Told = TypeVar("_Told")
 
 _RANKS = (("1", 1), ("2-5", 5), ("6-20", 20), ("21+", math.inf))
 _NEVER = "never"
@@ -194,7 +197,32 @@ def earlier_verdicts(path: Path) -> dict[str, bool]:
     Raises:
         DataError: it cannot be read, or is no file of verdicts.
     """
-    found: dict[str, bool] = {}
+    return _by_query(path, lambda row: bool(row["answer_present"]))
+
+
+def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
+    """All that a file of verdicts tells, by query id.
+
+    Raises:
+        DataError: it cannot be read, or is no file of verdicts.
+    """
+    return _by_query(path, _retrieval)
+
+
+def _retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
+    return EarlierRetrieval(
+        answer_present=bool(row["answer_present"]),
+        answer_probability=float(row["answer_probability"]),
+        quality=str(row["retrieval_quality"]),
+        chunk_ids=tuple(map(str, row["relevance"])),
+        relevant_ids=tuple(map(str, row["relevant_chunk_ids"])),
+        quotes=tuple((str(one["chunk_id"]), str(one["text"])) for one in row["evidence"]),
+    )
+
+
+def _by_query(path: Path, told: Callable[[Mapping[str, Any]], _Told]) -> dict[str, _Told]:
+    """What each verdict of a file tells; of a repeated query the first, none where it failed."""
+    found: dict[str, _Told] = {}
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -203,10 +231,9 @@ def earlier_verdicts(path: Path) -> dict[str, bool]:
     for number, line in enumerate(lines, start=1):
         try:
             row = orjson.loads(line)
-            present = row["answer_present"]
-            if present is not None:  # the validator failed on it
-                found.setdefault(str(row["query_id"]), bool(present))
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            if row["answer_present"] is not None:  # the validator failed on it
+                found.setdefault(str(row["query_id"]), told(row))
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             message = "expected a verdict of ragbench validate -o"
             raise DataError([Problem(message=message, path=str(path), line=number)]) from error
     return found

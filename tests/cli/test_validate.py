@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -742,3 +743,39 @@ def test_the_best_validator_at_hand_judges(
     verdict = json.loads(Path("verdicts.jsonl").read_text("utf-8"))
     assert (verdict["validator"], verdict["answer_present"]) == (judge, True)
     assert [one["text"] for one in verdict["evidence"]] == [text]
+
+
+def test_a_page_shows_which_queries_another_retriever_won_and_lost(ragbench: Ragbench) -> None:
+    hit, miss = [chunk("leave", LEAVE), chunk("desk", DESK)], [chunk("desk", DESK)]
+    first = written(
+        asked(1, chunks=hit), asked(2, chunks=miss), asked(3, chunks=hit), name="a.jsonl"
+    )
+    ragbench("validate", first, "--validator", "lexical", "-q", "-o", "earlier.jsonl")
+    other = [chunk("badge", BADGE)]
+    second = written(
+        asked(1, chunks=other), asked(2, chunks=hit), asked(3, chunks=hit), name="b.jsonl"
+    )
+    against = ("--against", "earlier.jsonl", "--html", "page.html")
+    done = ragbench("validate", second, "--validator", "lexical", "-q", "-o", "now.jsonl", *against)
+    assert done.code == 0, done.err
+    page = Path("page.html").read_text("utf-8")
+    text = " ".join(re.sub("<[^>]+>", " ", page.partition("<main")[2]).split())
+    assert "Against earlier.jsonl Queries in both won lost p 3 1 1 1" in text
+    lost, won = text.partition("Lost: 1")[2].split("Won: 1")
+    assert "q1 " + QUERY in lost and "q2" not in lost
+    assert "Chunks: only here: badge; only there: leave, desk." in lost
+    assert "there, leave Employees get 27 days of paid leave a year." in lost
+    assert "Chunks: only here: leave." in won
+    assert "here, leave Employees get 27 days of paid leave a year." in won
+    # Curves of both: here a relevant chunk for two of three queries at rank 1, as before.
+    assert page.count('class="line before"') == page.count('class="line"') == 2
+
+
+def test_a_page_against_what_is_no_file_of_verdicts_is_refused(ragbench: Ragbench) -> None:
+    Path("old.jsonl").write_text('{"query_id": "q1", "answer_present": true}\n', "utf-8")
+    done = ragbench(
+        "validate", written(asked()), "--against", "old.jsonl", "--html", "page.html", "-q"
+    )
+    assert done.code == 2
+    assert "old.jsonl:1: expected a verdict of ragbench validate -o" in done.err
+    assert not Path("page.html").exists()

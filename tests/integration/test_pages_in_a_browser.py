@@ -61,8 +61,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     main(["gate", str(other), *drop, "--html", str(found["gate"])])
     variants = ("--variants", str(folder / "variants.yaml"), "-m", "recall@5")
     main(["ablate", str(run), *variants, "--html", str(found["ablate"])])
-    judged = ("--validator", "lexical", "-q", "--html", str(found["validate"]))
-    main(["validate", str(run), *judged])
+    lexical = ("--validator", "lexical", "-q")
+    main(["validate", str(other), *lexical, "-o", str(folder / "earlier.jsonl")])
+    against = ("--against", str(folder / "earlier.jsonl"))
+    main(["validate", str(run), *lexical, *against, "--html", str(found["validate"])])
     found["against"] = folder / "against.html"
     main(["report", str(other), "--against", str(run), "--html", str(found["against"])])
     main(["report", str(run), "--html-folder", str(folder / "folder")])

@@ -218,9 +218,10 @@ def command(
         )
     page = None
     if html is not None or html_folder is not None:
+        from ragbench.stages.doctor import earlier_retrievals
         from ragbench.views.html.dump_page import DumpPage
 
-        page = DumpPage()
+        page = DumpPage({} if against is None else earlier_retrievals(against))
     wanted = _demands(min_answer_present, min_quality, min_relevant, max_malformed)
     emit = _emitter(json=json, text=out is None)
     with (

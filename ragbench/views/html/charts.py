@@ -95,11 +95,15 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
     return _square(diagonal + dots, label, "confidence", "share right")
 
 
-def curve(values: Sequence[float], *, label: str, across: str, up: str) -> Markup:
-    """A line of shares (0 to 1) over 1, 2, 3 ..."""
+def curve(
+    values: Sequence[float], before: Sequence[float] = (), *, label: str, across: str, up: str
+) -> Markup:
+    """A line of shares (0 to 1) over 1, 2, 3 ...; with ``before``, a dashed one of as many."""
     last = max(len(values) - 1, 1)
-    points = " ".join(f"{_x(at / last)},{_y(value)}" for at, value in enumerate(values))
-    line = Markup('<polyline class="line" points="{}"/>').format(points)
+    line = Markup("")
+    for kind, shares in (("line before", before), ("line", values)):
+        points = " ".join(f"{_x(at / last)},{_y(value)}" for at, value in enumerate(shares))
+        line += Markup('<polyline class="{}" points="{}"/>').format(kind, points)
     ends = Markup('<text x="{}" y="{}">1</text><text x="{}" y="{}" class="end">{}</text>').format(
         _EDGE, _BOX - 18, _BOX - 6, _BOX - 18, len(values)
     )

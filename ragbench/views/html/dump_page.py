@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, Verdict
+from ragbench.core.validation import DumpSummary, EarlierRetrieval, PairedDumps, Verdict
 from ragbench.views.html import charts
 from ragbench.views.html.case import anchor
 from ragbench.views.html.facts import Page, facts_page, section
@@ -20,41 +21,61 @@ __all__ = [
 
 _WORST = 50
 """Queries of a dump that a page shows."""
+_MOST = 200
+"""Queries that it shows as won, and as lost."""
+_IDS = 20
 _DEEPEST = 50
 """Ranks that its curves show."""
+
+
+_Shown = tuple[float, dict[str, Any]]
+"""What decides which are shown, the least first; and the item."""
 
 
 @dataclass(slots=True)
 class DumpPage:
     """Collects the verdicts on a dump, then renders its page."""
 
+    earlier: Mapping[str, EarlierRetrieval] = field(default_factory=dict[str, EarlierRetrieval])
+    """What another retriever's chunks came to, by query id: queries whose answer was won or lost
+    against it stand first."""
     _ranks: list[int | None] = field(default_factory=list[int | None])
+    _earlier_ranks: list[int | None] = field(default_factory=list[int | None])
     _longest: int = 0
-    _worst: list[tuple[float, dict[str, Any]]] = field(
-        default_factory=list[tuple[float, dict[str, Any]]]
+    _worst: list[_Shown] = field(default_factory=list[_Shown])
+    _changed: dict[bool, list[_Shown]] = field(
+        default_factory=lambda: {False: list[_Shown](), True: list[_Shown]()}
     )
+    """By whether the answer is present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
         """Takes a verdict."""
         verdict = outcome.value
         if verdict is None:
             return
-        relevant = set(verdict.relevant_chunk_ids)
-        ranks = (rank for rank, id in enumerate(verdict.relevance, 1) if id in relevant)
-        self._ranks.append(next(ranks, None))
+        self._ranks.append(_first(tuple(verdict.relevance), verdict.relevant_chunk_ids))
         self._longest = max(self._longest, len(verdict.relevance))
-        self._worst.append((verdict.answer_probability, _query(query_id, query, verdict)))
+        item = _query(query_id, query, verdict)
+        self._worst.append((verdict.answer_probability, item))
         if len(self._worst) > 4 * _WORST:
-            self._worst = self._kept()
+            self._worst = _least(self._worst, _WORST)
+        before = self.earlier.get(query_id)
+        if before is not None:
+            self._compare(item, verdict, before)
 
-    def _kept(self) -> list[tuple[float, dict[str, Any]]]:
-        return sorted(self._worst, key=lambda item: item[0])[:_WORST]
+    def _compare(self, item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> None:
+        self._earlier_ranks.append(_first(before.chunk_ids, before.relevant_ids))
+        if before.answer_present is verdict.answer_present:
+            return
+        moved = -abs(verdict.answer_probability - before.answer_probability)
+        self._changed[verdict.answer_present].append((moved, _beside(item, verdict, before)))
 
     def page(self, summary: DumpSummary) -> Page:
         """The page, once all verdicts are there."""
         present = summary.answer_present
         share = "" if present.share is None else f" ({present.share:.0%})"
-        worst = [item for _, item in self._kept()]
+        worst = [item for _, item in _least(self._worst, _WORST)]
+        compared = summary.doctor.compared
         return facts_page(
             kind="ragbench validation",
             title=summary.dump,
@@ -66,27 +87,52 @@ class DumpPage:
             notes=summary.problems[:5],
             sections=[
                 section("Summary", ("",), [[line] for line in summary_lines(summary)]),
-                *([_depth(self._ranks, min(self._longest, _DEEPEST))] if self._ranks else []),
+                *([] if compared is None else _against(compared, self._changed)),
+                *self._depths(),
                 section("Worst queries", (), [], details=worst),
             ],
         )
 
+    def _depths(self) -> Iterator[dict[str, Any]]:
+        deepest = min(self._longest, _DEEPEST)
+        if self._ranks and deepest:
+            now = _shares(self._ranks, deepest)
+            then = _shares(self._earlier_ranks, deepest) if self._earlier_ranks else None
+            yield _depth(now, then)
 
-def _depth(ranks: Sequence[int | None], deepest: int) -> dict[str, Any]:
+
+def _least(items: Sequence[_Shown], most: int) -> list[_Shown]:
+    return sorted(items, key=lambda item: item[0])[:most]
+
+
+def _first(chunks: Sequence[str], relevant: Sequence[str]) -> int | None:
+    """The rank of the first relevant chunk; None where none is."""
+    wanted = set(relevant)
+    return next((rank for rank, id in enumerate(chunks, 1) if id in wanted), None)
+
+
+def _shares(ranks: Sequence[int | None], deepest: int) -> list[float]:
+    """Share of the queries whose first relevant chunk has rank 1, 2 ..."""
+    counts = Counter(ranks)
+    return [counts[rank] / len(ranks) for rank in range(1, deepest + 1)]
+
+
+def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, Any]:
     """Where the first relevant chunks stand, as curves and numbers.
 
     Args:
-        ranks: of the first relevant chunk, a query each; None where none is relevant.
-        deepest: the last rank that is shown.
+        first: share of the queries by the rank of their first relevant chunk.
+        then: the same of the earlier dump, on the queries in both; None without one.
     """
-    first = [ranks.count(k) / len(ranks) for k in range(1, deepest + 1)]
     shares = [*accumulate(first)]
     curves = (
-        (shares, "chunks kept", "Share of queries with a relevant chunk within the first k",
+        (shares, None if then is None else [*accumulate(then)], "chunks kept",
+         "Share of queries with a relevant chunk within the first k",
          "Queries with a relevant chunk among the first k."),
-        (first, "rank", "Share of queries whose first relevant chunk has rank k",
+        (first, then, "rank", "Share of queries whose first relevant chunk has rank k",
          "Where the first relevant chunk stands."),
     )  # fmt: skip
+    dashed = "" if then is None else " Dashed: the earlier dump, on the queries in both."
     return section(
         "How deep the answers stand",
         ("Cut-off", "queries with a relevant chunk by then", "first relevant chunk here"),
@@ -98,16 +144,81 @@ def _depth(ranks: Sequence[int | None], deepest: int) -> dict[str, Any]:
         "more would find more.",
         charts=[
             {
-                "drawn": charts.curve(values, label=label, across=across, up="share of queries"),
-                "caption": caption,
+                "drawn": charts.curve(
+                    values, before or (), label=label, across=across, up="share of queries"
+                ),
+                "caption": caption + dashed,
             }
-            for values, across, label, caption in curves
+            for values, before, across, label, caption in curves
         ],
     )
 
 
+def _against(
+    compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]
+) -> Iterator[dict[str, Any]]:
+    """The comparison with another dump: the counts, then the queries, lost ones first."""
+    yield section(
+        f"Against {compared.against}",
+        ("Queries in both", "won", "lost", "p"),
+        [
+            [
+                f"{compared.queries:,}",
+                f"{compared.won:,}",
+                f"{compared.lost:,}",
+                f"{compared.p_value:.3g}",
+            ]
+        ],
+        hint="Won: the answer is shown to be in the chunks here, and was not there. p: McNemar's "
+        "exact test, two-sided.",
+    )
+    for present, title in ((False, "Lost"), (True, "Won")):
+        items = [item for _, item in _least(changed[present], _MOST)]
+        if items:
+            more = len(changed[present]) - len(items)
+            yield section(
+                f"{title}: {len(changed[present]):,}",
+                (),
+                [],
+                details=items,
+                hint=f"... and {more:,} more" if more else "",
+            )
+
+
+def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
+    """A query with what the other dump came to."""
+    now, then = verdict.relevance, frozenset(before.chunk_ids)
+    gained = [id for id in now if id not in then]
+    lost = [id for id in before.chunk_ids if id not in now]
+    chunks = (("only here", gained), ("only there", lost))
+    told = [f"{name}: {_listed(ids)}" for name, ids in chunks if ids]
+    return {
+        **item,
+        "word": f"{before.answer_probability:.2f} → {verdict.answer_probability:.2f}",
+        "lines": [
+            f"Chunks: {'; '.join(told) or 'the same'}.",
+            f"There: {before.quality}, probability of an answer {before.answer_probability:.2f}. "
+            f"Here: {verdict.retrieval_quality.value}, {verdict.answer_probability:.2f}.",
+            *item["lines"],
+        ],
+        "quotes": [
+            *({**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]),
+            *(_quote(f"there, {id}", text) for id, text in before.quotes),
+        ],
+    }
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = len(ids) - _IDS
+    return ", ".join(ids[:_IDS]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _quote(id: str, text: str) -> dict[str, str]:
+    return {"id": id, "before": "", "text": text[:1000], "after": ""}
+
+
 def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
-    chances = ", ".join(f"{id} {p:.2f}" for id, p in list(verdict.relevance.items())[:20])
+    chances = ", ".join(f"{id} {p:.2f}" for id, p in list(verdict.relevance.items())[:_IDS])
     return {
         "word": f"{verdict.retrieval_quality.value} {verdict.answer_probability:.2f}",
         "id": query_id,
@@ -119,8 +230,5 @@ def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
             f"Probability by chunk: {chances or 'no chunk'}",
             *(f"Warning: {warning}" for warning in verdict.warnings),
         ],
-        "quotes": [
-            {"id": quoted.chunk_id, "before": "", "text": quoted.text[:1000], "after": ""}
-            for quoted in verdict.evidence
-        ],
+        "quotes": [_quote(quoted.chunk_id, quoted.text) for quoted in verdict.evidence],
     }
