@@ -12,6 +12,7 @@ from ragbench.views.causes import waterfall
 from ragbench.views.judging import judge_remarks
 from ragbench.views.metrics_shown import shown_metrics
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
+from ragbench.views.report import sharing_remark
 from ragbench_cli.console import data_console
 
 if TYPE_CHECKING:
@@ -150,6 +151,8 @@ def _blocks(report: Report, console: Console) -> Iterator[RenderableType]:
     if report.latencies:
         yield ""
         yield _latencies(report)
+        if remark := sharing_remark(report.latencies):
+            yield f"  {remark}"
     yield from paragraph("notes", ((note, "") for note in (*_reuse(report), *notes)))
 
 
@@ -341,10 +344,13 @@ def _cut(message: str) -> str:
 
 
 def _latencies(report: Report) -> Table:
-    table = bare_table("time per case", "n", "mean", "p50", "p95", "longest")
+    some_alone = any(latency.sharing == 1 for latency in report.latencies)
+    figures = ("p50", "p95", "longest") if some_alone else ()
+    table = bare_table("time per case", "n", "mean", *figures)
     for latency in report.latencies:
-        times = (latency.mean, latency.p50, latency.p95, latency.longest)
-        row = (f"  {latency.stage}", f"{latency.count:,}", *map(_seconds, times))
+        times = (latency.mean, *(getattr(latency, figure) for figure in figures))
+        cells = ("-" if time is None else _seconds(time) for time in times)
+        row = (f"  {latency.stage}", f"{latency.count:,}", *cells)
         table.add_row(*(styled(cell) for cell in row))
     return table
 

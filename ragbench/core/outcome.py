@@ -101,6 +101,9 @@ class Outcome(Generic[ValueT]):
     seconds: float | None = None
     """Wall time of the call; a batch call's time is shared equally by its cases. Of a recorded
     outcome what the source says, else None."""
+    sharing: int = 1
+    """Cases that shared the call; above 1 `seconds` is their mean, and nobody knows the time of
+    this one."""
     known: Known = Known.ASKED
     """How it came to be here."""
 

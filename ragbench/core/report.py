@@ -273,14 +273,19 @@ class FailureGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latency:
-    """Wall times of one stage, in seconds a case."""
+    """Wall times of one stage, in seconds per case."""
 
     stage: str
     count: int
+    """Cases with a time."""
     mean: float
-    p50: float
-    p95: float
-    longest: float
+    p50: float | None
+    """Percentiles and the longest; None where cases shared calls, and nobody knows the time of
+    one."""
+    p95: float | None
+    longest: float | None
+    sharing: int = 1
+    """The most cases that shared a call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -59,6 +59,8 @@ class Hop:
     """Asked, reused or recorded."""
     seconds: float | None
     """None when unknown."""
+    sharing: int = 1
+    """Cases that shared the call; above 1 `seconds` is their mean."""
     reason: str | None = None
     """Why it was skipped, or what failed."""
 

@@ -208,8 +208,10 @@ def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
         latency = by_stage.get(budget.stage)
         observed = None if latency is None else _seconds(latency, budget.figure)
         count = 0 if latency is None else latency.count
-        subject = f"{budget.stage} {budget.figure}"
-        yield _budget_check(subject, observed, budget.seconds, count, "s", "times")
+        subject, missing = f"{budget.stage} {budget.figure}", "times"
+        if latency is not None and latency.sharing > 1:
+            missing = f"times of single cases (up to {latency.sharing} shared a call)"
+        yield _budget_check(subject, observed, budget.seconds, count, "s", missing)
     unit = run.currency or ""
     for extent, limit in config.max_cost.items():
         count = len(run.cases)
@@ -227,8 +229,9 @@ def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
 _EXTENTS = {"case": "per case", "all": "in all"}
 
 
-def _seconds(latency: Latency, figure: str) -> float:
-    return latency.mean * latency.count if figure == "total" else float(getattr(latency, figure))
+def _seconds(latency: Latency, figure: str) -> float | None:
+    found: float | None = getattr(latency, figure, None)
+    return latency.mean * latency.count if figure == "total" else found
 
 
 def _extent(total: float | None, extent: str, count: int) -> float | None:

@@ -301,7 +301,10 @@ def _outcome(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
     return {
         f"{stage}_status": None if outcome is None else outcome.status.value,
         f"{stage}_reason": reason,
-        f"{stage}_seconds": None if outcome is None else _float(outcome.seconds),
+        # Of a shared call only the mean is known, and a number in a table looks like a time.
+        f"{stage}_seconds": None
+        if outcome is None or outcome.sharing > 1
+        else _float(outcome.seconds),
     }
 
 

@@ -123,6 +123,7 @@ def _outcome(value: Any, build: Callable[[Values], Any]) -> Outcome[Any] | None:
         failure=None if failure is None else Failure(**failure),
         reason=reason,
         seconds=value["seconds"],
+        sharing=int(value.get("sharing", 1)),
     )
 
 
@@ -133,6 +134,7 @@ def _recorded(
     failure: Failure | None = None,
     reason: str | None = None,
     seconds: float | None = None,
+    sharing: int = 1,
 ) -> Outcome[Any] | None:
     """An outcome as it was; None for one that says that there was none."""
     if status is Status.SKIPPED and (reason or "").startswith(_UNKNOWN):
@@ -143,6 +145,7 @@ def _recorded(
         failure=failure,
         reason=reason,
         seconds=None if seconds is None else float(seconds),
+        sharing=sharing,
         known=Known.RECORDED,
     )
 

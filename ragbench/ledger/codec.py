@@ -44,6 +44,7 @@ __all__ = [
     "decode_generation",
     "decode_gold_search",
     "decode_judgements",
+    "decode_outcome",
     "decode_retrieval",
     "decode_verdict",
     "encode_case",
@@ -455,3 +456,12 @@ def encode_value(
     body = codec.encode(value)
     digests = text_digests(texts) if texts else []
     return texts, digests, body, output_digest(status, b"".join(digests), body)
+
+
+def decode_outcome(stage: str, status: Status, texts: list[str], body: bytes) -> Outcome[Any]:
+    """What `encode_outcome` wrote down; times, and how it came to be here, are stored elsewhere."""
+    if status is Status.FAILED:
+        return Outcome(status=status, failure=decode_failure(body))
+    if status is Status.SKIPPED:
+        return Outcome(status=status, reason=body.decode())
+    return Outcome(status=status, value=CODECS[stage].decode(texts, body))

@@ -76,11 +76,12 @@ _CONFIRM = (
     "UPDATE outcomes SET epoch = CASE WHEN key = ?4 THEN ?1 ELSE 0 END "
     "WHERE number = ?2 AND stage = ?3"
 )
-_OUTCOME = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_OUTCOME = "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 _SELECT = (
-    "SELECT number, key, status, known, texts, body, seconds, digest, epoch, run FROM outcomes"
+    "SELECT number, key, status, known, texts, body, seconds, sharing, digest, epoch, run "
+    "FROM outcomes"
 )
 RECORDED = b""
 """The key of an outcome that the source recorded."""
@@ -108,6 +109,8 @@ class StoredOutcome(NamedTuple):
     body: bytes
     """Encoded result, failure or reason, by status."""
     seconds: float | None
+    sharing: int
+    """Cases that shared the call; `seconds` is the call's time divided by them."""
     digest: bytes
     """Digest of the output: equal outputs need no work downstream."""
     epoch: int = 0
@@ -377,6 +380,7 @@ class Journal:
                         joined,
                         body,
                         outcome.seconds,
+                        outcome.sharing,
                         output,
                     )
                 )
@@ -444,10 +448,10 @@ class Journal:
             if pair[0] not in known:
                 known.add(pair[0])
                 self._new_texts.append((pair[0], hidden(pair[1])))
-        key, status, how, digests, body, seconds, output, _, _ = outcome
+        key, status, how, digests, body, seconds, sharing, output, _, _ = outcome
         self._at_risk += seconds or 0.0
         head = (self._epoch, self._run, key, _NAMES[status], how.value)
-        self._new_outcomes.append((number, stage, *head, digests, body, seconds, output))
+        self._new_outcomes.append((number, stage, *head, digests, body, seconds, sharing, output))
         if not self.was_empty:  # another outcome may have been the valid one so far
             self._confirmed.append((self._epoch, number, stage, key))
 

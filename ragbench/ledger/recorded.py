@@ -9,7 +9,7 @@ from typing import Any
 
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
-from ragbench.ledger.codec import CODECS, decode_failure
+from ragbench.ledger.codec import CODECS, decode_outcome
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import read_manifest
@@ -62,11 +62,10 @@ def _recorded(
 
 
 def _outcome(stage: str, stored: StoredOutcome, journal: Journal) -> Outcome[Any]:
-    status, seconds = stored.status, stored.seconds
-    if status is Status.FAILED:
-        failure = decode_failure(stored.body)
-        return Outcome(status=status, failure=failure, seconds=seconds, known=Known.RECORDED)
-    if status is Status.SKIPPED:
-        return Outcome(status=status, reason=stored.body.decode(), known=Known.RECORDED)
-    value = CODECS[stage].decode(journal.texts(stored.texts), stored.body)
-    return Outcome(status=status, value=value, seconds=seconds, known=Known.RECORDED)
+    texts = journal.texts(stored.texts)
+    return replace(
+        decode_outcome(stage, stored.status, texts, stored.body),
+        seconds=stored.seconds,
+        sharing=stored.sharing,
+        known=Known.RECORDED,
+    )

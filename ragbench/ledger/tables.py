@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
-_VERSION = 3
+_VERSION = 4
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -57,6 +57,7 @@ CREATE TABLE outcomes (
     texts BLOB NOT NULL,      -- digests of its context texts, one behind the other
     body BLOB NOT NULL,
     seconds REAL,
+    sharing INTEGER NOT NULL, -- cases that shared the call, whose time was divided by them
     digest BLOB NOT NULL,     -- of what it gave
     PRIMARY KEY (number, stage, key)
 ) WITHOUT ROWID;
@@ -98,7 +99,7 @@ CREATE TABLE judgements (
 _VIEWS = """
 CREATE VIEW outcomes_by_case AS
     SELECT cases.id AS case_id, outcomes.stage, outcomes.status, outcomes.known,
-           outcomes.seconds, CAST(outcomes.body AS TEXT) AS body
+           outcomes.seconds, outcomes.sharing, CAST(outcomes.body AS TEXT) AS body
     FROM outcomes JOIN cases USING (number)
     WHERE cases.position IS NOT NULL
       AND outcomes.epoch = (SELECT value FROM meta WHERE key = 'epoch');

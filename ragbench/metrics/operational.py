@@ -26,7 +26,7 @@ _REPORTED = "usage as reported by the RAG; never estimated"
     group="retriever", direction="lower", high=None, unit="s", deterministic=False, cite=_MEASURED
 )
 def retrieval_latency(retrieval_seconds: float) -> float:
-    """Wall time of retrieving; a batch's time is shared equally by its cases."""
+    """Wall time of retrieving; not known of cases that shared a call (`--batch-size 1`)."""
     return retrieval_seconds
 
 
@@ -34,7 +34,7 @@ def retrieval_latency(retrieval_seconds: float) -> float:
     group="generator", direction="lower", high=None, unit="s", deterministic=False, cite=_MEASURED
 )
 def generation_latency(generation_seconds: float) -> float:
-    """Wall time of generating; a batch's time is shared equally by its cases."""
+    """Wall time of generating; not known of cases that shared a call (`--batch-size 1`)."""
     return generation_seconds
 
 

@@ -164,10 +164,13 @@ def _missing(outcome: Outcome[Any], stage: str) -> Cell:
 def _timed(outcome: Outcome[Any], stage: str) -> Cell | None:
     if outcome.value is None:
         return _missing(outcome, stage)
+    if outcome.sharing > 1:
+        return _SHARED_TIME
     return _NO_TIME if outcome.seconds is None else None
 
 
 _NO_TIME = Cell.skipped("no time was measured")
+_SHARED_TIME = Cell.skipped("cases shared a call: the time of one is not known")
 _NO_GOLD = Cell.skipped(NO_GOLD)
 _NO_IDS = Cell.skipped("retrieval gave no context ids")
 _NO_REFERENCE = Cell.skipped("no reference answer")

@@ -131,15 +131,15 @@ def _outcomes(
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
     if not isinstance(values, BaseException):
         share = seconds / size
-        return [_outcome(value, stage, share) for value in values]
-    return [_outcome(values, stage, seconds)] if size == 1 else None
+        return [_outcome(value, stage, share, size) for value in values]
+    return [_outcome(values, stage, seconds, 1)] if size == 1 else None
 
 
-def _outcome(value: Any, stage: str, seconds: float) -> Outcome[Any]:
+def _outcome(value: Any, stage: str, seconds: float, sharing: int) -> Outcome[Any]:
     if isinstance(value, BaseException):
         failure = Failure.of(value, stage=stage)
-        return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
-    return Outcome(status=Status.MEASURED, value=value, seconds=seconds)
+        return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, sharing=sharing)
+    return Outcome(status=Status.MEASURED, value=value, seconds=seconds, sharing=sharing)
 
 
 def run_plain(

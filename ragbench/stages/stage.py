@@ -26,7 +26,7 @@ from ragbench.errors import (
 from ragbench.ledger.codec import (
     CODECS,
     check_text,
-    decode_failure,
+    decode_outcome,
     encode_failure,
     encode_value,
     output_digest,
@@ -497,7 +497,7 @@ def _recorded(
     does not know would score in one way now and in another after an interruption, and what the RAG
     does with its objects later would change what is scored.
     """
-    value, seconds = outcome.value, outcome.seconds
+    value = outcome.value
     try:
         if value is None:
             return _recorded_failure(stage.name, item, outcome, journal)
@@ -506,13 +506,15 @@ def _recorded(
         kept = CODECS[stage.name].decode(texts, body)
     except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
         failure = Failure.of(_said_better(error), stage=stage.name)
-        failed: Outcome[ValueT] = Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+        failed = replace(outcome, status=Status.FAILED, value=None, failure=failure)
         return _recorded_failure(stage.name, item, failed, journal)
     joined = b"".join(digests)
-    stored = StoredOutcome(item.key, status, Known.ASKED, joined, body, seconds, output)
+    stored = StoredOutcome(
+        item.key, status, Known.ASKED, joined, body, outcome.seconds, outcome.sharing, output
+    )
     pairs = zip(digests, texts, strict=True)
     journal.record_outcome(item.row.number, stage.name, stored, pairs)
-    return Settled(Outcome(status=status, value=kept, seconds=seconds), joined, output)
+    return Settled(replace(outcome, status=status, value=kept), joined, output)
 
 
 def _said_better(error: Exception) -> Exception:
@@ -534,7 +536,9 @@ def _recorded_failure(
         outcome = replace(outcome, status=Status.FAILED, failure=failure)
     body = encode_failure(failure)
     output = output_digest(Status.FAILED, b"", body)
-    stored = StoredOutcome(item.key, Status.FAILED, Known.ASKED, b"", body, outcome.seconds, output)
+    stored = StoredOutcome(
+        item.key, Status.FAILED, Known.ASKED, b"", body, outcome.seconds, outcome.sharing, output
+    )
     journal.record_outcome(item.row.number, name, stored)
     return Settled(outcome, b"", output)
 
@@ -550,17 +554,13 @@ def restored(
         journal: holds the context texts.
         with_texts: whether context texts are read too; without, each is an empty string.
     """
-    outcome: Outcome[Any]
-    status, seconds, known = stored.status, stored.seconds, journal.how(stored)
-    if status is Status.FAILED:
-        failure = decode_failure(stored.body)
-        outcome = Outcome(status=status, failure=failure, seconds=seconds, known=known)
-    elif status is Status.SKIPPED:
-        outcome = Outcome(status=status, reason=stored.body.decode(), known=known)
-    else:
-        texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
-        value = CODECS[stage].decode(texts, stored.body)
-        outcome = Outcome(status=status, value=value, seconds=seconds, known=known)
+    texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
+    outcome = replace(
+        decode_outcome(stage, stored.status, texts, stored.body),
+        seconds=stored.seconds,
+        sharing=stored.sharing,
+        known=journal.how(stored),
+    )
     return Settled(outcome, stored.texts, stored.digest)
 
 

@@ -81,6 +81,7 @@ def _hops(trace: Trace) -> Iterator[Hop]:
                 status=outcome.status,
                 known=outcome.known,
                 seconds=outcome.seconds,
+                sharing=outcome.sharing,
                 reason=failed or outcome.reason,
             )
 

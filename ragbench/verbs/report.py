@@ -476,6 +476,8 @@ class _Tally:
     )
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     seconds: dict[str, array[float]] = field(default_factory=lambda: defaultdict(_doubles))
+    sharing: Counter[str] = field(default_factory=Counter[str])
+    """The most cases that shared a call, by stage."""
     repeated_ids: int = 0
     gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
     validation: ValidationTally = field(default_factory=ValidationTally)
@@ -492,6 +494,7 @@ class _Tally:
                 self.known[stage, outcome.known] += 1
             if outcome.seconds is not None:
                 self.seconds[stage].append(outcome.seconds)
+                self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
         for failure in _failures(trace, cells):
             key = (failure.stage, failure.type, failure.message)
             if key not in self.counts and len(self.counts) >= _KINDS:
@@ -534,22 +537,27 @@ class _Tally:
         )
 
     def latencies(self) -> tuple[Latency, ...]:
-        """Wall times a stage."""
+        """Wall times per stage."""
         return tuple(
-            Latency(
-                stage=stage,
-                count=len(values),
-                mean=math.fsum(values) / len(values),
-                p50=_percentile(values, 0.50),
-                p95=_percentile(values, 0.95),
-                longest=max(values),
-            )
-            for stage, values in self.seconds.items()
+            _latency(stage, values, self.sharing[stage]) for stage, values in self.seconds.items()
         )
 
 
 def _doubles() -> array[float]:
     return array("d")
+
+
+def _latency(stage: str, values: array[float], sharing: int) -> Latency:
+    alone = sharing == 1
+    return Latency(
+        stage=stage,
+        count=len(values),
+        mean=math.fsum(values) / len(values),
+        p50=_percentile(values, 0.50) if alone else None,
+        p95=_percentile(values, 0.95) if alone else None,
+        longest=max(values) if alone else None,
+        sharing=sharing,
+    )
 
 
 def _percentile(values: array[float], share: float) -> float:

@@ -87,7 +87,8 @@ def hop_text(hop: Hop) -> str:
     if hop.known is not Known.ASKED:
         parts.append(hop.known.value)
     if hop.seconds is not None:
-        parts.append(f"{hop.seconds * 1e3:,.1f} ms")
+        shared = f", the mean of a call of {hop.sharing} cases" if hop.sharing > 1 else ""
+        parts.append(f"{hop.seconds * 1e3:,.1f} ms{shared}")
     if hop.reason:
         parts.append(_line(hop.reason))
     return ", ".join(parts)

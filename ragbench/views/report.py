@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any, BinaryIO
 
@@ -13,7 +13,7 @@ import orjson
 from ragbench.core.attribution import CauseCount
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Status
-from ragbench.core.report import CaseRow, JudgeReport, Report, Summary
+from ragbench.core.report import CaseRow, JudgeReport, Latency, Report, Summary
 from ragbench.core.validation import ValidationTable, Verdict
 from ragbench.ledger.codec import validation_object
 from ragbench.views.operators import biography_object, operator_object
@@ -27,6 +27,7 @@ __all__ = [
     "failure_object",
     "metric_object",
     "report_schema",
+    "sharing_remark",
     "shown_columns",
     "timings_report",
 ]
@@ -336,6 +337,20 @@ def report_schema() -> dict[str, Any]:
         (files("ragbench.views") / "report.schema.json").read_bytes()
     )
     return schema
+
+
+def sharing_remark(latencies: Sequence[Latency]) -> str | None:
+    """Why there are no percentiles of stages whose cases shared calls."""
+    shared = [latency for latency in latencies if latency.sharing > 1]
+    if not shared:
+        return None
+    stages = (
+        ""
+        if len(shared) == len(latencies)
+        else f"{', '.join(latency.stage for latency in shared)}: "
+    )
+    most = max(latency.sharing for latency in shared)
+    return f"{stages}up to {most:,} cases shared a call; --batch-size 1 measures each alone"
 
 
 def timings_report(report: Report) -> Iterator[bytes]:

@@ -144,6 +144,20 @@ def test_times_stand_in_their_own_table_alone(printed: Any) -> None:
     assert "  retrieve     10  100.0 ms  100.0 ms  100.0 ms  100.0 ms\n" in out
 
 
+def test_of_cases_that_shared_a_call_only_the_mean_is_shown(printed: Any) -> None:
+    shared = Latency(
+        stage="retrieve", count=10, mean=0.1, p50=None, p95=None, longest=None, sharing=8
+    )
+    alone = Latency(stage="generate", count=10, mean=0.2, p50=0.2, p95=0.3, longest=0.4)
+    said = "up to 8 cases shared a call; --batch-size 1 measures each alone"
+    out = printed(report([summary("recall@5")], latencies=[shared]))
+    assert f"time per case   n      mean\n  retrieve     10  100.0 ms\n  {said}\n" in out
+    mixed = printed(report([summary("recall@5")], latencies=[shared, alone]))
+    assert "  retrieve     10  100.0 ms         -         -         -\n" in mixed
+    assert f"  retrieve: {said}\n" in mixed
+    assert "  generate     10  200.0 ms  200.0 ms  300.0 ms  400.0 ms\n" in mixed
+
+
 def test_counts_of_tokens_are_not_shown_as_shares(printed: Any) -> None:
     assert "1,234.5" in printed(report([summary("prompt_tokens", score=1234.5)]))
 

@@ -16,6 +16,7 @@ from ragbench.views.causes import waterfall
 from ragbench.views.html import charts
 from ragbench.views.judging import judge_remarks
 from ragbench.views.metrics_shown import shown_metrics
+from ragbench.views.report import sharing_remark
 
 __all__ = [
     "fall_values",
@@ -66,6 +67,7 @@ def head_values(
         "calibration": _calibration(confidences),
         "calibrated": len(confidences),
         "times": list(_times(report)),
+        "sharing": sharing_remark(report.latencies),
         "judging": _judging(report),
         "slices": _slices(report),
         "failures": list(_failures(report)),
@@ -228,7 +230,9 @@ def _times(report: Report) -> Iterator[list[str]]:
         yield [latency.stage, f"{latency.count:,}", *(_milliseconds(each) for each in figures)]
 
 
-def _milliseconds(seconds: float) -> str:
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
     return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 

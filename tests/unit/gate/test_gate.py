@@ -366,6 +366,25 @@ def test_times_are_held_to_their_budget() -> None:
     assert gate(untimed, None, config(budgets)).outcome is CANNOT_TELL
 
 
+def test_times_of_cases_that_shared_a_call_are_held_to_means_alone() -> None:
+    stages = (StageCount(stage="generate", measured=2, abstained=0, skipped=0, failed=0),)
+    shared = Latency(
+        stage="generate", count=2, mean=1.0, p50=None, p95=None, longest=None, sharing=2
+    )
+    timed = run({"m": [1, 1]}, stages=stages, latencies=(shared,))
+
+    def held(figure: str, seconds: float) -> GateResult:
+        budget = LatencyBudget(stage="generate", figure=figure, seconds=seconds)
+        return gate(timed, None, config({"latency": (budget,)}))
+
+    assert (held("mean", 1.5).outcome, held("total", 1.5).outcome) == (PASSED, FAILED)
+    unknown = held("p95", 1.5)
+    assert unknown.outcome is CANNOT_TELL
+    assert drop_of(unknown, "generate p95").reason == (
+        "the run stores no times of single cases (up to 2 shared a call)"
+    )
+
+
 # --- what does not compare
 
 

@@ -27,7 +27,7 @@ def cases(*ids: str, query: str = "q") -> list[Case]:
 
 def outcome(*texts: str, body: bytes = b"[]", status: Status = Status.MEASURED) -> StoredOutcome:
     digests = b"".join(text_digest(text) for text in texts)
-    return StoredOutcome(KEY, status, Known.ASKED, digests, body, 0.5, b"d" * 16)
+    return StoredOutcome(KEY, status, Known.ASKED, digests, body, 0.5, 1, b"d" * 16)
 
 
 def pairs(*texts: str) -> list[tuple[bytes, str]]:

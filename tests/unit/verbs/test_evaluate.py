@@ -15,6 +15,7 @@ from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.matched import Match, MatchedBy
 from ragbench.core.outcome import Known, Outcome, Status
+from ragbench.core.report import Report
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
@@ -507,6 +508,30 @@ def test_latencies_are_times_that_were_measured(tmp_path: Path) -> None:
     assert (latency.p50, latency.p95, latency.longest, latency.mean) == (10.0, 19.0, 20.0, 10.5)
     (alone,) = run([entry(3.0)], None, tmp_path / "one").latencies
     assert (alone.p50, alone.p95) == (3.0, 3.0)
+
+
+def test_the_time_of_a_case_in_a_batch_is_not_known(tmp_path: Path) -> None:
+    class Batches(RAGInterface, families=("retrieval",)):
+        def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
+            return [["x"] for _ in queries]
+
+    data = [Case(id=str(number), query="q") for number in range(5)]
+
+    def asked(name: str, size: int) -> Report:
+        limits = CallSettings(batch_size=size)
+        return run(data, Batches(), tmp_path / name, metrics="retrieval_latency", limits=limits)
+
+    for report in (asked("four", 4), asked("four", 4)):  # a run that is read again knows it, too
+        (latency,) = report.latencies
+        assert (latency.count, latency.sharing) == (5, 4)
+        assert latency.mean > 0
+        assert (latency.p50, latency.p95, latency.longest) == (None, None, None)
+        (figure,) = report.summaries
+        assert (figure.measured, figure.skipped) == (1, 4)
+        assert figure.reasons == (("cases shared a call: the time of one is not known", 4),)
+    (latency,) = asked("one", 1).latencies
+    assert latency.sharing == 1
+    assert latency.longest is not None
 
 
 # --- what is refused before anything runs

@@ -77,6 +77,7 @@ def test_a_line_holds_all_that_is_known(tmp_path: Path) -> None:
         "failure": None,
         "known": "asked",
         "seconds": 0.25,
+        "sharing": 1,
     }
     assert full["post_retrieval"] is None
     assert full["generation"]["value"]["multi_responses"] == ["In Switzerland", "In Germany"]
