@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from ragbench.errors import ConfigError
@@ -32,6 +32,17 @@ class RAGConfig:
     # Keyword-only, so that the second positional argument of a subclass is its own first field.
     settings: dict[str, Any] = field(default_factory=dict[str, Any], kw_only=True)
     """The system's own settings."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A setting by its name, as code written for a dictionary reads it.
+
+        Args:
+            name: a field of this class, or a key of ``settings``.
+            default: what is returned where there is neither.
+        """
+        if name != "settings" and name in (each.name for each in fields(self)):
+            return getattr(self, name)
+        return self.settings.get(name, default)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, FrozenInstanceError, dataclass
 from difflib import get_close_matches
-from typing import Any, Generic, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -44,6 +44,8 @@ context_metadata=None, metadata=None)
 
     Raises:
         InterfaceError: ``contexts`` is a bare string or no sequence, or lengths disagree.
+
+    A list of mappings as ``metadata``, one a context, is taken as ``context_metadata``.
     """
 
     contexts: Sequence[str]
@@ -62,12 +64,39 @@ context_metadata=None, metadata=None)
         """Checks shapes and lengths, not elements."""
         _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
+        if isinstance(self.metadata, (list, tuple)):
+            # Old systems give a mapping a context where one of the whole retrieval is expected.
+            if self.context_metadata is None:
+                object.__setattr__(self, "context_metadata", self._spread(self.metadata, size))
+                object.__setattr__(self, "metadata", None)
+            else:
+                raise InterfaceError(
+                    "metadata must be a mapping, not a list, where context_metadata is given"
+                )
         if self.context_ids is not None:
             _check_length("context_ids", self.context_ids, size)
         if self.scores is not None:
             _check_length("scores", self.scores, size)
         if self.context_metadata is not None:
             _check_length("context_metadata", self.context_metadata, size)
+
+    @staticmethod
+    def _spread(given: Sequence[object], size: int) -> list[Mapping[str, Any]]:
+        """A mapping a context, of a list that was given as metadata."""
+        found: list[Mapping[str, Any]] = []
+        for position, one in enumerate(given):
+            if one is not None and not isinstance(one, Mapping):
+                raise InterfaceError(
+                    f"metadata[{position}] must be a mapping, not {_kind(one)}: a list of metadata "
+                    "holds one a context"
+                )
+            found.append({} if one is None else cast("Mapping[str, Any]", one))
+        if len(found) != size:
+            raise InterfaceError(
+                f"metadata is a list of {len(found)} for {size} contexts: give a mapping a "
+                "context, or one mapping for all"
+            )
+        return found
 
     def __len__(self) -> int:
         """How many contexts there are."""

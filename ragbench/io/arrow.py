@@ -114,6 +114,9 @@ def _choose_split(loaded: Any, source: Source, problems: Problems) -> Any:
     splits = cast("Mapping[str, Any]", loaded)
     wanted = source.split or (next(iter(splits)) if len(splits) == 1 else _USUAL_SPLIT)
     if wanted in splits:
+        if source.split is None and len(splits) > 1:
+            others = ", ".join(sorted(splits.keys() - {wanted}))
+            source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
         return splits[wanted]
     named = f"no split '{wanted}'" if source.split else "several splits and none named"
     problems.add(f"{named}; the splits are: {', '.join(sorted(splits))}", path=source.name)

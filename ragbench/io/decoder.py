@@ -5,6 +5,7 @@ A row of a case gives a case and, where a system's answers stand in it, what the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,13 +94,22 @@ _CONVERTERS: Mapping[str, Callable[[object], Any]] = {
     "completion_tokens": as_number,
     "total_tokens": as_number,
 }
+_NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
+"""What other programs write into a cell of a table that has no value."""
+_SAYS_ITSELF = frozenset({"query", "id", "text", "title"})
+"""Fields in which such a word is one."""
 _BLANK_SAYS = frozenset({"text", "response"})
 """Fields in which a blank text is one: a document, an answer. In a table's cell it may be nothing,
 and is an answer nowhere."""
 
 
 def read_fields(
-    row: Row, plan: FieldPlan, problems: Problems, *, outcomes: bool = True
+    row: Row,
+    plan: FieldPlan,
+    problems: Problems,
+    *,
+    outcomes: bool = True,
+    no_values: Counter[str] | None = None,
 ) -> dict[str, Any] | None:
     """Converts the fields of one row, metadata included.
 
@@ -108,6 +118,7 @@ def read_fields(
         plan: which of its fields means what.
         problems: takes one problem for each field that is wrong.
         outcomes: whether fields that say what a system did are converted, or passed over.
+        no_values: counts, by field of the source, the cells that hold a word for no value.
 
     Returns:
         The fields that the row holds, by their name in the record; None when one is wrong.
@@ -123,6 +134,10 @@ def read_fields(
         if is_missing(value) and not (
             type(value) is str and target in _BLANK_SAYS and (target == "text" or not cells)
         ):
+            continue
+        if cells and type(value) is str and value in _NO_VALUE and target not in _SAYS_ITSELF:
+            if no_values is not None:
+                no_values[source] += 1
             continue
         try:
             if cells:
@@ -176,6 +191,8 @@ class EntryDecoder:
     """See `ragbench.io.fields.FieldMap`."""
     is_join: bool = False
     """Whether the rows only add to other cases: they may lack a query, and an id may come back."""
+    no_values: Counter[str] = field(default_factory=Counter[str])
+    """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
     _map: FieldMap = field(init=False)
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
     _ids: IdRegister = field(default_factory=IdRegister)
@@ -204,7 +221,9 @@ class EntryDecoder:
         row = self._flat(row)
         plan = self._map.plan(row.values)
         known = len(self.problems)
-        found = read_fields(row, plan, self.problems, outcomes=self.outcomes)
+        found = read_fields(
+            row, plan, self.problems, outcomes=self.outcomes, no_values=self.no_values
+        )
         if found is None or _contradicts(found, row, self.problems):
             return None
         recorded: Mapping[str, Outcome[Any]] = {}

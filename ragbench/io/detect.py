@@ -19,7 +19,8 @@ import orjson
 from ragbench.io import arrow, lines, trec
 from ragbench.io.fields import is_known_field
 from ragbench.io.formats import CASES_FILE, CORPUS_FILE, FORMATS, READERS
-from ragbench.io.json_files import array_elements, array_key, object_keys, read_json_arrays
+from ragbench.io.json_files import read_json_arrays
+from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 

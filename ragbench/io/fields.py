@@ -42,6 +42,8 @@ CASE_FIELDS: Mapping[str, tuple[str, ...]] = {
         *("reference_context_ids", "reference_context_id", "relevant_ids", "gold_ids"),
         *("gold_context_ids", "gold_doc_ids", "relevant_doc_ids", "relevant_document_ids"),
         *("relevant_context_ids", "ground_truth_context_ids", "expected_context_ids"),
+        *("positive_ids", "positive_doc_ids", "positive_passage_ids", "ground_truth_ids"),
+        *("gold_chunk_ids", "gold_passage_ids", "relevant_chunk_ids", "relevant_passage_ids"),
     ),
     "grades": ("grades", "qrels", "relevance_judgements", "relevance_judgments"),
     "evidence": ("evidence",),

@@ -1,31 +1,21 @@
-"""JSON and JSON Lines, whole or streamed, with lines.
-
-Only quotes and brackets are looked at to find where an element ends; the element's own bytes then
-go through the usual parser. So memory holds one element, an element that is no JSON does not hide
-the others, and each has a line number.
-"""
+"""JSON and JSON Lines, with the line of each record; a key that stands twice is never dropped."""
 
 from __future__ import annotations
 
-import codecs
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple, cast
+from typing import cast
 
 import orjson
 
+from ragbench.io.json_scan import repeated_key
 from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, describe
 
 __all__ = [
-    "Element",
-    "array_elements",
-    "array_key",
+    "is_unambiguous",
     "load",
-    "object_keys",
     "parse_json",
     "parse_line",
     "read_json",
@@ -92,11 +82,31 @@ def load(source: Source, problems: Problems) -> object | None:
     if raw is None or not raw.strip():
         return None
     try:
-        return parse_json(raw)
+        value = parse_json(raw)
     except ValueProblem as problem:
         if decode_line(Line(1, 0, raw), source.name, problems) is not None:
             problems.add(str(problem), path=source.name)
-    return None
+        return None
+    return value if is_unambiguous(raw, value, source.name, 1, problems) else None
+
+
+def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
+    """Whether no key stands twice in an object; else a problem names the second one.
+
+    Args:
+        raw: a JSON text.
+        value: what a parser made of it.
+        path: its file.
+        line: the line on which it begins.
+        problems: takes the problem.
+    """
+    repeated = repeated_key(raw, value)
+    if repeated is None:
+        return True
+    message = "the key stands twice in one object: it is unknown which of its values is meant"
+    line += raw.count(b"\n", 0, repeated.at)
+    problems.add(message, path=path, line=line, field=repeated.name)
+    return False
 
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -167,7 +177,8 @@ def read_line_values(source: Source, problems: Problems) -> Iterator[tuple[Line,
             value = parse_line(line, path, problems)
             if len(problems) > known:
                 continue
-        yield line, value
+        if is_unambiguous(line.raw, value, path, line.number, problems):
+            yield line, value
 
 
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -181,201 +192,3 @@ def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterat
             if line.raw.lstrip().startswith(b"["):
                 message += " (for one JSON array, name the format json)"
             problems.add(message, path=path, line=line.number)
-
-
-_BLOCK_BYTES = 1 << 18
-_SIGN = re.compile(rb'["\[\]{}]')
-_ESCAPE = ord("\\")
-_BETWEEN = b", \t\r\n"
-
-
-class Element(NamedTuple):
-    """One element of the array."""
-
-    line: int
-    """1-based line on which it begins."""
-    raw: bytes
-    """Its bytes, white space around it left out."""
-
-
-def array_key(head: bytes, keys: Sequence[str]) -> str | None:
-    """Which of an object's own keys holds an array of objects or arrays, by the file's beginning.
-
-    Args:
-        head: the beginning of the file.
-        keys: the keys that may, the more telling ones first.
-
-    Returns:
-        The key; None when the file begins with no such object, or the beginning does not say.
-    """
-    ends = object_keys(head)
-    for key in keys:
-        if key in ends:
-            value = head[ends[key] :].lstrip().removeprefix(b":").lstrip()
-            if value[:1] == b"[" and value[1:].lstrip()[:1] in (b"{", b"["):
-                return key
-    return None
-
-
-def object_keys(head: bytes) -> dict[str, int]:
-    """The keys of the object that a file begins with, as far as the beginning shows them.
-
-    Returns:
-        Key to where its name ends.
-    """
-    found: dict[str, int] = {}
-    depth = 0
-    for sign, start, end in _tokens(head, 0):
-        if sign in b"{[":
-            depth += 1
-        elif sign in b"}]":
-            depth -= 1
-        elif depth == 1 and head[end : end + 20].lstrip()[:1] == b":":
-            found[head[start + 1 : end - 1].decode("utf-8", "replace")] = end
-    return found if head.lstrip()[:1] == b"{" else {}
-
-
-def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:
-    """Yields the elements of the file's array.
-
-    Args:
-        source: the file, in UTF-8.
-        key: the key of the top-level object that holds the array; None when the file is the array.
-        problems: takes what stands in the way, such as a file that is cut off.
-    """
-    with source.opened(problems) as stream:
-        if stream is not None:
-            yield from _Scan(stream, source, key, problems).elements()
-
-
-def _tokens(buffer: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Brackets, and whole texts as a quote, each with where it begins and ends.
-
-    Texts are most of a dump: their ends are looked for by `bytes.find`, which is ten times as fast
-    as an expression that takes each letter in turn.
-    """
-    while (token := _SIGN.search(buffer, at)) is not None:
-        sign, start = token.group(), token.start()
-        at = start + 1
-        if sign == b'"':
-            at = _text_end(buffer, at)
-            if at < 0:  # the text goes on in the next block
-                return
-        yield sign, start, at
-
-
-def _text_end(buffer: bytes, at: int) -> int:
-    """Where a text ends, its quote included; -1 when the buffer ends before it does."""
-    while (end := buffer.find(b'"', at)) >= 0:
-        if buffer[end - 1] != _ESCAPE:
-            return end + 1
-        escapes = end - len(buffer[at:end].rstrip(b"\\")) - at
-        if escapes % 2 == 0:
-            return end + 1
-        at = end + 1
-    return -1
-
-
-@dataclass(slots=True)
-class _Scan:
-    """Reads blocks of a file and cuts elements out of them."""
-
-    stream: BinaryIO
-    source: Source
-    key: str | None
-    problems: Problems
-    buffer: bytes = b""
-    at: int = 0
-    """Where in the buffer to go on."""
-    line: int = 1
-    """The line on which the buffer begins."""
-    depth: int = 0
-    inside: int | None = None
-    """Depth of the wanted array, once it has begun."""
-    start: int = 0
-    """Where the element begins, or the one before it ended."""
-    name: tuple[bytes, int] = field(default=(b"", -1))
-    """The last text of the top-level object, and where it ended."""
-    ended: bool = False
-
-    def elements(self) -> Iterator[Element]:
-        longest = self.source.limits.record
-        while not self.ended:
-            block = self.stream.read(max(_BLOCK_BYTES, len(self.buffer)))
-            if not block:
-                message = "the JSON is cut off: the array of records never ends"
-                self._add(message, len(self.buffer))
-                return
-            if not self.buffer and self.line == 1 and self.start == 0:
-                block = block.removeprefix(codecs.BOM_UTF8)
-            self.buffer += block
-            for element in self._scan():
-                if len(element.raw) > longest:
-                    self._add(self.source.limits.long_record("the element"), self.start)
-                    return
-                yield element
-            self._drop()
-            if len(self.buffer) > longest:
-                self._add(self.source.limits.long_record("the element"), 0)
-                return
-
-    def _scan(self) -> Iterator[Element]:
-        for sign, start, end in _tokens(self.buffer, self.at):
-            self.at = end
-            if sign in b"{[":
-                yield from self._open(sign, start)
-            elif sign in b"}]":
-                yield from self._close()
-                if self.ended:
-                    return
-            elif self.depth == 1 and self.inside is None:
-                self.name = (self.buffer[start + 1 : end - 1], end)
-
-    def _open(self, sign: bytes, at: int) -> Iterator[Element]:
-        if self.inside is None:
-            if sign == b"[" and self._is_wanted(at):
-                self.inside, self.start = self.depth + 1, at + 1
-        elif self.depth == self.inside:
-            yield from self._between(at)
-            self.start = at
-        self.depth += 1
-
-    def _close(self) -> Iterator[Element]:
-        self.depth -= 1
-        if self.inside is None:
-            return
-        if self.depth == self.inside:
-            yield Element(self._line_of(self.start), self.buffer[self.start : self.at])
-            self.start = self.at
-        elif self.depth < self.inside:
-            yield from self._between(self.at - 1)
-            self.ended = True
-
-    def _is_wanted(self, at: int) -> bool:
-        if self.key is None:
-            return self.depth == 0
-        name, end = self.name
-        return self.depth == 1 and name == self.key.encode() and self.buffer[end:at].strip() == b":"
-
-    def _between(self, end: int) -> Iterator[Element]:
-        """What stands between two elements, when it is more than a comma: no object for sure."""
-        rest = self.buffer[self.start : end].strip(_BETWEEN)
-        if rest:
-            yield Element(self._line_of(self.start), rest)
-
-    def _add(self, message: str, at: int) -> None:
-        self.problems.add(message, path=self.source.name, line=self._line_of(at))
-
-    def _line_of(self, position: int) -> int:
-        return self.line + self.buffer.count(b"\n", 0, position)
-
-    def _drop(self) -> None:
-        """Forgets what is through."""
-        done = self.at if self.inside is None else min(self.at, self.start)
-        if self.inside is None and self.name[1] >= 0:
-            done = min(done, self.name[1])
-        self.line = self._line_of(done)
-        self.buffer = self.buffer[done:]
-        self.at -= done
-        self.start -= done
-        self.name = (self.name[0], self.name[1] - done)

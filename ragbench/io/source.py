@@ -131,6 +131,8 @@ class Source:
     """How text files are encoded, when the user says; else UTF-8, or UTF-16 with its mark."""
     limits: ReadLimits = field(default_factory=ReadLimits.of_environment)
     """What of it is refused as too large."""
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    """What a reader had to choose, in words and in order; shared by copies of the source."""
     _stream: BinaryIO | None = field(default=None, repr=False)
 
     @classmethod
@@ -181,6 +183,7 @@ class Source:
                     path=candidate,
                     encoding=self.encoding,
                     limits=self.limits,
+                    notes=self.notes,
                 )
         return None
 

@@ -41,6 +41,7 @@ from ragbench.io.fields import (
 from ragbench.io.formats import READERS
 from ragbench.io.ids import IdRegister
 from ragbench.io.json_files import load
+from ragbench.io.proposals import proposals
 from ragbench.io.rankings import is_beir_result, read_result, read_run
 from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
 from ragbench.io.run_files import Topics, find_topics, read_ranking_rows
@@ -325,7 +326,12 @@ class _Opening:
                 mapping=bound,
                 unused=unused,
                 uses_corpus=chunks.looked_up,
-                notes=tuple(_chunk_notes(chunks)),
+                notes=(
+                    *self.place.notes,
+                    *_no_value_notes(decoder.no_values),
+                    *proposals([row.values for row in known], unused, bound),
+                    *_chunk_notes(chunks),
+                ),
             ),
             looked,
             is_whole=len(known) < LOOK,
@@ -503,6 +509,15 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
     if "chunk_score" in found and mapping.scores is not None:
         found["chunk_score"] += f" ({mapping.scores.value})"
     return found
+
+
+def _no_value_notes(counts: Mapping[str, int]) -> Iterator[str]:
+    for name, count in counts.items():
+        cells = "cell says" if count == 1 else "cells say"
+        yield (
+            f"'{name}': {count:,} {cells} NaN, null or the like, and hold no value (in JSON such a "
+            "word is a text)"
+        )
 
 
 def _chunk_notes(chunks: Retrieved) -> Iterator[str]:

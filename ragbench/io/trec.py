@@ -234,6 +234,9 @@ def pick_qrels(source: Source, problems: Problems) -> Source | None:
     if file is None:
         known = ", ".join(splits) or "none"
         problems.add(f"no judgements for split '{wanted}'; there are: {known}", path=source.name)
+    elif source.split is None and len(splits) > 1:
+        others = ", ".join(name for name in splits if name != wanted)
+        source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
     return file
 
 

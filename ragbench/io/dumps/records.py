@@ -12,13 +12,8 @@ import orjson
 from ragbench.io.dumps.form import TEXT_NAMES, DumpRecord, is_list, is_object
 from ragbench.io.dumps.forms import FORMS
 from ragbench.io.formats import READERS
-from ragbench.io.json_files import (
-    array_elements,
-    array_key,
-    object_keys,
-    parse_json,
-    read_line_values,
-)
+from ragbench.io.json_files import is_unambiguous, parse_json, read_line_values
+from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head, read_bytes
 from ragbench.io.source import HEAD_BYTES, Problems, Row, Source
 from ragbench.io.values import ValueProblem, parse_cell
@@ -174,10 +169,13 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
 
 def _parsed(raw: bytes, path: str, line: int, problems: Problems) -> Sequence[DumpRecord]:
     try:
-        return (DumpRecord(path, line, parse_json(raw)),)
+        value = parse_json(raw)
     except ValueProblem as problem:
         problems.add(str(problem), path=path, line=line)
         return ()
+    if not is_unambiguous(raw, value, path, line, problems):
+        return ()
+    return (DumpRecord(path, line, value),)
 
 
 def _is_one_response(head: bytes, key: str | None) -> bool:

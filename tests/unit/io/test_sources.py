@@ -567,3 +567,86 @@ def test_typed_tables(tmp_path: Path, form: str) -> None:
         "generate": outcome(GenerationResult("Ada")),
     }
     assert entries[1].recorded == {}
+
+
+# --- what is chosen, and said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "target"),
+    [
+        ("gold", ["d1", "d2"], "reference_context_ids"),
+        ("relevant_docs", "d1", "reference_context_ids"),
+        ("pid", 17, "reference_context_ids"),
+        ("gold_texts", ["There are 27 days."], "reference_contexts"),
+    ],
+)
+def test_a_field_that_may_be_the_gold_is_proposed(
+    tmp_path: Path, name: str, value: object, target: str
+) -> None:
+    path = lines(tmp_path / "x.jsonl", [{"query": "Who?", "reference": "Ada", name: value}])
+    ((entry,), info) = read(path)
+    assert entry.case.metadata == {name: value}
+    (note,) = info.notes
+    assert note.startswith(f"'{name}' is not read")
+    assert note.endswith(f"add --field {target}={name}")
+    ((entry,), info) = read(path, fields={target: name})
+    assert getattr(entry.case, target)
+    assert info.notes == ()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"gold": [["Title", 1]]},  # neither ids nor texts
+        {"negative_ids": ["d1"]},
+        {"relevance_score": "0.5"},
+        {"gold": ["d1"], "reference_context_ids": ["d1"]},  # known already
+        {"color": "red"},
+    ],
+)
+def test_what_cannot_be_the_gold_is_not_proposed(tmp_path: Path, row: Mapping[str, object]) -> None:
+    assert read(lines(tmp_path / "x.jsonl", [{"query": "Who?", **row}]))[1].notes == ()
+
+
+def test_ids_of_positives_are_the_gold(tmp_path: Path) -> None:
+    entry = one(tmp_path, {"query": "Who?", "positive_ids": ["d1"]})
+    assert entry.case.reference_context_ids == ("d1",)
+
+
+def test_a_cell_that_says_nan_or_null_holds_no_value(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("query,reference\nA?,NaN\nB?,null\nC?,27\nNaN,None\n", "utf-8")
+    entries, info = read(path)
+    assert [entry.case.reference for entry in entries] == [None, None, "27", "None"]
+    assert entries[3].case.query == "NaN"
+    assert info.notes == (
+        "'reference': 2 cells say NaN, null or the like, and hold no value (in JSON such a word "
+        "is a text)",
+    )
+    assert one(tmp_path, {"query": "What is printed?", "reference": "NaN"}).case.reference == "NaN"
+
+
+def test_the_split_that_is_taken_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "queries.jsonl").write_text('{"_id": "1", "text": "one"}\n', "utf-8")
+    (folder / "corpus.jsonl").write_text('{"_id": "a", "text": "text a"}\n', "utf-8")
+    for split in ("test", "dev"):
+        (folder / "qrels" / f"{split}.tsv").write_text("q\td\ts\n1\ta\t1\n", "utf-8")
+    assert read(folder)[1].notes == ("The split 'test' is read; --split names another: dev",)
+    assert read(folder, split="dev")[1].notes == ()
+
+
+@pytest.mark.parametrize(("name", "line"), [("x.jsonl", 2), ("x.json", 4)])
+def test_a_key_that_stands_twice_is_an_error_with_its_line(
+    tmp_path: Path, name: str, line: int
+) -> None:
+    first, second = '{"query": "A?"}', '{"query": "B?",{}"query": "C?"}'
+    texts = {
+        "x.jsonl": f"{first}\n{second.replace('{}', '')}\n",
+        "x.json": f"[{first},\n{second.replace('{}', chr(10) * 2)}]",
+    }
+    (tmp_path / name).write_text(texts[name], "utf-8")
+    with pytest.raises(DataError, match=rf"{name}:{line}: field 'query': the key stands twice"):
+        read(tmp_path / name)

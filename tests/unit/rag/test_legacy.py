@@ -314,3 +314,19 @@ def test_a_new_single_form_over_an_inherited_batch_is_warned_too() -> None:
                 self, query: str, top_k: int | None = None
             ) -> RetrievalResult[dict[str, Any]]:
                 return RetrievalResult(["single"])
+
+
+def test_a_configuration_is_read_as_a_dictionary_is() -> None:
+    config = RAGConfig(top_k=3, settings={"index": "docs"})
+    assert (config.get("top_k"), config.get("top_k", 9)) == (3, 3)
+    assert (config.get("index"), config.get("missing"), config.get("missing", 7)) == (
+        "docs",
+        None,
+        7,
+    )
+
+    @dataclass
+    class Typed(RAGConfig):
+        model: str = "m"
+
+    assert Typed().get("model") == "m"

@@ -176,3 +176,25 @@ def test_a_mapping_with_wrong_keys_is_refused(values: dict[str, Any], message: s
 def test_results_can_be_pickled() -> None:
     result = RetrievalResult(["a"], scores=[1.0])
     assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_a_list_of_metadata_is_one_a_context() -> None:
+    found = retrieval(["a", "b"], metadata=[{"page": 1}, None])
+    assert found.context_metadata == [{"page": 1}, {}]
+    assert found.metadata is None
+    assert [chunk.metadata for chunk in found.to_chunks()] == [{"page": 1}, {}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metadata": [{}]}, "a list of 1 for 2 contexts"),
+        ({"metadata": [{}, "x"]}, r"metadata\[1\] must be a mapping, not a str"),
+        ({"metadata": [{}, {}], "context_metadata": [{}, {}]}, "where context_metadata is given"),
+    ],
+)
+def test_a_list_of_metadata_that_fits_no_context_is_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        retrieval(["a", "b"], **options)
