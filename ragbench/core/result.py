@@ -64,10 +64,12 @@ context_metadata=None, metadata=None)
         """Checks shapes and lengths, not elements."""
         _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
-        if isinstance(self.metadata, (list, tuple)):
+        metadata: object = self.metadata
+        if isinstance(metadata, (list, tuple)):
             # Old systems give a mapping a context where one of the whole retrieval is expected.
             if self.context_metadata is None:
-                object.__setattr__(self, "context_metadata", self._spread(self.metadata, size))
+                spread = self._spread(cast("Sequence[object]", metadata), size)
+                object.__setattr__(self, "context_metadata", spread)
                 object.__setattr__(self, "metadata", None)
             else:
                 raise InterfaceError(
