@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from ragbench.core.against import Against, CaseBefore
+from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.comparison import CaseKind
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import CaseRule, case_changes, id_change, main_metrics, run_pair
 from ragbench.gate.compare import cause_flows
+from ragbench.gate.runs import Json, read_json, understood
+from ragbench.ledger.folder import RunFolder
 
 __all__ = [
     "held_against",
+    "reported_causes",
 ]
 
 _MARKS = ("baseline", "run")
@@ -62,6 +67,29 @@ def held_against(run: RunScores, earlier: RunScores) -> Against:
         edited=len(shared) - len(pairs),
         added=len(run.cases) - len(shared),
         gone=len(earlier.cases) - len(shared),
+    )
+
+
+def reported_causes(path: Path) -> tuple[CauseCount, ...]:
+    """What became of a run's cases, as its report tells.
+
+    Args:
+        path: the run's folder, or its report.json.
+
+    Returns:
+        The counts; none where an earlier version wrote the report, or it is a baseline file.
+    """
+    content = read_json(RunFolder(path=path).report if path.is_dir() else path)
+    return understood(path, lambda: tuple(map(_count, content.get("causes", ()))))
+
+
+def _count(found: Json) -> CauseCount:
+    return CauseCount(
+        cause=Cause(found["cause"]),
+        cases=int(found["cases"]),
+        estimated=int(found["estimated"]),
+        stages=tuple((one["stage"], one["cases"]) for one in found["stages"]),
+        examples=tuple(found["examples"]),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow
-from ragbench.safe_text import markdown_table, shown_line
+from ragbench.safe_text import markdown_table, markdown_text, shown_line
 
 __all__ = [
     "Fall",
@@ -64,7 +64,13 @@ def causes_markdown(causes: Sequence[CauseCount]) -> Iterator[str]:
     yield from markdown_table(
         ("what became of the cases", "cases", "share", "left", ""),
         (
-            (fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", f"{fall.left:,}", fall.note)
+            (
+                fall.cause.label,
+                f"{fall.cases:,}",
+                f"{fall.share:.0%}",
+                f"{fall.left:,}",
+                markdown_text(fall.note),
+            )
             for fall in waterfall(causes)
         ),
     )

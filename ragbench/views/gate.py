@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -266,10 +266,17 @@ def comment_marker(verdict: GateResult) -> str:
     return f"<!-- ragbench-gate {'/'.join(slugs)} -->"
 
 
-def verdict_markdown(verdict: GateResult) -> str:
-    """The verdict as GitHub-flavoured Markdown, below the size that forges allow a comment."""
-    sections = (_title, _refusal_section, _undecided, _check_section, _cases, _notes, _origin)
-    parts = ["\n".join(section(verdict)) for section in sections]
+def verdict_markdown(verdict: GateResult, story: Iterable[str] = ()) -> str:
+    """The verdict as GitHub-flavoured Markdown, below the size that forges allow a comment.
+
+    Args:
+        verdict: what the gate decided.
+        story: lines on what lies behind it, see `ragbench.views.gate_story.story_markdown`.
+    """
+    above = (_title, _refusal_section, _undecided, _check_section)
+    parts = ["\n".join(section(verdict)) for section in above]
+    parts.append("\n".join(story))
+    parts += ["\n".join(section(verdict)) for section in (_cases, _notes, _origin)]
     return "\n\n".join([comment_marker(verdict), *(part for part in parts if part)]) + "\n"
 
 

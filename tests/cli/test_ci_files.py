@@ -28,6 +28,8 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 GITHUB = yaml.safe_load((TEMPLATES / "github.yml").read_text("utf-8"))
 GITLAB = yaml.safe_load((TEMPLATES / "gitlab.yml").read_text("utf-8"))
 PAGE = (ROOT / "docs" / "ci.md").read_text("utf-8")
+ARTIFACT = "https://forge/me/mine/actions/runs/1/artifacts/2"
+TOLD = "`report.html` shows every case, `gate.html` what changed."
 STEPS: list[dict[str, Any]] = GITHUB["jobs"]["evaluate"]["steps"]
 BASELINE_STEPS: list[dict[str, Any]] = GITHUB["jobs"]["baseline"]["steps"]
 COMMANDS: Any = typer.main.get_command(app)
@@ -102,9 +104,9 @@ def test_the_workflow_is_complete() -> None:
         "Install",
         "Evaluate",
         "Gate",
+        "Keep the report",
         "Summary",
         "Comment",
-        "Keep the report",
     ]
     assert GITLAB["ragbench"]["artifacts"]["reports"] == {"junit": "gate.xml"}
 
@@ -188,13 +190,20 @@ def test_the_actions_scripts_run(
     gate = {"OUT": given["OUT"], "CONFIG": "", "BASELINE": "", "MORE": ""}
     assert shell(step(steps, "Gate"), **gate).returncode == 0
     assert (tmp_path / "output").read_text("utf-8") == "verdict=passed\ncode=0\n"
-    assert "ragbench gate: passed" in (tmp_path / "summary").read_text("utf-8")
-    assert (tmp_path / "reports/my run/gate.xml").is_file()
+    assert shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT).returncode == 0
+    summary = (tmp_path / "summary").read_text("utf-8")
+    assert "ragbench gate: passed" in summary
+    assert "#### Where the answers were lost" in summary
+    assert summary.endswith(f"\n[Artifact]({ARTIFACT}): {TOLD}\n")
+    for name in ("gate.xml", "gate.html", "report.html"):
+        assert (tmp_path / "reports/my run" / name).is_file()
     shell(step(steps, "Gate"), **(gate | {"MORE": "--min MRR@10=1 --max recall@5=0.5"}))
     assert "verdict=failed\ncode=1\n" in (tmp_path / "output").read_text("utf-8")
     shell(step(steps, "Gate"), **(gate | {"BASELINE": "nowhere"}))
     assert "verdict=error\ncode=2\n" in (tmp_path / "output").read_text("utf-8")
     assert not (tmp_path / "reports/my run/gate.md").exists()
+    assert not (tmp_path / "reports/my run/gate.html").exists()
+    assert shell(step(steps, "Summary"), OUT=given["OUT"], ARTIFACT=ARTIFACT).returncode == 0
     assert shell(step(steps, "Verdict"), CODE="3").returncode == 3
 
 
@@ -205,9 +214,35 @@ def test_the_workflows_scripts_run(
     write_scaffold(tmp_path)
     assert shell(step(STEPS, "Install"), RAGBENCH="").returncode == 2  # says what to set
     for name in ("Evaluate", "Gate", "Summary"):
-        done = shell(step(STEPS, name))
+        done = shell(step(STEPS, name), ARTIFACT=ARTIFACT)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "summary").read_bytes() == (tmp_path / "gate.md").read_bytes()
+    summary = (tmp_path / "summary").read_text("utf-8")
+    # The comment is made of the same file.
+    assert summary == (tmp_path / "gate.md").read_text("utf-8")
+    assert "#### Where the answers were lost" in summary
+    assert summary.endswith(f"\n[Artifact]({ARTIFACT}): {TOLD}\n")
+    assert (tmp_path / "gate.html").is_file()
+    kept = next(step for step in STEPS if step.get("id") == "kept")
+    assert kept["with"]["path"].split() == ["reports/ragbench", "gate.html", "gate.md", "gate.xml"]
+
+
+@needs_bash
+def test_a_summary_without_an_artifact_links_none(
+    shell: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    for steps in (STEPS, ACTION["runs"]["steps"]):
+        (tmp_path / "gate.md").write_text("body\n", "utf-8")
+        (tmp_path / "summary").unlink(missing_ok=True)
+        assert shell(step(steps, "Summary"), OUT=".", ARTIFACT="").returncode == 0
+        assert (tmp_path / "summary").read_text("utf-8") == "body\n"
+
+
+def test_what_links_the_artifact_comes_after_it() -> None:
+    for steps in (STEPS, ACTION["runs"]["steps"]):
+        names = [step.get("name") for step in steps]
+        assert names.index("Keep the report") < names.index("Summary") < names.index("Comment")
+        (summary,) = [step for step in steps if step.get("name") == "Summary"]
+        assert summary["env"]["ARTIFACT"] == "${{ steps.kept.outputs.artifact-url }}"
 
 
 @needs_bash
@@ -285,8 +320,16 @@ case "$*" in *per_page*) printf '%s' "$NOTES";; esac
         "CI_JOB_NAME": "ragbench",
         "CI_API_V4_URL": "https://forge/api/v4",
         "CI_PROJECT_ID": "5",
+        "CI_JOB_URL": "https://forge/me/mine/-/jobs/11",
     }
     assert shell(note, **given, NOTES="[]").returncode == 0
+    told = (tmp_path / "note.md").read_text("utf-8")
+    assert told.startswith("<!-- ragbench-gate ragbench -->\n")
+    assert "#### Where the answers were lost" in told
+    assert told.endswith(
+        f"\n[Artifacts](https://forge/me/mine/-/jobs/11/artifacts/browse): {TOLD}\n"
+    )
+    assert (tmp_path / "gate.html").is_file()
     known = json.dumps(
         [{"id": 3, "body": "hello"}, {"id": 9, "body": "<!-- ragbench-gate ragbench -->"}]
     )

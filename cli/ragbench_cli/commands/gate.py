@@ -194,13 +194,16 @@ def command(
             rejudge=rejudge,
             judging=judging,
         )
-    _write(verdict, md=md, junit=junit, junit_cases=junit_cases)
-    if html is not None or html_folder is not None:
+    has_page = html is not None or html_folder is not None
+    against = _against(verdict) if has_page or md is not None else None
+    markdown = "" if md is None else _markdown(verdict, against)
+    _write(verdict, md=md, markdown=markdown, junit=junit, junit_cases=junit_cases)
+    if has_page:
         from ragbench.views.html.gate_page import gate_page
 
-        page = gate_page(verdict, _against(verdict))
+        page = gate_page(verdict, against)
         write_page(page.body, page.title, html=html, html_folder=html_folder)
-    _print(verdict, json=json, md=md, annotations=annotations)
+    _print(verdict, json=json, markdown=markdown if md == "-" else "", annotations=annotations)
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
 
@@ -218,6 +221,15 @@ def _against(verdict: GateResult) -> Against | None:
         return held_against(run, baseline)
     except RunMismatchError:
         return None  # the verdict says why they do not compare
+
+
+def _markdown(verdict: GateResult, against: Against | None) -> str:
+    from ragbench.gate.against import reported_causes
+    from ragbench.views.gate import verdict_markdown
+    from ragbench.views.gate_story import story_markdown
+
+    causes = reported_causes(Path(verdict.run.source))
+    return verdict_markdown(verdict, story_markdown(causes, against))
 
 
 @contextmanager
@@ -281,26 +293,28 @@ def _config(
     return with_options(config, **limits)
 
 
-def _write(verdict: GateResult, *, md: str | None, junit: Path | None, junit_cases: bool) -> None:
+def _write(
+    verdict: GateResult, *, md: str | None, markdown: str, junit: Path | None, junit_cases: bool
+) -> None:
     from ragbench.io.atomic import written_whole
-    from ragbench.views.gate import junit_report, verdict_markdown
+    from ragbench.views.gate import junit_report
 
     if md is not None and md != "-":
         with written_whole(Path(md)) as file:
-            file.write(verdict_markdown(verdict).encode())
+            file.write(markdown.encode())
     if junit is not None:
         with written_whole(junit) as file:
             file.write(junit_report(verdict, with_cases=junit_cases))
 
 
-def _print(verdict: GateResult, *, json: bool, md: str | None, annotations: str | None) -> None:
-    from ragbench.views.gate import github_annotations, verdict_markdown, verdict_object
+def _print(verdict: GateResult, *, json: bool, markdown: str, annotations: str | None) -> None:
+    from ragbench.views.gate import github_annotations, verdict_object
     from ragbench_cli.gate_tables import print_verdict
 
     if json:
         console.print_json(verdict_object(verdict))
-    elif md == "-":
-        typer.echo(verdict_markdown(verdict), nl=False)
+    elif markdown:
+        typer.echo(markdown, nl=False)
     else:
         print_verdict(verdict)
     if annotations is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as Tree
 
@@ -13,7 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragbench.views.gate as verdict_json
+from ragbench.core.attribution import Cause, CauseCount
 from ragbench.core.gate_result import GateOutcome, GateResult
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.run_scores import ScoredCase
+from ragbench.gate.against import held_against
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
 from ragbench.views.gate import (
     comment_marker,
@@ -22,6 +27,8 @@ from ragbench.views.gate import (
     verdict_markdown,
     verdict_object,
 )
+from ragbench.views.gate_story import story_markdown
+from tests.unit.gate.builders import column, run_of
 from tests.unit.views.verdicts import failed_verdict, refused_verdict
 
 NASTY = "a|b `c` <b>&amp;</b> \x00\x1b[31m\ud800 ]]> @all #1 [x](http://y)\r\n::error::x % \u2028"
@@ -187,6 +194,60 @@ def test_a_long_comment_stays_below_the_limit_of_forges() -> None:
     assert len(page) < 65_536
     assert "... and 290 more checks." in page
     assert "... and 480 more cases." in page
+
+
+def story(text: str = "text", *, cases: int = 7) -> list[str]:
+    """Cases that newly fail, with this text wherever a user's may stand."""
+    scores = {"recall@5": Cell.measured(1.0)}
+    before = [
+        ScoredCase(
+            id=f"{text}{n}", fingerprint="f", scores=scores, query=text, response=text,
+            retrieved_ids=(text, "a"), stages={"generate": Status.MEASURED}, cause=Cause.RIGHT,
+        )
+        for n in range(cases)
+    ]  # fmt: skip
+    now = [
+        replace(
+            case, scores={"recall@5": Cell.measured(0.0)}, retrieved_ids=("b", "a"),
+            response=f"other {text}", cause=Cause.NOT_RETRIEVED,
+        )
+        for case in before
+    ]  # fmt: skip
+    against = held_against(run_of(now, column("recall@5")), run_of(before, column("recall@5")))
+    causes = [CauseCount(cause=Cause.DROPPED, cases=3, stages=((text, 3),))]
+    return [*story_markdown(causes, against)]
+
+
+def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
+    lines = story()
+    assert lines[0] == "#### Where the answers were lost"
+    assert "| retrieved, then dropped | 3 | 100% | 0 | text 3 |" in lines
+    assert "| right | not retrieved | 7 |" in lines
+    assert "7 newly failing, 0 newly fixed; 7 with other retrieved ids; 7 with another " in (
+        " ".join(lines)
+    )
+    shown = [line for line in lines if line.startswith("| text")]
+    changed = r"newly failing: recall@5 1.000 -\> 0.000"
+    retrieved = r"lost text (1); gained b (1)"
+    assert shown[0] == f'| text0 | text | {changed} | "text" | "other text" | {retrieved} |'
+    assert len(shown) == 5
+    assert "... and 2 more cases: the page shows them." in lines
+
+
+def test_no_text_breaks_the_story_and_it_leaves_room_for_the_rest() -> None:
+    plain, nasty = story(), story(NASTY)
+    assert len(nasty) == len(plain)
+    unescaped = re.compile(r"(?<!\\)\|")
+    for one, other in zip(plain, nasty, strict=True):
+        assert len(unescaped.findall(one)) == len(unescaped.findall(other))
+    assert len("\n".join(story("y" * 5000, cases=500))) < 10_000
+
+
+def test_the_story_stands_between_the_checks_and_the_cases() -> None:
+    page = verdict_markdown(failed_verdict(), story())
+    assert (
+        page.index("| check |") < page.index("#### Where the") < page.index("#### Cases that lost")
+    )
 
 
 @given(texts)
