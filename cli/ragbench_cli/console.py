@@ -160,6 +160,10 @@ class Invocation:
         kept = [text for text in self.arguments if text not in without]
         return _line([*kept, *(text for text in more if text not in kept)])
 
+    def with_options(self, *options: str, without: tuple[str, ...] = ()) -> str:
+        """The command line for a shell with options at its end; the last one of a name counts."""
+        return _line([*(text for text in self.arguments if text not in without), *options])
+
     def before(self, flag: str) -> str:
         """The command line for a shell, with an option of the program itself."""
         return _line([flag, *self.arguments])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -356,3 +357,41 @@ def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
     assert located.code == 2
     assert 'rags.py", line' in located.err
     assert "Where:" not in located.err
+
+
+def test_a_run_of_bare_questions_says_what_can_be_measured_without_gold(
+    ragbench: Ragbench,
+) -> None:
+    rows = [{"query": "How many days of leave are there?"}, {"query": "When is the desk open?"}]
+    Path("bare.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    done = ragbench("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "run", "--fresh")
+    assert done.code == 0
+    assert "Nothing to compare with: no case has a reference answer" in done.err
+    assert "Exit code 0: the calls succeeded." in done.err
+    told = dict(re.findall(r"^  (\w+) +(ragbench .*)$", done.err, re.M))
+    assert told.keys() == {"evidence", "support", "changes"}
+    assert "latency     the table of times" in done.err
+    # The commands are exact: they run, and ask the RAG nothing again.
+    asked = calls()
+    evidence = shlex.split(told["evidence"])[1:]
+    assert evidence == [
+        *("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "run"),
+        *("--validate", "lexical"),
+    ]
+    again = ragbench(*evidence)
+    assert again.code == 0
+    assert "answer in the chunks" in again.out
+    assert "  evidence  " not in again.err
+    assert ragbench(*shlex.split(told["support"])[1:]).code == 0
+    assert calls() == asked
+
+
+def test_a_run_with_any_gold_is_not_told_to_go_without(ragbench: Ragbench) -> None:
+    assert "Nothing to compare with" not in ragbench(*PLAIN).err
+    one = '{"query": "Who won the cup?", "answerable": false}\n{"query": "How many?"}\n'
+    Path("one.jsonl").write_text(one, "utf-8")
+    done = ragbench("eval", "one.jsonl", "--rag", "rags.py:Plain", "--out", "one")
+    assert "Nothing to compare with" not in done.err
+    timed = ("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "timed")
+    Path("bare.jsonl").write_text('{"query": "How many?"}\n', "utf-8")
+    assert "Nothing to compare with" not in ragbench(*timed, "-m", "retrieval_latency").err

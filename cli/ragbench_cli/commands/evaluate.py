@@ -419,6 +419,8 @@ def _hint(report: Report, folder: Path, invocation: Invocation, *, is_asked: boo
     """Says where everything is and what may come next."""
     import shlex
 
+    from ragbench_cli.without_gold import without_gold
+
     place = shlex.quote(str(folder))
     console.say("")
     console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
@@ -427,6 +429,8 @@ def _hint(report: Report, folder: Path, invocation: Invocation, *, is_asked: boo
         console.say(f"retry   {again}")
     if not _nothing_succeeded(report):
         console.say(f"export  ragbench export {place} --to ragas")
+        for line in without_gold(report, folder, invocation, is_asked=is_asked):
+            console.say(line)
 
 
 def _end(report: Report, most: float) -> None:
