@@ -155,10 +155,10 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="text",
-        summary="A folder of .txt and .md files; the path is the document's id.",
+        summary="A folder of texts, Markdown, PDF, HTML, Word; the path is the document's id.",
         example="handbook/",
         reads=("documents",),
-        suffixes=(".txt", ".md", ".markdown"),
+        suffixes=(".txt", ".md", ".markdown", ".pdf", ".html", ".docx"),
     ),
     FormatInfo(
         name="ragbench",

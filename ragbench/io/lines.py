@@ -1,4 +1,4 @@
-"""Bytes to lines of UTF-8; plain text folders."""
+"""Bytes to lines of UTF-8; folders of texts and documents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from ragbench.io.converted import CONVERTED, ConversionError, Converter, converter_of
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, Source
 
 __all__ = [
@@ -169,46 +170,54 @@ def _decoded_chunks(
         chunk, end = more, end + len(more)
 
 
-SUFFIXES = frozenset({".txt", ".md", ".markdown"})
+SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a file, in the order of their paths; the id is the path in the folder.
 
-    A Markdown file's first heading of the first level is its title. Memory holds one file.
+    A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
+    converted; in a folder those are left out whose package is not installed. Memory holds one file.
+
+    Raises:
+        MissingExtraError: a single file needs a package that is not installed.
     """
     if kind != "documents":
         problems.add("text files hold documents, not cases", path=source.name)
         return
     for name, file in _files(source):
-        text = _text(file, problems)
-        if text is not None:
-            title = None if file.suffix == ".txt" else _heading(text)
-            yield Row(file.name, None, {"id": name, "text": text, "title": title})
+        converter = converter_of(file.suffix)
+        if converter is not None:
+            found = _converted(file, converter, problems)
+        else:
+            text = _text(file, problems)
+            title = None if text is None or file.suffix == ".txt" else _heading(text)
+            found = None if text is None else (text, title)
+        if found is not None:
+            yield Row(file.name, None, {"id": name, "text": found[0], "title": found[1]})
 
 
 def text_files(folder: Path) -> Iterator[str]:
-    """Paths of the text files below a folder, relative to it; hidden ones are left out."""
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES:
-                yield (Path(parent) / name).relative_to(folder).as_posix()
+    """Paths of the files below a folder that `read` reads, relative to it, but for hidden ones."""
+    for path in _shown(folder):
+        if _is_read(path):
+            yield path.relative_to(folder).as_posix()
 
 
 def other_files(folder: Path) -> list[str]:
     """Paths of the files below a folder that `text_files` leaves out, but for hidden ones."""
-    found: list[str] = []
+    return [path.relative_to(folder).as_posix() for path in _shown(folder) if not _is_read(path)]
+
+
+def _shown(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        shown = (name for name in sorted(names) if not name.startswith("."))
-        paths = (Path(parent) / name for name in shown)
-        found += [
-            path.relative_to(folder).as_posix()
-            for path in paths
-            if path.suffix.lower() not in SUFFIXES
-        ]
-    return found
+        yield from (Path(parent) / name for name in sorted(names) if not name.startswith("."))
+
+
+def _is_read(path: Path) -> bool:
+    converter = converter_of(path.suffix)
+    return path.suffix.lower() in SUFFIXES and (converter is None or converter.is_installed)
 
 
 def _files(source: Source) -> Iterator[tuple[str, Source]]:
@@ -219,6 +228,25 @@ def _files(source: Source) -> Iterator[tuple[str, Source]]:
         file = source.child(name)
         if file is not None:
             yield name, file
+
+
+def _converted(
+    file: Source, converter: Converter, problems: Problems
+) -> tuple[str, str | None] | None:
+    """The text and title of a document; None, and a problem, when it cannot be read."""
+    known = len(problems)
+    found: tuple[str, str | None] | None = None
+    with file.opened(problems) as stream:
+        if stream is not None:
+            data = stream.read(file.limits.file + 1)
+            file.limits.check_held(len(data))
+            try:
+                found = converter.convert(data, file.limits)
+            except ConversionError as error:
+                problems.add(str(error), path=file.name)
+    if found is not None and len(found[0].encode()) > file.limits.record:
+        problems.add(file.limits.long_record("the text"), path=file.name)
+    return found if len(problems) == known else None
 
 
 def _text(file: Source, problems: Problems) -> str | None:

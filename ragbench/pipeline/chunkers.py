@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chunk import Document
+from ragbench.io.converted import MARKDOWN
 from ragbench.pipeline.chunking import ChunkSize, Piece, packed
 from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 
@@ -182,12 +183,15 @@ def _stripped(text: str, start: int, end: int) -> Span | None:
     return Span(first, first + len(stripped))
 
 
-_MARKDOWN = (".md", ".markdown")
+_MARKDOWN = (".md", ".markdown", *MARKDOWN)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AutoChunker:
-    """Markdown files, known by the end of their id, by `MarkdownChunker`, others by tokens."""
+    """Markdown by `MarkdownChunker`, others by tokens; known by the end of the document's id.
+
+    HTML and Word documents are Markdown once they are converted.
+    """
 
     size: ChunkSize = field(default_factory=ChunkSize)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ragbench.embedders.local import HashingEmbedder
+from ragbench.io import converted
 
 Ragbench = Callable[..., Any]
 STORE = ("--store", "memory:store")
@@ -55,18 +56,26 @@ def test_index_tells_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> N
     }
 
 
-def test_files_that_are_not_read_are_named(ragbench: Ragbench, workplace: Path) -> None:
+def test_files_that_are_not_read_are_named(
+    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As without the extra: only what its packages read stays unread.
+    monkeypatch.setattr(converted.Converter, "is_installed", False)
     folder = workplace / "mixed"
     (folder / "sub").mkdir(parents=True)
-    for name in ("a.md", "sub/b.txt", "c.pdf", "sub/d.html", ".hidden"):
+    for name in ("a.md", "sub/b.txt", "c.pdf", "sub/d.html", "e.py", ".hidden"):
         (folder / name).write_text("Rent is due in May.", "utf-8")
     done = ragbench("index", "mixed", *STORE, *HASHING, "-q")
     assert done.code == 0
     assert "mixed: 2 documents" in done.out
-    assert "Warning: 2 files are skipped, only text and Markdown are read: c.pdf" in done.err
+    skipped = (
+        "Warning: 3 files are skipped, only text, Markdown, PDF, HTML and Word are read: c.pdf"
+    )
+    assert skipped in done.err
     assert "sub/d.html" in done.err
+    assert "pip install 'ragbench[documents]' reads 2 of them" in done.err
     told = json.loads(ragbench("index", "mixed", *STORE, *HASHING, "-q", "--json").out)
-    assert told["skipped"] == ["c.pdf", "sub/d.html"]
+    assert told["skipped"] == ["c.pdf", "e.py", "sub/d.html"]
 
 
 def test_a_removed_document_is_removed(indexed: Ragbench, workplace: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,8 @@ from ragbench_cli.stores import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ragbench.pipeline.index import IndexResult
 
 __all__ = [
@@ -42,7 +45,8 @@ def command(
         str | None,
         argument(
             metavar="[CORPUS]",
-            help="File or folder with documents: text, Markdown, JSONL, CSV, BEIR and others.",
+            help="File or folder with documents: text, Markdown, PDF, HTML, Word, JSONL, CSV, BEIR "
+            "and others.",
         ),
     ] = None,
     collection: CollectionOption = None,
@@ -188,19 +192,27 @@ def command(
             "collection is not complete and cannot be searched"
         ) from None
     if result.skipped:
-        from ragbench.safe_text import listed
-
-        count = len(result.skipped)
-        console.say(
-            f"Warning: {count:,} file{' is' if count == 1 else 's are'} skipped, only text and "
-            f"Markdown are read: {listed(result.skipped)}"
-        )
+        console.say(_skipped(result.skipped))
     if json:
         from dataclasses import asdict
 
         console.print_json(asdict(result))
     else:
         typer.echo(_summary(result))
+
+
+def _skipped(files: Sequence[str]) -> str:
+    """Which files of a folder were not read, and what would read them."""
+    from ragbench.io.converted import EXTRA, converter_of
+    from ragbench.safe_text import listed
+
+    readable = sum(converter_of(Path(name).suffix) is not None for name in files)
+    count = len(files)
+    install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them" if readable else ""
+    return (
+        f"Warning: {count:,} file{' is' if count == 1 else 's are'} skipped, only text, Markdown, "
+        f"PDF, HTML and Word are read: {listed(files)}{install}"
+    )
 
 
 def _look(

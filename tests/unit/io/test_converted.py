@@ -1,0 +1,178 @@
+"""PDF, HTML and Word files as documents of a corpus."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import DataError, MissingExtraError
+from ragbench.io import converted
+from ragbench.io.read import read_documents, skipped_files
+
+pypdf = pytest.importorskip("pypdf")
+docx = pytest.importorskip("docx")
+pytest.importorskip("trafilatura")
+
+PAGE = """<html><head><title>Leave at Pellorin</title><script>track()</script></head><body>
+<nav><ul><li><a href="/">Home</a></li><li><a href="/jobs">Jobs</a></li></ul></nav>
+<main><h1>Leave</h1><p>There are 27 days of paid leave a year, for everybody who has been here for
+longer than half a year. Whoever is new has two days for each month that is over.</p>
+<h2>Carrying over</h2><p>Up to five days may be taken until the end of March of the next year; after
+that they are lost, unless illness was the reason.</p>
+<table><tr><th>Years</th><th>Days</th></tr><tr><td>10</td><td>30</td></tr></table></main>
+<footer>Imprint and cookies</footer></body></html>"""
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF of one line a page, written by hand."""
+    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    for at, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET"
+        objects.append(
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Resources<</Font<</F1 3 0 R>>>>"
+            f"/Contents {5 + 2 * at} 0 R>>"
+        )
+        objects.append(f"<</Length {len(stream)}>>stream\n{stream}\nendstream")
+    whole, offsets = "%PDF-1.4\n", []
+    for number, body in enumerate(objects, start=1):
+        offsets.append(len(whole))
+        whole += f"{number} 0 obj{body}endobj\n"
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    count = len(objects) + 1
+    end = f"xref\n0 {count}\n0000000000 65535 f \n{table}trailer<</Size {count}/Root 1 0 R>>\n"
+    return f"{whole}{end}startxref\n{len(whole)}\n%%EOF".encode("latin-1")
+
+
+def locked(data: bytes, password: str) -> bytes:
+    writer = pypdf.PdfWriter(clone_from=pypdf.PdfReader(io.BytesIO(data)))
+    writer.encrypt(password, owner_password="owner", algorithm="RC4-128")
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def word() -> bytes:
+    made = docx.Document()
+    made.core_properties.title = "Travel"
+    made.add_heading("Travel costs", 1)
+    made.add_paragraph("Trains are second class.")
+    made.add_paragraph("Keep the ticket", style="List Bullet")
+    table = made.add_table(2, 2)
+    for at, text in enumerate(("Country", "Rate|day", "France", "53")):
+        table.cell(at // 2, at % 2).text = text
+    made.add_heading("Meals", 2)
+    made.add_paragraph("Meals are paid by the day.")
+    out = io.BytesIO()
+    made.save(out)
+    return out.getvalue()
+
+
+def folder(tmp_path: Path, **files: bytes) -> Path:
+    for name, data in files.items():
+        (tmp_path / name.replace("__", ".")).write_bytes(data)
+    return tmp_path
+
+
+def test_a_pdf_is_the_text_of_its_pages(tmp_path: Path) -> None:
+    folder(tmp_path, a__pdf=pdf("Rent is due in May.", "The rate is 53 euros."))
+    [document] = read_documents(tmp_path / "a.pdf")
+    assert document.text == "Rent is due in May.\n\nThe rate is 53 euros."
+    assert (document.id, document.title) == ("a.pdf", None)
+
+
+def test_of_a_page_the_main_text_is_kept_as_markdown(tmp_path: Path) -> None:
+    [document] = read_documents(folder(tmp_path, a__html=PAGE.encode()))
+    assert document.title is not None
+    assert document.title.startswith("Leave")
+    assert "There are 27 days of paid leave a year" in document.text
+    assert "## Carrying over" in document.text
+    assert "| 10 | 30 |" in document.text
+    for left_out in ("Jobs", "track()", "cookies", "<p>"):
+        assert left_out not in document.text
+
+
+def test_a_short_page_is_main_text_too(tmp_path: Path) -> None:
+    page = b"<html><body><h1>Leave</h1><p>There are 27 days.</p></body></html>"
+    [document] = read_documents(folder(tmp_path, a__htm=page))
+    assert "There are 27 days." in document.text
+
+
+def test_word_keeps_headings_lists_and_tables_in_their_order(tmp_path: Path) -> None:
+    [document] = read_documents(folder(tmp_path, a__docx=word()))
+    assert document.title == "Travel"
+    assert document.text == (
+        "# Travel costs\n\nTrains are second class.\n\n- Keep the ticket\n\n"
+        "| Country | Rate\\|day |\n|---|---|\n| France | 53 |\n\n"
+        "## Meals\n\nMeals are paid by the day."
+    )
+
+
+def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    folder(tmp_path / "sub", b__PDF=pdf("Rent is due."))
+    folder(tmp_path, a__md=b"# Leave\n\n27 days.", c__html=PAGE.encode(), d__exe=b"MZ")
+    assert [document.id for document in read_documents(tmp_path)] == ["a.md", "c.html", "sub/b.PDF"]
+    assert skipped_files(tmp_path) == ["d.exe"]
+
+
+def test_a_pdf_without_a_password_to_read_is_read(tmp_path: Path) -> None:
+    folder(tmp_path, a__pdf=locked(pdf("Rent is due."), ""))
+    assert [document.text for document in read_documents(tmp_path)] == ["Rent is due."]
+
+
+def test_all_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
+    folder(
+        tmp_path,
+        damaged__pdf=b"%PDF-1.4 and then nothing",
+        locked__pdf=locked(pdf("Rent is due."), "secret"),
+        no__docx=b"PK but no archive",
+        ok__md=b"Rent is due.",
+    )
+    with pytest.raises(DataError) as raised:
+        list(read_documents(tmp_path))
+    said = {Path(str(one.path)).name: one.message for one in raised.value.problems}
+    assert said.keys() == {"damaged.pdf", "locked.pdf", "no.docx"}
+    assert said["locked.pdf"] == "the PDF is locked by a password: save it without one"
+    assert said["damaged.pdf"].startswith("it is no PDF document that can be read: ")
+    assert said["no.docx"].startswith("it is no Word document that can be read: ")
+    assert all("\n" not in message for message in said.values())
+
+
+def test_a_scanned_pdf_is_a_document_without_text(tmp_path: Path) -> None:
+    folder(tmp_path, a__pdf=pdf(""), b__md=b"Rent is due.")
+    assert [document.text for document in read_documents(tmp_path)] == ["", "Rent is due."]
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = io.BytesIO(word())
+    with zipfile.ZipFile(data, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/media/zeros.bin", b"\0" * 3_000_000)
+    monkeypatch.setenv("RAGBENCH_MAX_FILE", "1MB")
+    assert len(data.getvalue()) < 100_000
+    with pytest.raises(DataError, match="unpacks to more than"):
+        list(read_documents(folder(tmp_path, a__docx=data.getvalue())))
+
+
+def test_without_the_package_a_folder_skips_and_a_file_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder(tmp_path, a__pdf=pdf("Rent is due."), b__md=b"Leave.")
+    missing = converted.Converter(
+        package="pypdf_that_is_not_there",
+        convert=lambda data, limits: converted.require("pypdf_not_there", extra=converted.EXTRA),  # type: ignore[arg-type,return-value]
+    )
+    monkeypatch.setattr(converted, "CONVERTED", {**converted.CONVERTED, ".pdf": missing})
+    assert [document.id for document in read_documents(tmp_path)] == ["b.md"]
+    assert skipped_files(tmp_path) == ["a.pdf"]
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragbench\[documents\]'"):
+        list(read_documents(tmp_path / "a.pdf"))
