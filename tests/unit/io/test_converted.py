@@ -10,6 +10,7 @@ import pytest
 
 from ragbench.errors import DataError, MissingExtraError
 from ragbench.io import converted
+from ragbench.io.limits import ReadLimits
 from ragbench.io.read import read_documents, skipped_files
 
 pypdf = pytest.importorskip("pypdf")
@@ -167,10 +168,11 @@ def test_without_the_package_a_folder_skips_and_a_file_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder(tmp_path, a__pdf=pdf("Rent is due."), b__md=b"Leave.")
-    missing = converted.Converter(
-        package="pypdf_that_is_not_there",
-        convert=lambda data, limits: converted.require("pypdf_not_there", extra=converted.EXTRA),  # type: ignore[arg-type,return-value]
-    )
+
+    def convert(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
+        raise MissingExtraError("pypdf", "documents")
+
+    missing = converted.Converter(package="pypdf_that_is_not_there", convert=convert)
     monkeypatch.setattr(converted, "CONVERTED", {**converted.CONVERTED, ".pdf": missing})
     assert [document.id for document in read_documents(tmp_path)] == ["b.md"]
     assert skipped_files(tmp_path) == ["a.pdf"]
