@@ -74,7 +74,8 @@ def _run(run: JudgedRun) -> str:
     commit = ""
     if run.commit is not None:
         commit = f", commit {run.commit[:12]}{' with changes' if run.dirty else ''}"
-    return f"{run.source}  ({run.rag} on {run.dataset}, {run.cases:,} cases{commit})"
+    runs = f", mean of {run.runs} runs" if run.runs > 1 else ""
+    return f"{run.source}  ({run.rag} on {run.dataset}, {run.cases:,} cases{commit}{runs})"
 
 
 def _refusals(verdict: GateResult) -> Iterator[tuple[str, str]]:

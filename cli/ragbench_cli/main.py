@@ -43,7 +43,7 @@ COMMANDS = {
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG and its models."),
-    "baseline": ("baseline", "Keep and show the run that others are held against."),
+    "baseline": ("baseline", "Keep and show the runs that others are held against."),
     "cache": ("cache", "Look at the kept answers of language models, and remove some."),
     "show": ("show", "List what there is to choose from."),
 }

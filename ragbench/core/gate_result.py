@@ -308,6 +308,10 @@ class JudgedRun:
     cases: int
     commit: str | None
     dirty: bool
+    date: str | None = None
+    """When it was made, ISO 8601; the newest one, of several."""
+    runs: int = 1
+    """How many runs its scores are the means of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

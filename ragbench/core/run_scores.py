@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from ragbench.core.report import Latency, StageCount
 __all__ = [
     "GOLD",
     "MetricColumn",
+    "Repeats",
+    "RunFacts",
     "RunScores",
     "ScoredCase",
     "clustered_by_gold",
@@ -63,6 +66,45 @@ class MetricColumn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """One metric of one case, as often as it was asked for; the case's cell holds the mean."""
+
+    cells: tuple[Cell | None, ...]
+    """Oldest first; None where the case was not asked, or was another one then."""
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """What was measured, in the same order; None where nothing was."""
+        return tuple(None if cell is None else cell.value for cell in self.cells)
+
+    @property
+    def coverage(self) -> tuple[float | None, ...]:
+        """1 where it was measured, 0 where not; None where the metric did not apply."""
+        return tuple(map(_coverage, self.cells))
+
+    @property
+    def mean(self) -> Cell:
+        """The mean of what was measured; without any, how it ended last."""
+        values = [value for value in self.values if value is not None]
+        if not values:
+            known = (cell for cell in reversed(self.cells) if cell is not None)
+            return next(known, Cell(status=Status.SKIPPED))
+        # Equal values have themselves as their mean: a sum may round.
+        is_same = min(values) == max(values)
+        return Cell.measured(values[0] if is_same else math.fsum(values) / len(values))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunFacts:
+    """What must be known of one of the runs that scores are made of."""
+
+    date: str | None
+    """When it was made, ISO 8601; None where no file says."""
+    commit: str | None
+    dirty: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ScoredCase:
     """One case of a run."""
 
@@ -84,10 +126,20 @@ class ScoredCase:
     """How each stage ended; empty in a baseline file."""
     cause: Cause | None = None
     """What became of it; None where the file does not say."""
+    repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
+    """By metric, where it was measured more than once; the cell of such a metric is the mean."""
 
     def is_in(self, by: str, value: str) -> bool:
         """Whether the case belongs to a slice, such as ``("language", "de")``."""
         return value in self.tags if by == "tag" else by == "language" and value == self.language
+
+    def coverage(self, metric: str) -> float | None:
+        """Share of the times that the metric was measured when it applied; None: it never did."""
+        repeats = self.repeats.get(metric)
+        if repeats is None:
+            return _coverage(self.scores.get(metric))
+        known = [state for state in repeats.coverage if state is not None]
+        return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +170,10 @@ class RunScores:
     """What the answers of its judge cost; None where none is kept, or a price is not known."""
     currency: str | None = None
     """Of the cost."""
+    date: str | None = None
+    """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
+    made_of: tuple[RunFacts, ...] = ()
+    """The runs that a baseline's scores are the means of, oldest first; empty for a single run."""
 
     @property
     def clusters_are_of_gold(self) -> bool:
@@ -157,6 +213,12 @@ def clustered_by_gold(
         replace(case, cluster=name) if name in shared else case
         for case, name in zip(cases, names, strict=True)
     )
+
+
+def _coverage(cell: Cell | None) -> float | None:
+    if cell is None or cell.status is Status.SKIPPED:
+        return None
+    return float(cell.status is Status.MEASURED)
 
 
 def _value(case: ScoredCase, metric: str) -> float | None:

@@ -14,7 +14,7 @@ from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.cases import CaseRule, case_changes, id_change, main_metrics, run_pair
 from ragbench.gate.compare import cause_flows
-from ragbench.gate.runs import Json, read_json, understood
+from ragbench.gate.stored_json import Json, read_json, understood
 from ragbench.ledger.folder import RunFolder
 
 __all__ = [

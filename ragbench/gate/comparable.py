@@ -12,6 +12,7 @@ from ragbench.gate.config import GateConfig
 __all__ = [
     "Comparability",
     "compare_inputs",
+    "scale_of",
 ]
 
 _SHOWN = 5
@@ -60,7 +61,7 @@ def compare_inputs(
         notes += [note] if note else []
         if not run.cases:
             refusals.append(_no_common_case(whole, baseline))
-    if "matching" in required and _scale(run.matching) != _scale(baseline.matching):
+    if "matching" in required and scale_of(run.matching) != scale_of(baseline.matching):
         refusals.append(_other_matching(run, baseline))
     if "judge" in required and run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         refusals.append(_other_judge())
@@ -139,7 +140,7 @@ def _no_common_case(run: RunScores, baseline: RunScores) -> Refusal:
     )
 
 
-def _scale(matching: str) -> str:
+def scale_of(matching: str) -> str:
     """What recall and others count: gold ids, whatever names them in a chunk, or gold texts."""
     return "id" if matching == "document_id" else matching
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from ragbench.core.gate_result import (
     CheckKind,
@@ -14,14 +15,13 @@ from ragbench.core.gate_result import (
     Ground,
     NeededCases,
 )
-from ragbench.core.outcome import Cell, Status
-from ragbench.core.run_scores import RunScores
+from ragbench.core.run_scores import Repeats, RunScores, ScoredCase
 from ragbench.gate.checks import MetricDemand
 from ragbench.gate.config import Correction, GateConfig
 from ragbench.gate.words import worded
 from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.outlook import Outlook
-from ragbench.stats.paired import LeftOut, PairedSample, pair
+from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
 from ragbench.stats.permutation import SignFlipMethod
 
 __all__ = [
@@ -53,6 +53,8 @@ class DropQuestion:
     slice: str | None = None
     informational: bool = False
     unit: str = ""
+    repeats: Mapping[str, CaseScores] = field(default_factory=dict[str, CaseScores])
+    """The scores that both runs' are the means of; empty where no case was scored repeatedly."""
 
 
 def drop_question(
@@ -76,6 +78,7 @@ def drop_question(
     """
     column = demand.column
     before, after = baseline.values(column.name), run.values(column.name)
+    repeats = _repeats(column.name, run, baseline)
     if ids is not None:
         before = {id_: value for id_, value in before.items() if id_ in ids}
         after = {id_: value for id_, value in after.items() if id_ in ids}
@@ -90,7 +93,31 @@ def drop_question(
         slice=slice,
         informational=demand.gate.informational,
         unit=column.unit,
+        repeats=repeats,
     )
+
+
+def _repeats(
+    metric: str, run: RunScores, baseline: RunScores, *, coverage: bool = False
+) -> dict[str, CaseScores]:
+    """By case what it scored each time; empty where neither run asked repeatedly."""
+    if not any(case.repeats for one in (run, baseline) for case in one.cases):
+        return {}
+    earlier = {case.id: case for case in baseline.cases}
+    found: dict[str, CaseScores] = {}
+    for case in run.cases:
+        now, before = _asked(case, metric), _asked(earlier[case.id], metric)
+        found[case.id] = (now.values, before.values)
+        if coverage:
+            states = now.coverage
+            if any(before.coverage) and not any(state is not None for state in states):
+                states = (0.0,) * len(states)  # as `_states` counts it
+            found[case.id] = (states, before.coverage)
+    return found
+
+
+def _asked(case: ScoredCase, metric: str) -> Repeats:
+    return case.repeats.get(metric) or Repeats(cells=(case.scores.get(metric),))
 
 
 def coverage_questions(
@@ -106,14 +133,14 @@ def coverage_questions(
         baseline: the run that it is held against, likewise.
         tolerance: largest loss of the share of measured cases that is accepted.
     """
-    groups: dict[tuple[tuple[float | None, ...], tuple[float | None, ...]], list[str]] = {}
+    groups: dict[tuple[Any, ...], list[str]] = {}
     order = [case.id for case in run.cases]
-    cells = {case.id: case.scores for case in baseline.cases}
+    earlier = {case.id: case for case in baseline.cases}
     for column in run.metrics:
         if column.has_cells and baseline.column(column.name) is not None:
             name = column.name
-            states = [_states(cells[c.id].get(name), c.scores.get(name)) for c in run.cases]
-            if any(before == 1.0 for before, _ in states):
+            states = [_states(earlier[case.id], case, name) for case in run.cases]
+            if any(before for before, _ in states):
                 key = (tuple(b for b, _ in states), tuple(a for _, a in states))
                 groups.setdefault(key, []).append(name)
     for (before, after), names in groups.items():
@@ -125,20 +152,16 @@ def coverage_questions(
             before=dict(zip(order, before, strict=True)),
             after=dict(zip(order, after, strict=True)),
             unit="share",
+            repeats=_repeats(names[0], run, baseline, coverage=True),
         )
 
 
-def _states(before: Cell | None, after: Cell | None) -> tuple[float | None, float | None]:
-    """Measured or not, in both runs; None where the metric never applied to the case."""
-    old = _state(before)
-    new = _state(after)
-    return old, (0.0 if new is None and old == 1.0 else new)
-
-
-def _state(cell: Cell | None) -> float | None:
-    if cell is None or cell.status is Status.SKIPPED:
-        return None
-    return 1.0 if cell.status is Status.MEASURED else 0.0
+def _states(
+    before: ScoredCase, after: ScoredCase, metric: str
+) -> tuple[float | None, float | None]:
+    """Share measured, in both runs; None where the metric never applied to the case."""
+    old, new = before.coverage(metric), after.coverage(metric)
+    return old, (0.0 if new is None and old else new)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -175,6 +198,7 @@ def drop_checks(
                 question.after,
                 clusters=clusters,
                 higher_is_better=question.higher_is_better,
+                repeats=question.repeats,
             ),
         )
         for question in questions

@@ -20,6 +20,7 @@ from ragbench.stats.mean import mean_interval, proportion_interval
 
 __all__ = [
     "flakiness",
+    "same_system",
 ]
 
 _SYSTEM = ("rag", "settings")
@@ -55,7 +56,7 @@ def flakiness(
     """
     if len(runs) < 2:
         raise ConfigError(f"{len(runs)} runs: instability shows in two or more")
-    shared = _same_system(runs)
+    shared = same_system(runs)
     cut, note = common_cases(runs, only_common_cases=only_common_cases)
     rule = CaseRule(main=main_metrics(_in_all(cut), main), threshold=threshold)
     others = [{case.id: case for case in run.cases} for run in cut]
@@ -89,8 +90,8 @@ def flakiness(
     )
 
 
-def _same_system(runs: Sequence[RunScores]) -> tuple[tuple[str, str], ...]:
-    """What the runs share.
+def same_system(runs: Sequence[RunScores]) -> tuple[tuple[str, str], ...]:
+    """What the runs of one system share: the fingerprints of its code and of its settings.
 
     Raises:
         RunMismatchError: they are of different systems, or do not tell.

@@ -285,6 +285,8 @@ def _judged(run: RunScores) -> JudgedRun:
         cases=len(run.cases),
         commit=run.commit,
         dirty=run.dirty,
+        date=run.date,
+        runs=max(1, len(run.made_of)),
     )
 
 

@@ -1,87 +1,30 @@
-"""A stored run, report or baseline file as scores.
-
-A line a case, sorted by id, so that a version control shows which cases changed. A score stands as
-the shortest number that reads back as the same one; a case that was abstained or failed holds the
-word, and one that was skipped is left out.
-"""
+"""A stored run, report or baseline file as scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 from ragbench.core.attribution import Cause
-from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
 from ragbench.errors import RunMismatchError
-from ragbench.io.atomic import written_whole
-from ragbench.io.limits import ReadLimits
+from ragbench.gate.baseline_file import baseline_from, is_baseline
+from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.tables import last_started
 
 __all__ = [
-    "FORMAT",
-    "Json",
-    "baseline_bytes",
-    "column_of",
     "cut_short",
-    "is_baseline",
-    "read_json",
+    "is_baseline_file",
     "read_run",
-    "run_of_baseline",
     "run_of_report",
-    "understood",
-    "write_baseline",
 ]
 
-Json = Mapping[str, Any]
-"""An object of a file that ragbench wrote."""
-
-ResultT = TypeVar("ResultT")
-
 _VERSION = 1
-
-
-def read_json(path: Path) -> Json:
-    """The JSON object in a file.
-
-    Raises:
-        RunMismatchError: the file cannot be read, or holds something else.
-    """
-    import orjson
-
-    try:
-        value = orjson.loads(ReadLimits.of_environment().read_data(path))
-    except OSError as error:
-        raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RunMismatchError(
-            f"{path} is not JSON, so neither a report.json nor a baseline file: {error}. Answers "
-            f"that it records are scored by: ragbench eval {path}"
-        ) from error
-    if not isinstance(value, dict):
-        raise RunMismatchError(f"{path} holds no JSON object, so ragbench did not write it")
-    return cast("Json", value)
-
-
-def understood(path: Path, build: Callable[[], ResultT]) -> ResultT:
-    """What ``build`` makes of a file's content.
-
-    Raises:
-        RunMismatchError: the content is not what this version of ragbench writes.
-    """
-    try:
-        return build()
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        told = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise RunMismatchError(
-            f"{path} is not what this ragbench writes: {told}. If another version wrote it, "
-            "render the run again: ragbench report RUN"
-        ) from error
 
 
 def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
@@ -144,23 +87,6 @@ def cut_short(path: Path) -> RunMismatchError:
     )
 
 
-def column_of(summary: Json, *, has_cells: bool = True) -> MetricColumn:
-    """A metric, from the object that a file holds of it."""
-    return MetricColumn(
-        name=summary["metric"],
-        version=summary["version"],
-        group=summary["group"],
-        direction=Direction(summary["direction"]),
-        low=summary["low"],
-        high=summary["high"],
-        unit=summary["unit"],
-        aggregate=summary["aggregate"],
-        digest=summary.get("digest", ""),
-        score=summary["score"],
-        has_cells=has_cells,
-    )
-
-
 def _columns(content: Json | None, *, has_cells: bool) -> Iterator[MetricColumn]:
     if content is not None:
         for summary in content["summaries"]:
@@ -200,145 +126,6 @@ def _ids(ids: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if ids is None else tuple(ids)
 
 
-FORMAT = 1
-"""Version of the file format."""
-
-_MARK = "ragbench_baseline"
-
-
-def write_baseline(run: RunScores, path: Path) -> None:
-    """Writes a run as a baseline file, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    with written_whole(path) as file:
-        file.write(baseline_bytes(run))
-
-
-def baseline_bytes(run: RunScores) -> bytes:
-    """A run as a baseline file. The same scores give the same bytes."""
-    kept = sorted((c for c in run.metrics if c.has_cells), key=lambda column: column.name)
-    head: dict[str, Any] = {
-        _MARK: FORMAT,
-        "dataset": run.dataset,
-        "rag": run.rag,
-        "commit": run.commit,
-        "dirty": run.dirty,
-        "matching": run.matching,
-        "fingerprints": dict(sorted(run.fingerprints.items())),
-    }
-    lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
-    lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in run.stages)))
-    lines.append(_block("metrics", "[]", (_json(_metric(column)) for column in kept)))
-    names = [column.name for column in kept]
-    cases = sorted(run.cases, key=lambda case: case.id)
-    entries = (f"{_json(case.id)}: {_json(_baseline_case(case, names))}" for case in cases)
-    lines.append(_block("cases", "{}", entries))
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-def is_baseline(content: Json) -> bool:
-    """Whether a JSON object says that it is a baseline file."""
-    return _MARK in content
-
-
-def run_of_baseline(content: Json, source: str) -> RunScores:
-    """The run behind a baseline file.
-
-    Args:
-        content: what the file holds.
-        source: where it was read from.
-
-    Raises:
-        KeyError: something is missing; likewise TypeError and ValueError: it is something else.
-    """
-    if content[_MARK] != FORMAT:
-        raise ValueError(f"its format is {content[_MARK]}, this ragbench reads {FORMAT}")
-    metrics = tuple(column_of(metric) for metric in content["metrics"])
-    names = [column.name for column in metrics]
-    return RunScores(
-        source=source,
-        dataset=content["dataset"],
-        rag=content["rag"],
-        fingerprints=content["fingerprints"],
-        matching=content["matching"],
-        commit=content["commit"],
-        dirty=content["dirty"],
-        metrics=metrics,
-        cases=tuple(_scored(id_, case, names) for id_, case in content["cases"].items()),
-        stages=tuple(StageCount(**stage) for stage in content["stages"]),
-    )
-
-
-def _block(key: str, brackets: str, entries: Iterator[str]) -> str:
-    inner = ",\n".join(f"    {entry}" for entry in entries)
-    middle = f"\n{inner}\n  " if inner else ""
-    return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
-
-
-def _metric(column: MetricColumn) -> dict[str, Any]:
-    return {
-        "metric": column.name,
-        "version": column.version,
-        **({"digest": column.digest} if column.digest else {}),
-        "group": column.group,
-        "direction": column.direction,
-        "low": None if column.low is None else _number(column.low),
-        "high": None if column.high is None else _number(column.high),
-        "unit": column.unit,
-        "aggregate": column.aggregate,
-        "score": None if column.score is None else _number(column.score),
-    }
-
-
-def _baseline_case(case: ScoredCase, names: list[str]) -> dict[str, Any]:
-    scores = {name: _written(case.scores[name]) for name in names if name in case.scores}
-    known = {
-        "fingerprint": case.fingerprint,
-        "cluster": case.cluster,
-        "language": case.language,
-        "tags": sorted(case.tags) or None,
-        "scores": {name: score for name, score in scores.items() if score != Status.SKIPPED},
-    }
-    return {key: value for key, value in known.items() if value is not None}
-
-
-def _written(cell: Cell) -> float | str:
-    return _number(cell.value) if cell.value is not None else cell.status.value
-
-
-def _scored(id_: str, case: Json, names: list[str]) -> ScoredCase:
-    scores: Mapping[str, Any] = case["scores"]
-    return ScoredCase(
-        id=id_,
-        fingerprint=case["fingerprint"],
-        scores={name: _baseline_cell(scores.get(name, Status.SKIPPED)) for name in names},
-        cluster=case.get("cluster"),
-        tags=tuple(case.get("tags", ())),
-        language=case.get("language"),
-    )
-
-
-def _baseline_cell(written: object) -> Cell:
-    if isinstance(written, str):
-        return Cell(status=Status(written))
-    if isinstance(written, (int, float)) and not isinstance(written, bool):
-        return Cell.measured(float(written))
-    raise ValueError(f"{written!r} is not a score")
-
-
-def _number(value: float) -> float:
-    """Whole numbers without a decimal point."""
-    return int(value) if value == int(value) and abs(value) < 1e15 else value
-
-
-def _json(value: object) -> str:
-    import orjson
-
-    return orjson.dumps(value).decode()
-
-
 _TIMINGS = "timings.json"
 
 
@@ -356,7 +143,7 @@ def read_run(path: Path) -> RunScores:
         return _from_folder(path)
     content = read_json(path)
     if is_baseline(content):
-        return understood(path, lambda: run_of_baseline(content, str(path)))
+        return understood(path, lambda: baseline_from(content).scores(str(path)))
     if "manifest" not in content or "cases" not in content:
         raise RunMismatchError(
             f"{path} is neither a report.json nor a baseline file of ragbench. Give a run folder, "
@@ -365,10 +152,20 @@ def read_run(path: Path) -> RunScores:
     return _from_report(path, content, str(path))
 
 
+def is_baseline_file(path: Path) -> bool:
+    """Whether a path is a baseline file, and neither a run nor its report.
+
+    Raises:
+        RunMismatchError: it cannot be read, or ragbench did not write it.
+    """
+    return not path.is_dir() and is_baseline(read_json(path))
+
+
 def _from_folder(path: Path) -> RunScores:
     folder = RunFolder(path=path)
     if folder.report.is_file():
-        return _from_report(folder.report, read_json(folder.report), str(path))
+        run = _from_report(folder.report, read_json(folder.report), str(path))
+        return replace(run, date=last_started(folder.journal))
     if folder.exists:
         raise cut_short(path)
     raise RunMismatchError(f"{path} is not a run folder: it has no {folder.report.name}")

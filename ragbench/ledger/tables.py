@@ -15,6 +15,7 @@ from ragbench.errors import RunMismatchError
 
 __all__ = [
     "connect",
+    "last_started",
     "score_view",
     "transaction",
 ]
@@ -141,6 +142,24 @@ PRAGMA application_id={_APPLICATION};
 PRAGMA user_version={_VERSION};
 COMMIT;
 """
+
+
+def last_started(path: Path) -> str | None:
+    """When the latest run of a journal began, ISO 8601; None where the file does not say.
+
+    The file is only read: it may lie where nothing can be written.
+    """
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return None
+    try:
+        row = db.execute("SELECT started FROM runs ORDER BY run DESC LIMIT 1").fetchone()
+    except sqlite3.Error:
+        return None
+    finally:
+        db.close()
+    return None if row is None else str(row[0])
 
 
 def connect(path: Path | None) -> sqlite3.Connection:

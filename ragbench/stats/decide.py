@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +10,8 @@ from enum import StrEnum
 from ragbench.errors import ConfigError
 from ragbench.stats.bounded_mean import bounded_mean_p_value
 from ragbench.stats.clusters import ClusterTotals, check_share
-from ragbench.stats.family import FamilyTest, family_test
+from ragbench.stats.exchange import exchange_p_values
+from ragbench.stats.family import FINENESS, FamilyTest, family_test
 from ragbench.stats.mean import Interval, student_interval, student_p_value
 from ragbench.stats.outlook import Outlook, outlook
 from ragbench.stats.paired import PairedSample
@@ -138,7 +140,8 @@ def decide_family(
       and swapping the runs does not describe it. So where the metric's scale is known, and the
       loss so small that one case in twenty could make up for it, and at most a tenth of what
       moved moved upwards, the drop must also have a p-value of at most `RARE_GAINS` in the test
-      for bounded values.
+      for bounded values. Where scores are means of several runs, the present one must also stand
+      out among them (`ragbench.stats.exchange`): a score and a mean cannot be swapped.
     - *not worse* (non-inferiority): the exponential-weights test for bounded values where the
       scale is known; else the larger p-value of the sign flips and of cluster-robust Student-t.
       It is not corrected: "no metric is worse" is only said when every one of the tests shows it,
@@ -178,6 +181,7 @@ def decide_family(
         seed=seed,
     )
     samples = [question.sample.totals() for question in questions]
+    p_worse = _p_values_worse(questions, family, alpha, resamples, seed)
     safe = _p_values_not_worse(samples, questions, resamples, seed)
     return tuple(
         _decision(
@@ -195,7 +199,7 @@ def decide_family(
             family=family,
         )
         for question, totals, test, worse, not_worse in zip(
-            questions, samples, family.tests, family.p_values, safe, strict=True
+            questions, samples, family.tests, p_worse, safe, strict=True
         )
     )
 
@@ -223,6 +227,26 @@ def _check_question(question: RegressionQuestion) -> None:
 def _bounds(question: RegressionQuestion) -> tuple[float, float] | None:
     scale = question.largest_drop
     return None if scale is None else (-scale, scale)
+
+
+def _p_values_worse(
+    questions: Sequence[RegressionQuestion],
+    family: FamilyTest,
+    alpha: float,
+    resamples: int,
+    seed: int,
+) -> Sequence[float]:
+    """Of the sign flips; and, where that is small and scores were repeated, of the exchange."""
+    is_repeated = any(question.sample.repeats for question in questions)
+    if not is_repeated or all(p_value > alpha for p_value in family.p_values):
+        return family.p_values
+    exchanged = exchange_p_values(
+        [question.sample for question in questions],
+        null_means=[-question.tolerance for question in questions],
+        resamples=max(resamples, math.ceil(FINENESS / alpha)),
+        seed=seed,
+    )
+    return [max(both) for both in zip(family.p_values, exchanged, strict=True)]
 
 
 def _p_values_not_worse(
@@ -262,16 +286,12 @@ def _decision(
     family: FamilyTest,
 ) -> Decision:
     totals, tolerance, scale = evidence.totals, question.tolerance, question.largest_drop
-    rare, change = None, ChangeKind.CANNOT_TELL
-    if evidence.p_worse <= alpha:
-        rare = rare_gains_p_value(totals, tolerance, scale=scale)
-        change = ChangeKind.WORSE if rare is None or rare <= RARE_GAINS else change
-    elif evidence.p_safe <= alpha:
-        change = ChangeKind.NOT_WORSE
+    change, rare = _change(question, evidence, alpha)
     spread = Spread.of(totals, -tolerance)
-    found = needed = unchanged = None
+    found = None
     if spread is not None:
         found = detectable(spread, totals.clusters, alpha=family.level, power=power)
+    needed = unchanged = None
     if change is ChangeKind.CANNOT_TELL:
         needed = outlook(
             totals,
@@ -282,11 +302,7 @@ def _decision(
             power=power,
             weakest=RARE_GAINS if gains_are_rare(totals, tolerance, scale=scale) else None,
         )
-        if spread is not None:
-            reach = None if scale is None else scale - tolerance
-            unchanged = clusters_to_rule_out(
-                tolerance, spread, reach=reach, alpha=alpha, power=power
-            )
+        unchanged = _needed_if_unchanged(question, spread, alpha, power)
     return Decision(
         change=change,
         difference=evidence.difference,
@@ -303,3 +319,25 @@ def _decision(
         needed=needed,
         needed_if_unchanged=unchanged,
     )
+
+
+def _change(
+    question: RegressionQuestion, evidence: _Evidence, alpha: float
+) -> tuple[ChangeKind, float | None]:
+    """The answer; and the p-value against rare large gains, where it was asked."""
+    if evidence.p_worse <= alpha:
+        rare = rare_gains_p_value(evidence.totals, question.tolerance, scale=question.largest_drop)
+        is_shown = rare is None or rare <= RARE_GAINS
+        return (ChangeKind.WORSE if is_shown else ChangeKind.CANNOT_TELL), rare
+    is_safe = evidence.p_safe <= alpha
+    return (ChangeKind.NOT_WORSE if is_safe else ChangeKind.CANNOT_TELL), None
+
+
+def _needed_if_unchanged(
+    question: RegressionQuestion, spread: Spread | None, alpha: float, power: float
+) -> SampleSize | None:
+    if spread is None:
+        return None
+    tolerance, scale = question.tolerance, question.largest_drop
+    reach = None if scale is None else scale - tolerance
+    return clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha, power=power)

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 __all__ = [
+    "FINENESS",
     "FamilyTest",
     "family_test",
 ]
 
 _ALL = 12
 """Up to as many clusters in which anything changed, all 2^k arrangements are counted."""
-_FINENESS = 20
+FINENESS = 20
 """The smallest p-value of drawn signs is at most the level divided by this."""
 _HELD = 4_000_000
 """Numbers that are held at once; changes no result."""
@@ -93,7 +94,7 @@ def family_test(
     """
     two_sided = null_means is None
     nulls = [0.0] * len(samples) if null_means is None else null_means
-    draws = max(resamples, math.ceil(_FINENESS / alpha))
+    draws = max(resamples, math.ceil(FINENESS / alpha))
     totals = [sample.totals() for sample in samples]
     if two_sided:  # drawn signs would give a difference and its reverse other last digits
         totals = [each.turned() if (each.mean or 0.0) < 0.0 else each for each in totals]

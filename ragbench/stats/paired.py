@@ -10,6 +10,7 @@ from ragbench.errors import DataError, Problem
 from ragbench.stats.clusters import LARGEST, ClusterTotals, cluster_codes
 
 __all__ = [
+    "CaseScores",
     "LeftOut",
     "PairedSample",
     "pair",
@@ -18,6 +19,11 @@ __all__ = [
 
 _ROUNDING = 2.0**-50
 """Share of the largest score that rounding can move a difference by: a few last digits."""
+
+
+CaseScores = tuple[tuple[float | None, ...], tuple[float | None, ...]]
+"""Scores of a case in the candidate and in the baseline, each in the order of its runs; None where
+it was not measured. Larger is better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +72,8 @@ class PairedSample:
     rounding: float = 0.0
     """By how much rounding may have moved a difference: measured against the scores, since that
     of two equal losses can differ in the last digit."""
+    repeats: tuple[CaseScores, ...] = ()
+    """The scores behind each difference, where a case was scored more than once; else empty."""
 
     def keys(self) -> tuple[tuple[str, str | int], ...]:
         """The cluster of each case under a name that other samples of the same cases share."""
@@ -86,10 +94,9 @@ class PairedSample:
         """Cases that got worse."""
         return sum(difference < 0 for difference in self.differences)
 
-    @property
-    def is_clustered(self) -> bool:
-        """Some cases share a cluster."""
-        return len(set(self.clusters)) < len(self.clusters)
+    def scores_by_case(self) -> tuple[CaseScores, ...]:
+        """The scores behind each difference; without repeats, two that differ by it."""
+        return self.repeats or tuple(((value,), (0.0,)) for value in self.differences)
 
     def totals(self) -> ClusterTotals:
         """The differences summed up by cluster, as the tests take them."""
@@ -102,6 +109,7 @@ def pair(
     *,
     clusters: Mapping[str, str | None] | None = None,
     higher_is_better: bool = True,
+    repeats: Mapping[str, CaseScores] | None = None,
 ) -> PairedSample:
     """Pairs the scores of two runs by case.
 
@@ -116,6 +124,8 @@ def pair(
         candidate: the same for the run that is judged.
         clusters: what a case shares with others, by case id; None or absent: nothing.
         higher_is_better: False turns the differences around.
+        repeats: the scores that those of the runs are the means of, by case id, where cases were
+            scored more than once; in the metric's own direction.
 
     Raises:
         DataError: scores that are NaN, infinite or too large; holds all of them.
@@ -151,7 +161,17 @@ def pair(
         ),
         labels=tuple(labels),
         rounding=_ROUNDING * largest,
+        repeats=tuple(_directed(repeats[case], higher_is_better) for case in case_ids)
+        if repeats
+        else (),
     )
+
+
+def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
+    if higher_is_better:
+        return scores
+    now, before = (tuple(None if v is None else -v for v in values) for values in scores)
+    return now, before
 
 
 def _check_scores(

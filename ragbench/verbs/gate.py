@@ -14,6 +14,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import RunScores, ScoredCase, clustered_by_gold
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.gate.age import age_note
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
@@ -244,6 +245,9 @@ def gate_run(
         baseline = _baseline(Path(config.baseline), run, rejudge=rejudge, judging=judging)
     if rejudge and baseline is not None:
         notes.append("The baseline's stored outputs were scored anew with this run's metrics.")
+    age = None if baseline is None else age_note(run, baseline, Path())
+    if age is not None:
+        notes.append(age)
     return gate(run, baseline, config, notes=notes)
 
 

@@ -7,9 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +293,17 @@ def test_main_offers_the_new_baseline_once(
     ).read_text("utf-8")
     again = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
     assert again.stdout.endswith("the baseline is up to date\n")
+    # The next merge, with the offer not taken up yet: both runs are offered.
+    assert shell("git reset -q --hard HEAD^ && rm -r reports").returncode == 0
+    assert not (tmp_path / "ragbench-baseline.json").exists()
+    assert shell(step(BASELINE_STEPS, "Evaluate")).returncode == 0
+    journal = tmp_path / "reports/ragbench/journal.sqlite"
+    with closing(sqlite3.connect(journal)) as db, db:  # clocks of a test are too coarse
+        db.execute("UPDATE runs SET started = '2031-01-01T00:00:00+00:00'")
+    next_one = shell(step(BASELINE_STEPS, "Offer the baseline"), BASE="main")
+    assert next_one.returncode == 0, next_one.stderr
+    content = json.loads(shell("git show origin/ragbench-baseline:ragbench-baseline.json").stdout)
+    assert (content["kept"], len(content["runs"])) == (2, 2)
 
 
 @needs_bash

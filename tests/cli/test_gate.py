@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Tree
 
 import pytest
 
-from ragbench.gate.runs import write_baseline
+from ragbench.gate.baseline_file import write_baseline
+from ragbench.gate.main_runs import baseline_of
 from tests.unit.gate.builders import run as made
 
 Ragbench = Callable[..., Any]
@@ -25,7 +28,7 @@ def runs() -> None:
         ("bad", [0] * 8 + [1] * 4),
         ("like", [0] + [1] * 11),
     ):
-        write_baseline(made({"m": scores}), Path(f"{name}.json"))
+        write_baseline(baseline_of([made({"m": scores})]), Path(f"{name}.json"))
 
 
 @pytest.mark.parametrize(
@@ -157,9 +160,43 @@ def test_a_stored_run_is_gated_kept_and_found_again(ragbench: Ragbench) -> None:
     assert (rate["outcome"], rate["observed"]) == ("failed", pytest.approx(1 / 3))
     assert verdict["lost_cases"][0]["id"] == "c2"
     assert verdict["lost_cases"][0]["status"] == "failed"
+    several = ragbench("baseline", "set", "runs/one", "runs/two", "-o", "both.json")
+    assert several.code == 2
+    assert "not runs of one unchanged system" in several.err
     kept = ragbench("baseline", "set", "runs/three", "-o", "three.json", "--json")
     assert json.loads(kept.out)["path"] == "three.json"
     assert "Warning: 1 calls of this run failed" in kept.err
+
+
+def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
+    for day, name in enumerate(("one", "two", "three"), 1):
+        ragbench("eval", "office", "-q", "-m", "hit_rate@5", "--rag", "rags.py:Plain", "-o", name)
+        with closing(sqlite3.connect(f"{name}/journal.sqlite")) as db, db:
+            db.execute("UPDATE runs SET started = ?", (f"2026-02-0{day}T09:00:00+00:00",))
+    first = ragbench("baseline", "add", "one")
+    assert (first.code, first.out) == (0, "ragbench-baseline.json\n")
+    second = ragbench("baseline", "add", "two", "--json")
+    shown = json.loads(second.out)
+    assert [run["date"][:10] for run in shown["runs"]] == ["2026-02-01", "2026-02-02"]
+    assert (shown["known"], shown["changes"]) == (False, [])
+    assert shown["metrics"][0]["noise_share"] == 0.0
+    before = Path("ragbench-baseline.json").read_bytes()
+    again = ragbench("baseline", "add", "two")
+    assert again.err.startswith("This run is in it already")
+    assert Path("ragbench-baseline.json").read_bytes() == before
+    page = ragbench("baseline", "show").out
+    assert "the mean of 2 runs, 2026-02-01 to 2026-02-02" in page
+    gated = ragbench("gate", "three", "-b", "ragbench-baseline.json")
+    assert gated.code == 0
+    assert "mean of 2 runs)" in " ".join(gated.out.split())
+    assert "the newest is 1 day older than this run" in " ".join(gated.out.split())
+    assert ragbench("baseline", "add", "three", "--keep", "1").code == 0
+    assert len(json.loads(ragbench("baseline", "show", "--json").out)["runs"]) == 1
+    refused = ragbench("baseline", "add", "three", "--keep", "99")
+    assert (refused.code, refused.out) == (2, "")
+    assert "keep is 99: give 1 to 20" in refused.err
+    refused = ragbench("baseline", "add", "three", "-o", "three/report.json")
+    assert "is not a baseline file" in refused.err
 
 
 def test_a_dataset_that_gains_cases_and_tags_is_the_same_one(ragbench: Ragbench) -> None:

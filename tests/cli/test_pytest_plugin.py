@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.gate.runs import write_baseline
+from ragbench.gate.baseline_file import write_baseline
+from ragbench.gate.main_runs import baseline_of
 from ragbench_cli.main import main
 from tests.cli.conftest import CASES, DOCUMENTS, RAGS
 from tests.unit.gate.builders import run as made
@@ -108,7 +109,7 @@ def test_what_cannot_be_told_fails_as_the_command_does(inner: Pytest, run: str) 
 
 def test_what_is_undecided_passes_and_fails_when_strict(inner: Pytest) -> None:
     for name, scores in (("good", [1] * 12), ("like", [0] + [1] * 11)):
-        write_baseline(made({"recall@5": scores}), Path(f"{name}.json"))
+        write_baseline(baseline_of([made({"recall@5": scores})]), Path(f"{name}.json"))
     Path("empty").mkdir()
     options = ("--ragbench", "like.json", "--ragbench-baseline", "good.json", "empty")
     inner(*options).assert_outcomes(passed=5)

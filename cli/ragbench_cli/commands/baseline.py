@@ -1,7 +1,8 @@
-"""``ragbench baseline``: the run that later ones are held against."""
+"""``ragbench baseline``: the runs that later ones are held against."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +12,16 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
-    from ragbench.core.run_scores import RunScores
+    from ragbench.core.run_scores import MetricColumn, RunScores
+    from ragbench.gate.baseline_file import Baseline
+    from ragbench.gate.main_runs import Added
 
 __all__ = [
     "app",
 ]
 
 app = typer.Typer(
-    help="Keep and show the run that others are held against.",
+    help="Keep and show the runs that others are held against.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,37 +31,97 @@ _DEFAULT = Path("ragbench-baseline.json")
 
 @app.command("set")
 def set_(
-    run: Annotated[Path, argument(metavar="RUN", help="Folder of a run, or its report.json.")],
+    runs: Annotated[
+        list[Path],
+        argument(metavar="RUN...", help="Folders of runs of one unchanged system, oldest first."),
+    ],
     out: Annotated[
         Path,
         option("--out", "-o", help="File to write.", metavar="FILE", show_default=True),
     ] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
-    """Keep a run as a baseline file.
+    """Keep a run as a baseline file, or the mean of several.
 
-    The file holds scores, fingerprints and the commit, but no texts: one line per case, small
+    Several runs of one unchanged system halve the noise that a later run is compared with. The
+    file holds scores, fingerprints, dates and commits, but no texts: one line per case, small
     enough to commit and to review.
 
     \b
     Examples:
       ragbench baseline set run
-      ragbench baseline set run -o baselines/pellorin.json
+      ragbench baseline set run-1 run-2 run-3 -o baselines/pellorin.json
     """
-    from ragbench.gate.runs import read_run, write_baseline
+    from ragbench.gate.baseline_file import write_baseline
+    from ragbench.gate.main_runs import baseline_of
+    from ragbench.gate.runs import read_run
 
-    scores = read_run(run)
-    write_baseline(scores, out)
+    scores = [read_run(run) for run in runs]
+    baseline = baseline_of(scores)
+    write_baseline(baseline, out)
     if json:
-        console.print_json({"path": str(out), **_facts(scores)})
+        console.print_json({"path": str(out), **_facts(baseline)})
     else:
         typer.echo(out)
-        console.say(f"{len(scores.cases):,} cases, {len(scores.metrics)} metrics")
-    failed = sum(stage.failed for stage in scores.stages)
-    if failed:
-        console.say(f"Warning: {failed:,} calls of this run failed; those cases are not compared.")
-    if scores.dirty:
-        console.say("Warning: the run's folder had uncommitted changes when it was made.")
+        console.say(_size(baseline))
+    _warn(scores[-1])
+
+
+@app.command("add")
+def add(
+    run: Annotated[
+        Path, argument(metavar="RUN", help="Folder of main's newest run, or its report.json.")
+    ],
+    out: Annotated[
+        Path,
+        option(
+            "--out",
+            "-o",
+            help="The baseline file; made where there is none.",
+            metavar="FILE",
+            show_default=True,
+        ),
+    ] = _DEFAULT,
+    keep: Annotated[
+        int,
+        option(
+            "--keep",
+            help="How many runs are averaged; the oldest is dropped.",
+            metavar="K",
+            min=1,
+            show_default=True,
+        ),
+    ] = 5,
+    json: JsonOption = False,
+) -> None:
+    """Add main's newest run to a baseline file, after a merge.
+
+    Later runs are compared with the mean of the last K runs. Where the new run is shown to differ
+    from those before, it stands alone: a mean of two different systems describes neither. Of up to
+    100 runs the means stay, for ragbench history.
+
+    \b
+    Examples:
+      ragbench baseline add reports/main
+      ragbench baseline add reports/main --keep 3
+    """
+    from ragbench.gate.baseline_file import read_baseline, write_baseline
+    from ragbench.gate.main_runs import Added, baseline_of, with_run
+    from ragbench.gate.runs import read_run
+
+    scores = read_run(run)
+    if out.exists():
+        added = with_run(read_baseline(out), scores, keep=keep)
+    else:
+        added = Added(baseline=baseline_of([scores]))
+    if not added.is_known:
+        write_baseline(added.baseline, out)
+    if json:
+        console.print_json({"path": str(out), **_facts(added.baseline), **_outcome(added)})
+    else:
+        typer.echo(out)
+        console.say(_told(added))
+    _warn(scores)
 
 
 @app.command("show")
@@ -70,52 +133,128 @@ def show(
 ) -> None:
     """Show what a baseline file holds.
 
+    With several runs it shows how much of the variance of a case's mean is noise of the system
+    itself, which more runs would remove.
+
     \b
     Examples:
       ragbench baseline show
       ragbench baseline show baselines/pellorin.json --json
     """
-    from ragbench.gate.runs import read_run
+    from ragbench.gate.baseline_file import read_baseline
+    from ragbench.gate.main_runs import baseline_of
+    from ragbench.gate.runs import is_baseline_file, read_run
+
+    baseline = read_baseline(file) if is_baseline_file(file) else baseline_of([read_run(file)])
+    facts = _facts(baseline)
+    if json:
+        console.print_json({"path": str(file), **facts})
+    else:
+        _print(facts)
+
+
+def _print(facts: dict[str, Any]) -> None:
     from ragbench_cli.console import data_console
     from ragbench_cli.tables import bare_table, print_block, styled
 
-    scores = read_run(file)
-    facts = _facts(scores)
-    if json:
-        console.print_json({"path": str(file), **facts})
-        return
     page = data_console()
-    commit = f", commit {scores.commit[:12]}" if scores.commit else ""
-    changes = " with changes" if scores.dirty else ""
-    head = f" on {scores.dataset}: {len(scores.cases):,} cases{commit}{changes}"
-    print_block(page, styled((scores.rag, "bold"), head))
+    commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
+    changes = " with changes" if facts["dirty"] else ""
+    head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
+    print_block(page, styled((facts["rag"], "bold"), head))
+    several = len(facts["runs"]) > 1
+    if several:
+        dates = [run["date"][:10] for run in facts["runs"] if run["date"]]
+        span = f", {dates[0]} to {dates[-1]}" if dates else ""
+        print_block(page, f"the mean of {len(facts['runs'])} runs{span}")
     print_block(page, "")
-    table = bare_table("metric", "score", "version", "measured")
+    table = bare_table("metric", "score", "version", "measured", *(["noise"] if several else []))
     for metric in facts["metrics"]:
         score = "-" if metric["score"] is None else f"{metric['score']:.3f}"
-        measured = f"{metric['measured']:,}"
-        cells = (metric["metric"], score, str(metric["version"]), measured)
+        cells = [metric["metric"], score, str(metric["version"]), f"{metric['measured']:,}"]
+        if several:
+            share = metric["noise_share"]
+            cells.append("-" if share is None else f"{share:.0%}")
         table.add_row(*(styled(cell) for cell in cells))
     print_block(page, table)
+    if several:
+        print_block(page, "")
+        print_block(page, "noise: share of the variance of a case's mean that more runs remove")
 
 
-def _facts(scores: RunScores) -> dict[str, Any]:
+def _size(baseline: Baseline) -> str:
+    runs = f", the mean of {baseline.kept} runs" if baseline.kept > 1 else ""
+    return f"{len(baseline.cases):,} cases, {len(baseline.metrics)} metrics{runs}"
+
+
+def _told(added: Added) -> str:
+    if added.is_known:
+        return "This run is in it already: nothing was changed."
+    if added.other:
+        return f"Later runs are compared with this run alone: {added.other}."
+    if added.changes:
+        shown = "; ".join(
+            f"{change.metric} went {'up' if change.after > change.before else 'down'} from "
+            f"{change.before:.3f} to {change.after:.3f} (p = {change.p_value:.2g})"
+            for change in added.changes[:3]
+        )
+        more = f"; and {len(added.changes) - 3} more" if len(added.changes) > 3 else ""
+        return (
+            f"Main is shown to have changed: {shown}{more}. Later runs are compared with this run "
+            "alone."
+        )
+    return _size(added.baseline)
+
+
+def _outcome(added: Added) -> dict[str, Any]:
     return {
-        "dataset": scores.dataset,
-        "rag": scores.rag,
-        "commit": scores.commit,
-        "dirty": scores.dirty,
-        "matching": scores.matching,
-        "fingerprints": dict(scores.fingerprints),
-        "cases": len(scores.cases),
-        "metrics": [
-            {
-                "metric": column.name,
-                "version": column.version,
-                "score": column.score,
-                "measured": sum(value is not None for value in scores.values(column.name).values()),
-            }
-            for column in scores.metrics
-            if column.has_cells
+        "known": added.is_known,
+        "other": added.other or None,
+        "changes": [asdict(change) for change in added.changes],
+    }
+
+
+def _warn(scores: RunScores) -> None:
+    failed = sum(stage.failed for stage in scores.stages)
+    if failed:
+        console.say(f"Warning: {failed:,} calls of this run failed; those cases are not compared.")
+    if scores.dirty:
+        console.say("Warning: the run's folder had uncommitted changes when it was made.")
+
+
+def _facts(baseline: Baseline) -> dict[str, Any]:
+    newest = baseline.runs[-1]
+    return {
+        "dataset": baseline.dataset,
+        "rag": baseline.rag,
+        "commit": newest.commit,
+        "dirty": any(run.dirty for run in baseline.kept_runs),
+        "matching": baseline.matching,
+        "fingerprints": dict(baseline.fingerprints),
+        "cases": len(baseline.cases),
+        "runs": [
+            {"date": run.date, "commit": run.commit, "repeats": run.repeats}
+            for run in baseline.kept_runs
         ],
+        "remembered": len(baseline.runs),
+        "metrics": [_metric(baseline, column) for column in baseline.metrics],
+    }
+
+
+def _metric(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
+    from ragbench.stats.repeats import variance_components
+
+    values = {
+        case.id: [cell.value for cell in case.cells[column.name] if cell and cell.value is not None]
+        for case in baseline.cases
+    }
+    parts = variance_components(values)
+    return {
+        "metric": column.name,
+        "version": column.version,
+        "score": column.score,
+        "measured": parts.cases,
+        "within_variance": parts.within,
+        "between_variance": parts.between,
+        "noise_share": parts.share_within,
     }

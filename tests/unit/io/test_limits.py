@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError, InputError, RagbenchError
-from ragbench.gate.runs import read_json
+from ragbench.gate.stored_json import read_json
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.labels import read_labels
 from ragbench.io.limits import ReadLimits, TooLargeError, size_of

@@ -16,7 +16,7 @@ def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> N
     assert sample.case_ids == ("a", "b")
     assert sample.differences == (-1.0, 0.25)
     assert sample.clusters == (0, 0)
-    assert (sample.gained, sample.lost, sample.is_clustered) == (1, 1, True)
+    assert (sample.gained, sample.lost) == (1, 1)
     assert sample.left_out == LeftOut(
         only_in_baseline=1,
         only_in_candidate=2,
@@ -37,7 +37,6 @@ def test_cases_without_a_cluster_stand_alone() -> None:
     scores = {"a": 0.0, "b": 1.0, "c": 1.0}
     sample = pair(scores, scores, clusters={"b": None})
     assert sample.clusters == (0, 1, 2)
-    assert not sample.is_clustered
 
 
 def test_nothing_in_common() -> None:

@@ -1,0 +1,318 @@
+"""A baseline file: the last runs of main, with what each case scored in each of them.
+
+A line a case, sorted by id, so that a version control shows which cases changed. A score stands as
+the shortest number that reads back as the same one; a case that was abstained or failed holds the
+word. What came out alike in all runs stands once, anything else as a list with an entry a run,
+oldest first. Of runs that are too old to be compared with, the means are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from ragbench.core.outcome import Cell, Status
+from ragbench.core.report import StageCount
+from ragbench.core.run_scores import MetricColumn, Repeats, RunFacts, RunScores, ScoredCase
+from ragbench.errors import RunMismatchError
+from ragbench.gate.stored_json import Json, column_of, read_json, understood
+from ragbench.io.atomic import written_whole
+
+__all__ = [
+    "FORMAT",
+    "Baseline",
+    "BaselineCase",
+    "MainRun",
+    "baseline_bytes",
+    "baseline_from",
+    "is_baseline",
+    "read_baseline",
+    "write_baseline",
+]
+
+FORMAT = 2
+"""Version of the file format. Files of format 1 hold one run, and are read, too."""
+
+_MARK = "ragbench_baseline"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MainRun:
+    """One run of main, as it is remembered."""
+
+    date: str | None
+    """When it was made, ISO 8601."""
+    commit: str | None
+    dirty: bool = False
+    cases: str | None = None
+    """Fingerprint of its cases: means over other cases do not compare."""
+    judge: str | None = None
+    """Fingerprint of its judge; None without one."""
+    repeats: int = 1
+    """How often each case was asked."""
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Figure of each metric that was measured, by name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaselineCase:
+    """One case: what it is now, and what it scored each time."""
+
+    id: str
+    fingerprint: str
+    cluster: str | None
+    language: str | None
+    tags: tuple[str, ...]
+    cells: Mapping[str, tuple[Cell | None, ...]]
+    """By metric, oldest first, one each time that the kept runs asked; None where this case was
+    not asked, or the metric did not apply."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Baseline:
+    """What later runs are held against."""
+
+    dataset: str
+    rag: str
+    matching: str
+    fingerprints: Mapping[str, str]
+    """Of the newest run."""
+    metrics: tuple[MetricColumn, ...]
+    stages: tuple[StageCount, ...]
+    """Of the newest run."""
+    runs: tuple[MainRun, ...]
+    """All that are remembered, oldest first; at least one."""
+    kept: int
+    """How many of the newest runs the scores of the cases are from."""
+    cases: tuple[BaselineCase, ...]
+    """By id."""
+
+    @property
+    def kept_runs(self) -> tuple[MainRun, ...]:
+        """The runs that a run is compared with."""
+        return self.runs[-self.kept :]
+
+    def scores(self, source: str) -> RunScores:
+        """The mean of the kept runs, as a gate compares with it."""
+        newest = self.runs[-1]
+        is_repeated = sum(run.repeats for run in self.kept_runs) > 1
+        return RunScores(
+            source=source,
+            dataset=self.dataset,
+            rag=self.rag,
+            fingerprints=self.fingerprints,
+            matching=self.matching,
+            commit=newest.commit,
+            dirty=any(run.dirty for run in self.kept_runs),
+            metrics=self.metrics,
+            cases=tuple(_scored(case, is_repeated) for case in self.cases),
+            stages=self.stages,
+            date=newest.date,
+            made_of=tuple(
+                RunFacts(date=run.date, commit=run.commit, dirty=run.dirty)
+                for run in self.kept_runs
+            ),
+        )
+
+
+def _scored(case: BaselineCase, is_repeated: bool) -> ScoredCase:
+    asked = {name: Repeats(cells=cells) for name, cells in case.cells.items()}
+    return ScoredCase(
+        id=case.id,
+        fingerprint=case.fingerprint,
+        scores={name: repeats.mean for name, repeats in asked.items()},
+        cluster=case.cluster,
+        tags=case.tags,
+        language=case.language,
+        repeats=asked if is_repeated else {},
+    )
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Reads a baseline file.
+
+    Raises:
+        RunMismatchError: it cannot be read, or is another file.
+    """
+    content = read_json(path)
+    if not is_baseline(content):
+        raise RunMismatchError(
+            f"{path} is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
+        )
+    return understood(path, lambda: baseline_from(content))
+
+
+def write_baseline(baseline: Baseline, path: Path) -> None:
+    """Writes a baseline file, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with written_whole(path) as file:
+        file.write(baseline_bytes(baseline))
+
+
+def baseline_bytes(baseline: Baseline) -> bytes:
+    """The content of a baseline file. The same runs give the same bytes."""
+    head: dict[str, Any] = {
+        _MARK: FORMAT,
+        "dataset": baseline.dataset,
+        "rag": baseline.rag,
+        "matching": baseline.matching,
+        "fingerprints": dict(sorted(baseline.fingerprints.items())),
+        "kept": baseline.kept,
+    }
+    lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
+    columns = sorted(baseline.metrics, key=lambda column: column.name)
+    names = [column.name for column in columns]
+    lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
+    lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
+    lines.append(_block("metrics", "[]", (_json(_metric(column)) for column in columns)))
+    cases = sorted(baseline.cases, key=lambda case: case.id)
+    entries = (f"{_json(case.id)}: {_json(_case(case, names))}" for case in cases)
+    lines.append(_block("cases", "{}", entries))
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+
+
+def is_baseline(content: Json) -> bool:
+    """Whether a JSON object says that it is a baseline file."""
+    return _MARK in content
+
+
+def baseline_from(content: Json) -> Baseline:
+    """The baseline behind the content of a file.
+
+    Raises:
+        KeyError: something is missing; likewise TypeError and ValueError: it is something else.
+    """
+    if content[_MARK] not in (1, FORMAT):
+        raise ValueError(f"its format is {content[_MARK]}, this ragbench reads up to {FORMAT}")
+    metrics = tuple(column_of(metric) for metric in content["metrics"])
+    runs = _only_run(content, metrics) if content[_MARK] == 1 else _runs(content)
+    kept = content["kept"] if content[_MARK] == FORMAT else 1
+    if not 1 <= kept <= len(runs):
+        raise ValueError(f"it keeps {kept} of {len(runs)} runs")
+    asked = sum(run.repeats for run in runs[-kept:])
+    names = [column.name for column in metrics]
+    return Baseline(
+        dataset=content["dataset"],
+        rag=content["rag"],
+        matching=content["matching"],
+        fingerprints=content["fingerprints"],
+        metrics=metrics,
+        stages=tuple(StageCount(**stage) for stage in content["stages"]),
+        runs=runs,
+        kept=kept,
+        cases=tuple(_read_case(id_, case, names, asked) for id_, case in content["cases"].items()),
+    )
+
+
+def _runs(content: Json) -> tuple[MainRun, ...]:
+    return tuple(MainRun(**run) for run in content["runs"])
+
+
+def _only_run(content: Json, metrics: Sequence[MetricColumn]) -> tuple[MainRun, ...]:
+    fingerprints: Mapping[str, str] = content["fingerprints"]
+    run = MainRun(
+        date=None,
+        commit=content["commit"],
+        dirty=content["dirty"],
+        cases=fingerprints.get("dataset"),
+        judge=fingerprints.get("judge"),
+        scores={column.name: column.score for column in metrics if column.score is not None},
+    )
+    return (run,)
+
+
+def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
+    inner = ",\n".join(f"    {entry}" for entry in entries)
+    middle = f"\n{inner}\n  " if inner else ""
+    return f"  {_json(key)}: {brackets[0]}{middle}{brackets[1]}"
+
+
+def _run(run: MainRun) -> dict[str, Any]:
+    scores = {name: _number(run.scores[name]) for name in sorted(run.scores)}
+    known = asdict(replace(run, scores=scores))
+    defaults = {"dirty": False, "judge": None, "repeats": 1}
+    return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
+
+
+def _metric(column: MetricColumn) -> dict[str, Any]:
+    return {
+        "metric": column.name,
+        "version": column.version,
+        **({"digest": column.digest} if column.digest else {}),
+        "group": column.group,
+        "direction": column.direction,
+        "low": None if column.low is None else _number(column.low),
+        "high": None if column.high is None else _number(column.high),
+        "unit": column.unit,
+        "aggregate": column.aggregate,
+        "score": None if column.score is None else _number(column.score),
+    }
+
+
+def _case(case: BaselineCase, names: Sequence[str]) -> dict[str, Any]:
+    scores = {name: _written(case.cells[name]) for name in names if name in case.cells}
+    known = {
+        "fingerprint": case.fingerprint,
+        "cluster": case.cluster,
+        "language": case.language,
+        "tags": sorted(case.tags) or None,
+        "scores": {name: score for name, score in scores.items() if score is not None},
+    }
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _written(cells: Sequence[Cell | None]) -> object:
+    """One entry where all are alike, and a list where not; None where nothing is to be told."""
+    entries = [_entry(cell) for cell in cells]
+    first = entries[0]
+    return first if all(entry == first for entry in entries) else entries
+
+
+def _entry(cell: Cell | None) -> float | str | None:
+    if cell is None or cell.status is Status.SKIPPED:
+        return None
+    return _number(cell.value) if cell.value is not None else cell.status.value
+
+
+def _read_case(id_: str, case: Json, names: Sequence[str], asked: int) -> BaselineCase:
+    scores: Mapping[str, Any] = case["scores"]
+    return BaselineCase(
+        id=id_,
+        fingerprint=case["fingerprint"],
+        cluster=case.get("cluster"),
+        language=case.get("language"),
+        tags=tuple(case.get("tags", ())),
+        cells={name: tuple(_cells(scores.get(name), asked)) for name in names},
+    )
+
+
+def _cells(written: object, asked: int) -> Iterator[Cell | None]:
+    is_list = isinstance(written, list)
+    entries: list[object] = cast("list[object]", written) if is_list else [written] * asked
+    if len(entries) != asked:
+        raise ValueError(f"{len(entries)} scores are listed of {asked} runs")
+    for entry in entries:
+        if entry is None:
+            yield None
+        elif isinstance(entry, str):
+            yield Cell(status=Status(entry))
+        elif isinstance(entry, (int, float)) and not isinstance(entry, bool):
+            yield Cell.measured(float(entry))
+        else:
+            raise ValueError(f"{entry!r} is not a score")
+
+
+def _number(value: float) -> float:
+    """Whole numbers without a decimal point."""
+    return int(value) if value == int(value) and abs(value) < 1e15 else value
+
+
+def _json(value: object) -> str:
+    import orjson
+
+    return orjson.dumps(value).decode()

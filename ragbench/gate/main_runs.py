@@ -1,0 +1,307 @@
+"""Runs of main to a baseline: the first ones, and one more after each merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragbench.core.outcome import Cell
+from ragbench.core.run_scores import MetricColumn, Repeats, RunScores, ScoredCase
+from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.gate.baseline_file import Baseline, BaselineCase, MainRun
+from ragbench.gate.comparable import scale_of
+from ragbench.gate.flaky import same_system
+from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
+from ragbench.stats.paired import CaseScores, pair
+
+__all__ = [
+    "KEPT",
+    "REMEMBERED",
+    "Added",
+    "MainChange",
+    "baseline_of",
+    "with_run",
+]
+
+KEPT = 5
+"""How many runs a run is compared with, if nobody says otherwise."""
+MOST_KEPT = 20
+REMEMBERED = 100
+"""Of how many runs the means are kept."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MainChange:
+    """A metric of main that is shown to be another one than in the runs before."""
+
+    metric: str
+    before: float
+    """Mean over the cases that both measured; likewise ``after``."""
+    after: float
+    p_value: float
+    """Corrected for all metrics and both directions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Added:
+    """What became of a run that was to be added."""
+
+    baseline: Baseline
+    is_known: bool = False
+    """The run is in it already; nothing was changed."""
+    other: str = ""
+    """What differs so that scores do not compare; empty where they do."""
+    changes: tuple[MainChange, ...] = ()
+    """What is shown to have changed. With any of these, or with something that does not compare,
+    later runs are held against this run alone."""
+
+
+def baseline_of(runs: Sequence[RunScores]) -> Baseline:
+    """The baseline made of runs of one unchanged system, oldest first.
+
+    Raises:
+        ConfigError: there is none, or there are more than can be kept.
+        RunMismatchError: they are of different systems, settings, datasets or judges.
+    """
+    if not 1 <= len(runs) <= MOST_KEPT:
+        raise ConfigError(f"{len(runs)} runs: a baseline is made of 1 to {MOST_KEPT}")
+    if len(runs) > 1:
+        same_system(runs)
+    found = _alone(runs[0], ())
+    for run in runs[1:]:
+        _check_names(found, run)
+        other = _incomparable(found, run)
+        if other:
+            raise RunMismatchError(f"{run.source} does not compare with {runs[0].source}: {other}")
+        if _is_known(found, run):
+            raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
+        found = _joined(found, run, MOST_KEPT)
+    return found
+
+
+def with_run(
+    baseline: Baseline,
+    run: RunScores,
+    *,
+    keep: int = KEPT,
+    alpha: float = 0.05,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Added:
+    """Adds a run of main, and drops the oldest one above ``keep``.
+
+    The mean of several runs describes main only while they are of one system. So where the run is
+    shown to differ from those before, in any metric and either direction, it stands alone, and
+    later runs are held against it. What chance can explain is averaged.
+
+    Args:
+        baseline: the runs so far.
+        run: the newest one.
+        keep: how many runs the scores of the cases are kept of.
+        alpha: chance that runs of one system are called different.
+        resamples: draws of the test.
+        seed: of the draws.
+
+    Raises:
+        RunMismatchError: the run is of another system or dataset, by name.
+        ConfigError: ``keep`` is out of range.
+    """
+    if not 1 <= keep <= MOST_KEPT:
+        raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")
+    _check_names(baseline, run)
+    if _is_known(baseline, run):
+        return Added(baseline=baseline, is_known=True)
+    other = _incomparable(baseline, run)
+    changes = () if other else _changes(baseline, run, alpha, resamples, seed)
+    if other or changes:
+        alone = _alone(run, baseline.runs)
+        return Added(baseline=alone, other=other, changes=changes)
+    return Added(baseline=_joined(baseline, run, keep))
+
+
+def _check_names(baseline: Baseline, run: RunScores) -> None:
+    for what, theirs, mine in (
+        ("dataset", baseline.dataset, run.dataset),
+        ("system", baseline.rag, run.rag),
+    ):
+        if theirs != mine:
+            raise RunMismatchError(
+                f"{run.source} is a run of the {what} {mine}, and the baseline of {theirs}: start "
+                f"a baseline of its own with: ragbench baseline set {run.source} -o FILE"
+            )
+
+
+def _is_known(baseline: Baseline, run: RunScores) -> bool:
+    return run.date is not None and any(
+        (known.date, known.commit) == (run.date, run.commit) for known in baseline.runs
+    )
+
+
+def _incomparable(baseline: Baseline, run: RunScores) -> str:
+    if scale_of(baseline.matching) != scale_of(run.matching):
+        return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
+    if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
+        return "another judge graded it"
+    ids = {case.id: case.fingerprint for case in baseline.cases}
+    if not any(ids.get(case.id) == case.fingerprint for case in run.cases):
+        return "no case is the same"
+    return ""
+
+
+def _main_run(run: RunScores) -> MainRun:
+    asked = [len(r.cells) for case in run.cases for r in case.repeats.values()]
+    return MainRun(
+        date=run.date,
+        commit=run.commit,
+        dirty=run.dirty,
+        cases=run.fingerprints.get("dataset"),
+        judge=run.fingerprints.get("judge"),
+        repeats=max(asked, default=1),
+        scores={c.name: c.score for c in run.metrics if c.has_cells and c.score is not None},
+    )
+
+
+def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
+    """The run as all that there is to compare with."""
+    if run.made_of:
+        raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
+    columns = tuple(replace(c, definition=None) for c in run.metrics if c.has_cells)
+    newest = _main_run(run)
+    return Baseline(
+        dataset=run.dataset,
+        rag=run.rag,
+        matching=run.matching,
+        fingerprints=run.fingerprints,
+        metrics=columns,
+        stages=run.stages,
+        runs=(*earlier, newest)[-REMEMBERED:],
+        kept=1,
+        cases=tuple(_case(case, columns, newest.repeats) for case in run.cases),
+    )
+
+
+def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> BaselineCase:
+    return BaselineCase(
+        id=case.id,
+        fingerprint=case.fingerprint,
+        cluster=case.cluster,
+        language=case.language,
+        tags=case.tags,
+        cells={column.name: _cells(case, column.name, repeats) for column in columns},
+    )
+
+
+def _cells(case: ScoredCase, metric: str, repeats: int) -> tuple[Cell | None, ...]:
+    asked = case.repeats.get(metric, Repeats(cells=(case.scores.get(metric),))).cells
+    return (*asked, *[None] * (repeats - len(asked)))
+
+
+def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
+    """Both, less the oldest runs above ``keep``."""
+    found = _alone(run, baseline.runs)
+    kept = min(keep, baseline.kept + 1)
+    columns = sum(one.repeats for one in baseline.kept_runs[len(baseline.kept_runs) - kept + 1 :])
+    before = {case.id: case for case in baseline.cases}
+    known = {column.name: column.identity for column in baseline.metrics}
+    same = {column.name for column in found.metrics if known.get(column.name) == column.identity}
+    cases = tuple(_with_earlier(c, before.get(c.id), columns, same) for c in found.cases)
+    joined = replace(found, kept=kept, cases=cases)
+    return replace(joined, metrics=tuple(_averaged(column, joined) for column in joined.metrics))
+
+
+def _with_earlier(
+    case: BaselineCase, earlier: BaselineCase | None, columns: int, same: set[str]
+) -> BaselineCase:
+    nothing: tuple[Cell | None, ...] = (None,) * columns
+    is_same = earlier is not None and earlier.fingerprint == case.fingerprint
+    old: Mapping[str, tuple[Cell | None, ...]] = earlier.cells if earlier and is_same else {}
+    cells = {
+        name: (*(old[name][-columns:] if columns and name in same and old else nothing), *new)
+        for name, new in case.cells.items()
+    }
+    return replace(case, cells=cells)
+
+
+def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
+    known = [run.scores[column.name] for run in baseline.kept_runs if column.name in run.scores]
+    if len(known) < 2:
+        return column
+    is_same = min(known) == max(known)
+    return replace(column, score=known[0] if is_same else math.fsum(known) / len(known))
+
+
+def _changes(
+    baseline: Baseline, run: RunScores, alpha: float, resamples: int, seed: int
+) -> tuple[MainChange, ...]:
+    """Both directions of all metrics in one family; see `ragbench.stats.decide`."""
+    before = baseline.scores("baseline")
+    shared = _same_cases(before, run)
+    questions: list[RegressionQuestion] = []
+    names: list[str] = []
+    for column in run.metrics:
+        other = before.column(column.name)
+        if not column.has_cells or column.aggregate or other is None:
+            continue
+        if other.identity == column.identity:
+            names.append(column.name)
+            questions += [
+                _question(column, shared, higher_is_better=higher) for higher in (True, False)
+            ]
+    decisions = decide_family(questions, alpha=alpha, resamples=resamples, seed=seed)
+    found: list[MainChange] = []
+    for place, name in enumerate(names):
+        for decision in decisions[2 * place : 2 * place + 2]:
+            if decision.change is ChangeKind.WORSE:
+                old, new = _means(name, shared)
+                found.append(
+                    MainChange(metric=name, before=old, after=new, p_value=decision.p_worse)
+                )
+    return tuple(found)
+
+
+Shared = Sequence[tuple[ScoredCase, ScoredCase]]
+"""The same case in the baseline and in the run."""
+
+
+def _same_cases(before: RunScores, run: RunScores) -> Shared:
+    earlier = {case.id: case for case in before.cases}
+    return [
+        (earlier[case.id], case)
+        for case in run.cases
+        if case.id in earlier and earlier[case.id].fingerprint == case.fingerprint
+    ]
+
+
+def _question(
+    column: MetricColumn, shared: Shared, *, higher_is_better: bool
+) -> RegressionQuestion:
+    name = column.name
+    repeats: dict[str, CaseScores] = {}
+    if any(old.repeats or new.repeats for old, new in shared):
+        for old, new in shared:
+            asked = [one.repeats.get(name) or Repeats(cells=(one.scores.get(name),))
+                     for one in (new, old)]  # fmt: skip
+            repeats[new.id] = (asked[0].values, asked[1].values)
+    sample = pair(
+        {old.id: _value(old, name) for old, _ in shared},
+        {new.id: _value(new, name) for _, new in shared},
+        clusters={new.id: new.cluster for _, new in shared},
+        higher_is_better=higher_is_better,
+        repeats=repeats,
+    )
+    return RegressionQuestion(sample=sample, largest_drop=column.scale)
+
+
+def _value(case: ScoredCase, metric: str) -> float | None:
+    cell = case.scores.get(metric)
+    return None if cell is None else cell.value
+
+
+def _means(metric: str, shared: Shared) -> tuple[float, float]:
+    both = [(_value(old, metric), _value(new, metric)) for old, new in shared]
+    known = [(old, new) for old, new in both if old is not None and new is not None]
+    return (
+        math.fsum(old for old, _ in known) / len(known),
+        math.fsum(new for _, new in known) / len(known),
+    )

@@ -1,0 +1,169 @@
+"""A run among several of a baseline: could any of them have been the one that is judged?
+
+Flipping the sign of a difference asks whether two runs can be swapped. The difference between one
+score and a mean of several cannot be: of a question that is answered once in twenty times, it is
+often a little below zero and rarely far above, and flips of signs then call an unchanged system
+worse too often. What holds exactly is this: if nothing changed, then of all scores that a case ever
+got, any could be the present one. So the label "present" is drawn anew in each cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragbench.stats.paired import PairedSample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = [
+    "exchange_p_values",
+]
+
+_HELD = 8_000_000
+"""Numbers that are held at once; changes no result."""
+
+Key = tuple[str, str | int]
+
+
+def exchange_p_values(
+    samples: Sequence[PairedSample],
+    *,
+    null_means: Sequence[float],
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> tuple[float, ...]:
+    """p-values of "the scores fell by more than this", against scores that were repeated.
+
+    The statistic of a test is the sum, over cases, of the present scores less the mean of all
+    scores of the case, over its standard deviation under the draws. A draw picks, for each
+    cluster and in all tests alike, which of the runs are the present ones. The largest statistic
+    counts, stepping down; so the chance of any p-value at most ``alpha`` is at most ``alpha`` for
+    runs of one system, in samples of any size and however skewed the scores are.
+
+    Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
+    randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
+
+    Args:
+        samples: differences with the scores that they were made of; those without repeats are
+            tests of two runs.
+        null_means: look for a mean below this, one a test.
+        resamples: draws.
+        seed: of the draws.
+
+    Returns:
+        A p-value a sample, at least ``1 / (resamples + 1)``; 1 where no case was compared, or no
+        score of a case differs from another one.
+    """
+    import numpy as np
+
+    matrix, norms, widths = _columns(samples, null_means)
+    able = [place for place, norm in enumerate(norms) if norm > 0.0]
+    if not able:
+        return tuple(1.0 for _ in samples)
+    matrix, scale = matrix[able], norms[able][:, None]
+    chosen = widths.first()
+    observed = -(matrix @ chosen)[:, None] / scale
+    order = np.argsort(-observed[:, 0], kind="stable")
+    counts = np.zeros(len(able), dtype=np.int64)
+    for picks in widths.draws(resamples, seed):
+        found = (-(matrix @ picks) / scale)[order]
+        running = np.maximum.accumulate(found[::-1], axis=0)[::-1]
+        counts += np.count_nonzero(running >= observed[order] - 1e-9, axis=1)
+    p_values = [1.0] * len(samples)
+    largest = 0.0
+    for place, count in zip(order, counts, strict=True):
+        largest = max(largest, float(count + 1) / (resamples + 1))
+        p_values[able[int(place)]] = largest
+    return tuple(p_values)
+
+
+class _Labels:
+    """Which scores of a cluster are the present ones: first those that are, then others."""
+
+    def __init__(self, present: int, width: int, clusters: int) -> None:
+        self._present, self._width, self._clusters = present, width, clusters
+
+    def first(self) -> Array:
+        """The labels as they are."""
+        import numpy as np
+
+        one = np.zeros((self._clusters, self._width))
+        one[:, : self._present] = 1.0
+        return one.reshape(-1)
+
+    def draws(self, count: int, seed: int) -> Iterator[Array]:
+        """Labels drawn anew, in blocks: a row a column of the scores, a column a draw."""
+        import numpy as np
+
+        source = np.random.PCG64([seed, self._clusters, self._width])
+        rows = self._clusters * self._width
+        most = max(1, _HELD // rows)
+        for start in range(0, count, most):
+            size = min(most, count - start)
+            picks = np.zeros((size, self._clusters, self._width))
+            if self._present == 1:
+                raw = np.asarray(source.random_raw(size * self._clusters), dtype=np.uint64)
+                chosen = (raw % np.uint64(self._width)).astype(np.int64)
+                places = chosen.reshape(size, self._clusters, 1)
+            else:
+                raw = np.asarray(source.random_raw(size * rows), dtype=np.uint64)
+                keys = raw.reshape(size, self._clusters, self._width)
+                places = np.argpartition(keys, self._present - 1, axis=2)[:, :, : self._present]
+            np.put_along_axis(picks, places, 1.0, axis=2)
+            yield picks.reshape(size, rows).T
+
+
+def _columns(
+    samples: Sequence[PairedSample], null_means: Sequence[float]
+) -> tuple[Any, Array, _Labels]:
+    """A sparse row a test, with a column a cluster and score; and what the draws make of it."""
+    import numpy as np
+    from scipy.sparse import coo_matrix
+
+    scored = [sample.scores_by_case() for sample in samples]
+    present = max((len(one) for rows in scored for one, _ in rows), default=1)
+    earlier = max((len(others) for rows in scored for _, others in rows), default=1)
+    width = present + earlier
+    found: set[Key] = set()
+    for sample in samples:
+        found.update(sample.keys())
+    keys = sorted(found, key=repr)
+    numbers = {key: place for place, key in enumerate(keys)}
+    rows: list[int] = []
+    places: list[int] = []
+    parts: list[float] = []
+    for row, (sample, null_mean) in enumerate(zip(samples, null_means, strict=True)):
+        for key, (now, before) in zip(sample.keys(), scored[row], strict=True):
+            start = numbers[key] * width
+            centred = _centred([None if value is None else value - null_mean for value in now],
+                               before, present, sample.rounding)  # fmt: skip
+            for place, value in centred:
+                rows.append(row)
+                places.append(start + place)
+                parts.append(value)
+    shape = (len(samples), len(keys) * width)
+    matrix: Any = coo_matrix((parts, (rows, places)), shape=shape).tocsr()
+    squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
+    norms = np.sqrt(squares * present * (width - present) / (width * max(1, width - 1)))
+    return matrix, norms, _Labels(present, width, len(keys))
+
+
+def _centred(
+    now: Sequence[float | None],
+    before: Sequence[float | None],
+    present: int,
+    rounding: float,
+) -> Iterator[tuple[int, float]]:
+    """Scores of a case less their mean, by column; nothing where all are alike."""
+    known = [(place, value) for place, value in enumerate(now) if value is not None]
+    known += [(present + place, value) for place, value in enumerate(before) if value is not None]
+    mean = math.fsum(value for _, value in known) / len(known)
+    for place, value in known:
+        if abs(value - mean) > rounding:
+            yield place, value - mean

@@ -1,0 +1,255 @@
+"""A baseline of several runs of main: what is averaged, what begins anew, what the gate sees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.core.gate_result import CheckKind, GateOutcome
+from ragbench.core.run_scores import RunScores
+from ragbench.errors import ConfigError, RunMismatchError
+from ragbench.gate.age import age_note
+from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
+from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
+from ragbench.gate.gate import gate
+from ragbench.gate.main_runs import REMEMBERED, baseline_of, with_run
+from tests.unit.gate.builders import column, run, run_of
+
+SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
+
+
+def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
+    facts = {"fingerprints": SYSTEM, "date": f"2026-03-{day:02}T10:00:00+00:00"}
+    return run({"m": scores}, **(facts | changes))
+
+
+def noisy(seed: int, *, chance: float = 0.6, cases: int = 80, day: int | None = None) -> RunScores:
+    scores = (np.random.default_rng(seed).random(cases) < chance).astype(float)
+    return main_run(scores.tolist(), day=seed + 1 if day is None else day, commit=f"c{seed}")
+
+
+def test_the_scores_are_the_means_of_the_runs_and_equal_ones_stay_as_they_are() -> None:
+    runs = [
+        main_run([0.1, 1, 0], day=1),
+        main_run([0.1, 0, 0], day=2),
+        main_run([0.1, 1, 0], day=3),
+    ]
+    scores = baseline_of(runs).scores("b")
+    assert scores.values("m") == {"q1": 0.1, "q2": pytest.approx(2 / 3), "q3": 0.0}
+    assert [facts.date for facts in scores.made_of] == [each.date for each in runs]
+    assert scores.date == runs[-1].date
+
+
+def test_what_was_measured_in_some_runs_is_covered_in_part() -> None:
+    runs = [
+        main_run([1, "abstained", "skipped"], day=1),
+        main_run(["failed", "abstained", "skipped"], day=2),
+    ]
+    scores = baseline_of(runs).scores("b")
+    assert [case.coverage("m") for case in scores.cases] == [0.5, 0.0, None]
+    assert scores.values("m") == {"q1": 1.0, "q2": None, "q3": None}
+
+
+def test_the_file_reads_back_and_what_is_alike_stands_once(tmp_path: Path) -> None:
+    path = tmp_path / "base.json"
+    baseline = baseline_of([main_run([0.5, 1, "failed"], day=1), main_run([0.5, 0, 1], day=2)])
+    write_baseline(baseline, path)
+    text = path.read_text("utf-8")
+    assert '"q1": {"fingerprint":"f","scores":{"m":0.5}}' in text
+    assert '"q2": {"fingerprint":"f","scores":{"m":[1,0]}}' in text
+    assert '"q3": {"fingerprint":"f","scores":{"m":["failed",1]}}' in text
+    again = read_baseline(path)
+    assert baseline_bytes(again) == baseline_bytes(baseline)
+    assert again.scores("x").values("m") == baseline.scores("x").values("m")
+
+
+def test_a_file_of_the_first_format_is_one_run(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(
+        '{"ragbench_baseline": 1, "dataset": "quiz", "rag": "rag", "commit": "c0", "dirty": false,'
+        ' "matching": "id", "fingerprints": {"dataset": "d1"}, "stages": [], "metrics":'
+        ' [{"metric": "m", "version": 1, "group": "retriever", "direction": "higher", "low": 0,'
+        ' "high": 1, "unit": "", "aggregate": null, "score": 0.5}],'
+        ' "cases": {"q1": {"fingerprint": "f", "scores": {"m": 0.5}}}}',
+        "utf-8",
+    )
+    baseline = read_baseline(path)
+    assert baseline.kept == 1
+    assert baseline.scores("x").values("m") == {"q1": 0.5}
+    assert with_run(baseline, main_run([0.5])).baseline.kept == 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (('"kept": 2', '"kept": 9'), "keeps 9 of 2 runs"),
+        (('"m":[1,0]', '"m":[1,0,1]'), "3 scores are listed of 2 runs"),
+        (('"m":[1,0]', '"m":[1,true]'), "True is not a score"),
+        (('"m":[1,0]', '"m":[1,"well"]'), "well"),
+        (('"runs": [', '"runs": [3,'), "not what this ragbench writes"),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, damage: tuple[str, str], told: str) -> None:
+    path = tmp_path / "base.json"
+    write_baseline(baseline_of([main_run([1], day=1), main_run([0], day=2)]), path)
+    path.write_text(path.read_text("utf-8").replace(*damage), "utf-8")
+    with pytest.raises(RunMismatchError, match=told):
+        read_baseline(path)
+
+
+def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
+    baseline = baseline_of([noisy(0)])
+    for seed in range(1, 5):
+        added = with_run(baseline, noisy(seed), keep=3, alpha=0.001)
+        assert not added.changes
+        baseline = added.baseline
+    assert baseline.kept == 3
+    assert [each.commit for each in baseline.runs] == ["c0", "c1", "c2", "c3", "c4"]
+    last = [noisy(seed) for seed in (2, 3, 4)]
+    of_first = [each.values("m")["q1"] or 0.0 for each in last]
+    assert baseline.scores("b").values("m")["q1"] == pytest.approx(sum(of_first) / 3)
+    figures = [each.metrics[0].score or 0.0 for each in last]
+    assert baseline.metrics[0].score == pytest.approx(sum(figures) / 3)
+
+
+def test_no_more_runs_are_remembered_than_a_file_can_hold() -> None:
+    baseline = baseline_of([main_run([1], commit="c")])
+    for number in range(REMEMBERED + 3):
+        baseline = with_run(baseline, main_run([1], commit=f"{number}"), keep=2).baseline
+    assert len(baseline.runs) == REMEMBERED
+    assert baseline.runs[-1].commit == f"{REMEMBERED + 2}"
+
+
+def test_a_run_that_is_shown_to_differ_stands_alone() -> None:
+    baseline = baseline_of([noisy(0), noisy(1), noisy(2)])
+    for seed, chance in ((3, 0.1), (4, 0.98)):
+        added = with_run(baseline, noisy(seed, chance=chance))
+        (change,) = added.changes
+        assert change.metric == "m"
+        assert (change.after < change.before) is (chance < 0.6)
+        assert added.baseline.kept == 1
+        assert len(added.baseline.runs) == 4
+        assert added.baseline.scores("b").values("m") == noisy(seed, chance=chance).values("m")
+
+
+def test_runs_of_an_unchanged_system_are_seldom_called_changed() -> None:
+    changed = 0
+    for trial in range(60):
+        runs = [noisy(1000 * trial + number, day=number + 1) for number in range(4)]
+        added = with_run(baseline_of(runs[:3]), runs[3], resamples=500)
+        changed += bool(added.changes)
+    assert changed <= 6
+
+
+def test_another_judge_other_cases_and_another_formula_begin_anew() -> None:
+    baseline = baseline_of([main_run([1, 0], day=1)])
+    judged = main_run([1, 0], day=2, fingerprints={**SYSTEM, "judge": "other"})
+    added = with_run(baseline, judged)
+    assert (added.other, added.baseline.kept) == ("another judge graded it", 1)
+    other = main_run([1, 0], day=2)
+    edited = replace(other, cases=tuple(replace(c, fingerprint="g") for c in other.cases))
+    assert with_run(baseline, edited).other == "no case is the same"
+    newer = run({"m": [1, 0]}, column("m", version=2), fingerprints=SYSTEM, date="2026-03-02")
+    cells = with_run(baseline, newer).baseline.cases[0].cells["m"]
+    assert [None if cell is None else cell.value for cell in cells] == [None, 1.0]
+
+
+def test_cases_that_are_edited_or_new_have_the_scores_of_the_new_run_alone() -> None:
+    old = main_run([1, 0], day=1)
+    new = main_run([0, 1, 1], day=2)
+    edited = replace(
+        new, cases=(new.cases[0], replace(new.cases[1], fingerprint="g"), new.cases[2])
+    )
+    added = with_run(baseline_of([old]), edited)
+    assert added.baseline.scores("b").values("m") == {"q1": 0.5, "q2": 1.0, "q3": 1.0}
+    assert [case.coverage("m") for case in added.baseline.scores("b").cases] == [1.0, 1.0, 1.0]
+
+
+def test_the_same_run_is_not_counted_twice() -> None:
+    first = main_run([1, 0], day=1, commit="c")
+    baseline = baseline_of([first])
+    added = with_run(baseline, first)
+    assert added.is_known
+    assert added.baseline is baseline
+    with pytest.raises(RunMismatchError, match="give each run once"):
+        baseline_of([first, first])
+
+
+def test_what_cannot_be_a_baseline_is_refused() -> None:
+    first = main_run([1, 0], day=1)
+    with pytest.raises(ConfigError, match="0 runs"):
+        baseline_of([])
+    with pytest.raises(RunMismatchError, match="not runs of one unchanged system"):
+        baseline_of([first, main_run([1, 0], day=2, fingerprints={**SYSTEM, "rag": "other"})])
+    with pytest.raises(RunMismatchError, match="of the dataset other, and the baseline of quiz"):
+        with_run(baseline_of([first]), main_run([1, 0], day=2, dataset="other"))
+    with pytest.raises(RunMismatchError, match="of the system other"):
+        with_run(baseline_of([first]), main_run([1, 0], day=2, rag="other"))
+    with pytest.raises(ConfigError, match="keep is 0"):
+        with_run(baseline_of([first]), main_run([1, 0], day=2), keep=0)
+    with pytest.raises(ConfigError, match="is a baseline file"):
+        baseline_of([baseline_of([first]).scores("base.json")])
+
+
+def config(tolerance: float) -> GateConfig:
+    limits = FigureLimits(max_drop=tolerance)
+    return GateConfig(metrics={"m": MetricGate(limits=limits)}, resamples=1000)
+
+
+def test_the_gate_compares_with_the_mean_and_sees_more() -> None:
+    runs = [noisy(seed) for seed in range(5)]
+    present = noisy(11)
+    seen: list[float] = []
+    for count in (1, 5):
+        verdict = gate(present, baseline_of(runs[:count]).scores("b"), config(0.02))
+        (drop,) = [check.drop for check in verdict.checks if check.kind is CheckKind.DROP]
+        assert drop is not None
+        assert drop.detectable_drop is not None
+        seen.append(drop.detectable_drop)
+        assert verdict.baseline is not None
+        assert verdict.baseline.runs == count
+    assert seen[1] < 0.85 * seen[0]
+
+
+def test_a_system_that_declines_at_random_loses_no_coverage() -> None:
+    rng = np.random.default_rng(2)
+
+    def declining(day: int) -> RunScores:
+        return main_run(["abstained" if one < 0.3 else 1.0 for one in rng.random(200)], day=day)
+
+    baseline = baseline_of([declining(day) for day in range(1, 6)])
+    verdict = gate(declining(6), baseline.scores("b"), config(0.02))
+    assert verdict.outcome is GateOutcome.PASSED
+    silent = main_run(["abstained"] * 190 + [1.0] * 10, day=7)
+    assert gate(silent, baseline.scores("b"), config(0.02)).outcome is GateOutcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("date", "told"),
+    [
+        (
+            "2026-03-03T11:00:00+00:00",
+            "2 runs, 2026-03-01 to 2026-03-02; the newest is 1 day older",
+        ),
+        ("2026-09-03T10:00:00+00:00", "185 days older than this run. That is old: add"),
+        ("2026-02-01T10:00:00+00:00", "2 runs, 2026-03-01 to 2026-03-02."),
+        (None, "2 runs, 2026-03-01 to 2026-03-02."),
+    ],
+)
+def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
+    tmp_path: Path, date: str | None, told: str
+) -> None:
+    baseline = baseline_of([main_run([1], day=1), main_run([1], day=2)]).scores("b")
+    note = age_note(main_run([1], date=date), baseline, tmp_path)
+    assert note is not None
+    assert told in note
+    assert ("old:" in note) is ("185" in told)
+
+
+def test_nothing_is_told_of_an_age_that_is_not_known(tmp_path: Path) -> None:
+    baseline = baseline_of([run_of([], column("m"))]).scores("b")
+    assert age_note(main_run([1]), baseline, tmp_path) is None

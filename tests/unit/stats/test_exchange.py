@@ -1,0 +1,116 @@
+"""A score among several: exact by hand on small data, and level where flips of signs have none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide
+from ragbench.stats.exchange import exchange_p_values
+from ragbench.stats.paired import PairedSample, pair
+
+Scores = Sequence[Sequence[float | None]]
+
+
+def sample_of(
+    present: Scores, earlier: Scores, *, clusters: Sequence[str] | None = None, higher: bool = True
+) -> PairedSample:
+    """Cases as rows; their means are compared."""
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if known else None
+
+    names = [f"q{row:04}" for row in range(len(present))]
+    return pair(
+        {name: mean(values) for name, values in zip(names, earlier, strict=True)},
+        {name: mean(values) for name, values in zip(names, present, strict=True)},
+        clusters=dict(zip(names, clusters, strict=True)) if clusters else None,
+        higher_is_better=higher,
+        repeats={
+            name: (tuple(now), tuple(before))
+            for name, now, before in zip(names, present, earlier, strict=True)
+        },
+    )
+
+
+def test_one_case_among_three_runs_is_the_lowest_with_a_chance_of_one_in_three() -> None:
+    sample = sample_of([[0.1]], [[0.5, 0.9]])
+    (p_value,) = exchange_p_values([sample], null_means=[0.0], resamples=20_000)
+    assert p_value == pytest.approx(1 / 3, abs=0.02)
+
+
+def test_two_cases_that_are_both_the_lowest_of_three() -> None:
+    sample = sample_of([[0.0], [0.0]], [[1.0, 1.0], [1.0, 1.0]])
+    (p_value,) = exchange_p_values([sample], null_means=[0.0], resamples=20_000)
+    assert p_value == pytest.approx(1 / 9, abs=0.01)
+    together = sample_of([[0.0], [0.0]], [[1.0, 1.0], [1.0, 1.0]], clusters=["a", "a"])
+    (p_value,) = exchange_p_values([together], null_means=[0.0], resamples=20_000)
+    assert p_value == pytest.approx(1 / 3, abs=0.02)
+
+
+def test_two_present_scores_of_four_are_the_lowest_with_a_chance_of_one_in_six() -> None:
+    sample = sample_of([[0.0, 0.1]], [[0.5, 0.9]])
+    (p_value,) = exchange_p_values([sample], null_means=[0.0], resamples=20_000)
+    assert p_value == pytest.approx(1 / 6, abs=0.02)
+
+
+def test_the_direction_and_what_is_tolerated() -> None:
+    rise = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6)
+    (p_value,) = exchange_p_values([rise], null_means=[0.0])
+    assert p_value == 1.0
+    worse = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6, higher=False)
+    (p_value,) = exchange_p_values([worse], null_means=[0.0])
+    assert p_value < 0.01
+    (p_value,) = exchange_p_values([worse], null_means=[-0.6])
+    assert p_value > 0.5
+
+
+def test_runs_that_did_not_measure_a_case_are_no_evidence() -> None:
+    full = sample_of([[0.0]] * 4, [[1.0, None]] * 4)
+    (p_value,) = exchange_p_values([full], null_means=[0.0], resamples=20_000)
+    # One of three runs is the present one; the one that did not measure is neither up nor down.
+    assert p_value == pytest.approx(1 / 81, rel=0.2)
+
+
+def test_nothing_differs_or_nothing_is_compared() -> None:
+    same = sample_of([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3)
+    nothing = sample_of([[None]], [[1.0, 1.0]])
+    assert exchange_p_values([same, nothing], null_means=[0.0, 0.0]) == (1.0, 1.0)
+
+
+def test_a_second_metric_that_is_the_same_costs_nothing_and_the_seed_decides() -> None:
+    rng = np.random.default_rng(3)
+    sample = sample_of(rng.random((30, 1)).tolist(), (rng.random((30, 3)) + 0.15).tolist())
+    (alone,) = exchange_p_values([sample], null_means=[0.0])
+    assert exchange_p_values([sample, sample], null_means=[0.0, 0.0]) == (alone, alone)
+    assert exchange_p_values([sample], null_means=[0.0]) == (alone,)
+    assert exchange_p_values([sample], null_means=[0.0], seed=1) != (alone,)
+
+
+def test_an_unchanged_system_that_is_rarely_right_is_not_blocked() -> None:
+    """Flips of signs alone block 21% of these pairs; see tests/benchmarks/gate_baseline.py."""
+    rng = np.random.default_rng(8)
+    blocked = 0
+    for _ in range(100):
+        scores = (rng.random((20, 11)) < 0.05).astype(float)
+        sample = sample_of(scores[:, :1].tolist(), scores[:, 1:].tolist())
+        question = RegressionQuestion(sample=sample, tolerance=0.02, largest_drop=1.0)
+        blocked += decide(question, resamples=400).change is ChangeKind.WORSE
+    assert blocked <= 5
+
+
+def test_a_true_drop_is_found_oftener_than_against_one_run() -> None:
+    rng = np.random.default_rng(9)
+    found = {1: 0, 5: 0}
+    for _ in range(60):
+        chance = rng.random((120, 1))
+        earlier = (rng.random((120, 5)) < chance).astype(float)
+        present = (rng.random((120, 1)) < chance - 0.12).astype(float)
+        for count in found:
+            sample = sample_of(present.tolist(), earlier[:, :count].tolist())
+            question = RegressionQuestion(sample=sample, largest_drop=1.0)
+            found[count] += decide(question, resamples=400).change is ChangeKind.WORSE
+    assert found[5] > found[1]
