@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 __all__ = [
+    "Point",
     "bars",
     "calibration",
     "curve",
+    "differences",
     "forest",
     "frontier",
     "share_bar",
@@ -42,6 +45,21 @@ def forest(
         '<svg class="forest" viewBox="0 0 {} {}" width="{}" height="{}" role="img" '
         'aria-label="{}"><path class="axis" d="M4 9H{}"/>{}{}<circle cx="{}" cy="9" r="4"/></svg>'
     ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, told, _WIDTH - 4, zero, whisker, at)
+
+
+def differences(
+    found: Sequence[tuple[float | None, float | None, float | None]],
+) -> list[Markup]:
+    """Differences with their intervals, all on one axis around 0; nothing where there is none.
+
+    Args:
+        found: each as difference, lower and upper end.
+    """
+    edge = max((abs(each) for one in found for each in one if each is not None), default=0.0) or 1.0
+    return [
+        Markup("") if value is None else forest(value, low, high, least=-edge, most=edge)
+        for value, low, high in found
+    ]
 
 
 def _scale(value: float, least: float, most: float) -> str:
@@ -102,6 +120,8 @@ def curve(
     last = max(len(values) - 1, 1)
     line = Markup("")
     for kind, shares in (("line before", before), ("line", values)):
+        if not shares:
+            continue
         points = " ".join(f"{_x(at / last)},{_y(value)}" for at, value in enumerate(shares))
         line += Markup('<polyline class="{}" points="{}"/>').format(kind, points)
     ends = Markup('<text x="{}" y="{}">1</text><text x="{}" y="{}" class="end">{}</text>').format(
@@ -110,25 +130,62 @@ def curve(
     return _square(line + ends, label, across, up, is_unit=False)
 
 
+class Point(NamedTuple):
+    """A named point of a chart."""
+
+    name: str
+    across: float
+    up: float
+    is_beaten: bool = False
+    """Whether it is drawn hollow: another one is no worse on any axis."""
+
+
 def frontier(
-    points: Sequence[tuple[str, float, float]], *, label: str, across: str, up: str
+    points: Sequence[tuple[int, Point]],
+    *,
+    label: str,
+    across: str,
+    up: str,
+    shown: Callable[[float], str],
 ) -> Markup:
-    """Named points: what each costs, and what it gives."""
-    xs, ys = [x for _, x, _ in points], [y for _, _, y in points]
+    """Numbered points: what each costs, and what it gives.
+
+    Args:
+        points: at least one, each with its number.
+        label: what a reader hears who does not see it.
+        across: what the axis to the right measures.
+        up: what the axis upwards measures.
+        shown: a value of the axis to the right, as a text.
+    """
+    xs, ys = [one.across for _, one in points], [one.up for _, one in points]
     wide, high = (max(xs) - min(xs)) or 1, (max(ys) - min(ys)) or 1
     dots = Markup("").join(
-        Markup('<circle cx="{}" cy="{}" r="5"><title>{}</title></circle>'
-               '<text x="{}" y="{}">{}</text>').format(
-            _x(0.06 + 0.86 * (x - min(xs)) / wide),
-            _y(0.06 + 0.86 * (y - min(ys)) / high),
-            f"{name}: {across} {x:,.0f}, {up} {y:.3f}",
-            f"{float(_x(0.06 + 0.86 * (x - min(xs)) / wide)) + 7:.1f}",
-            f"{float(_y(0.06 + 0.86 * (y - min(ys)) / high)) + 4:.1f}",
+        Markup(
+            '<circle class="{}" cx="{}" cy="{}" r="5"><title>{}</title></circle>'
+            '<text x="{}" y="{}">{}</text>'
+        ).format(
+            "beaten" if one.is_beaten else "",
+            x := _x(0.06 + 0.86 * (one.across - min(xs)) / wide),
+            y := _y(0.06 + 0.86 * (one.up - min(ys)) / high),
+            f"{one.name}: {across} {shown(one.across)}, {up} {one.up:.3f}",
+            f"{float(x) + 7:.1f}",
+            f"{float(y) + 4:.1f}",
             str(number),
         )
-        for number, (name, x, y) in enumerate(points, 1)
-    )  # fmt: skip
-    return _square(dots, label, across, up, is_unit=False)
+        for number, one in points
+    )
+    ends = (
+        (_x(0.06), _BOX - 20, "mid", shown(min(xs))),
+        (_x(0.92), _BOX - 20, "mid", shown(max(xs))),
+        (_EDGE - 3, _y(0.06), "end", f"{min(ys):.2f}"),
+        (_EDGE - 3, _y(0.92), "end", f"{max(ys):.2f}"),
+    )
+    # The ends of an axis on which all points stand at one place are the same.
+    told = Markup("").join(
+        Markup('<text x="{}" y="{}" class="{}">{}</text>').format(*end)
+        for end in (*ends[: 1 + (len(set(xs)) > 1)], *ends[2 : 3 + (len(set(ys)) > 1)])
+    )
+    return _square(told + dots, label, across, up, is_unit=False)
 
 
 def _square(inside: Markup, label: str, across: str, up: str, *, is_unit: bool = True) -> Markup:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from markupsafe import Markup
-
 from ragbench.core.comparison import ComparedRun, Comparison, MetricComparison
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text
 from ragbench.views.gate import number_text
@@ -59,20 +57,16 @@ def _metric_rows(metric: MetricComparison) -> Iterator[list[object]]:
     ]
     if not metric.differences:
         yield [metric.name, *figures, "–", metric.untested or "–", "", "–", "–", "–"]
-    for at, found in enumerate(metric.differences):
-        drawn = Markup("")
-        if found.difference is not None:
-            wide = max(
-                abs(each) for each in (found.difference, found.low or 0.0, found.high or 0.0)
-            )
-            edge = wide or 1.0
-            drawn = charts.forest(found.difference, found.low, found.high, least=-edge, most=edge)
+    drawn = charts.differences(
+        [(found.difference, found.low, found.high) for found in metric.differences]
+    )
+    for at, (found, forest) in enumerate(zip(metric.differences, drawn, strict=True)):
         yield [
             metric.name,
             *(figures if at == 0 else [""] * len(figures)),
             f"{found.second} − {found.first}",
             number_text(found.difference, metric.unit, sign=True),
-            drawn,
+            forest,
             span_text(found, metric.unit),
             p_text(found) + (" *" if found.is_significant else ""),
             f"{found.cases:,}",
