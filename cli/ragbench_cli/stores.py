@@ -401,7 +401,8 @@ EmbedderOption = Annotated[
     str | None,
     option(
         "--embedder",
-        help="What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME or openai:MODEL.",
+        help="What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL, "
+        "cohere:MODEL, voyage:MODEL, jina:MODEL, fastembed:MODEL or sentence-transformers:MODEL.",
         metavar="NAME",
         complete=_embedders,
     ),

@@ -96,6 +96,11 @@ EMBEDDERS = Registry(
         "multilingual": "ragbench.embedders.local:multilingual_from_name",
         "onnx": "ragbench.embedders.local:onnx_from_name",
         "openai": "ragbench.embedders.openai:from_name",
+        "cohere": "ragbench.embedders.http:cohere_from_name",
+        "voyage": "ragbench.embedders.http:voyage_from_name",
+        "jina": "ragbench.embedders.http:jina_from_name",
+        "fastembed": "ragbench.embedders.loaded:fastembed_from_name",
+        "sentence-transformers": "ragbench.embedders.loaded:sentence_transformers_from_name",
         "hashing": "ragbench.embedders.local:hashing_from_name",
         NO_EMBEDDER: "ragbench.embedders.local:no_embedder_from_name",
     },
@@ -112,8 +117,9 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
 
     Args:
         name: a registered name, and behind a colon the model where it takes one:
-            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"hashing:256"``,
-            ``"none"``.
+            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"cohere:MODEL"``,
+            ``"voyage:MODEL"``, ``"jina:MODEL"``, ``"fastembed:MODEL"``,
+            ``"sentence-transformers:MODEL"``, ``"hashing:256"``, ``"none"``.
         **settings: of that embedder, such as ``query_prefix="query: "``.
 
     Raises:

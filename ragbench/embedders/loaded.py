@@ -1,0 +1,242 @@
+"""Models that fastembed and sentence-transformers load: by their names there, or from a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ragbench.embedders.embedder import unit_rows
+from ragbench.embedders.prefixes import Prefixes, known_prefixes
+from ragbench.errors import ConfigError
+from ragbench.io.settings import from_settings
+from ragbench.plugins import require
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FastembedEmbedder",
+    "SentenceTransformersEmbedder",
+    "fastembed_from_name",
+    "sentence_transformers_from_name",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastembedEmbedder:
+    """A model of Qdrant's fastembed: ONNX on the CPU. Loaded when the first vector is asked for."""
+
+    model: str
+    """Its name there, such as ``BAAI/bge-small-en-v1.5``."""
+    path: str | None = None
+    """A folder with that model's files; None lets fastembed find or download them."""
+    query_prefix: str | None = None
+    """What the model wants before a question; None: what is known of it by its name
+    (`ragbench.embedders.prefixes`). fastembed itself adds none, but for models with tasks."""
+    passage_prefix: str | None = None
+    """The same before a passage."""
+    threads: int | None = None
+    """Threads of the ONNX runtime; None for its own choice."""
+    batch_size: int = 64
+    """Texts that are read at once."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.embedder.Embedder`; a folder's model counts by its bytes."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> Mapping[str, object]:
+        files = sorted(Path(self.path).glob("*.onnx")) if self.path is not None else []
+        return {
+            "embedder": "fastembed",
+            "model": self.model,
+            "files": [_digest(file) for file in files],
+            "query_prefix": self._prefixes.query,
+            "passage_prefix": self._prefixes.passage,
+        }
+
+    @cached_property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return int(self._model.embedding_size)
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self._rows(self._model.query_embed, self._prefixes.query, texts)
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self._rows(self._model.passage_embed, self._prefixes.passage, texts)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _rows(self, embed: Any, prefix: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        asked = [prefix + text for text in texts]
+        return unit_rows(np.stack(list(embed(asked, batch_size=self.batch_size))))
+
+    @property
+    def _prefixes(self) -> Prefixes:
+        return _prefixes(self.model, self.query_prefix, self.passage_prefix)
+
+    @cached_property
+    def _model(self) -> Any:
+        package = require("fastembed", extra="fastembed")
+        folder = {} if self.path is None else {"specific_model_path": self.path}
+        try:
+            return package.TextEmbedding(self.model, threads=self.threads, **folder)
+        except (ValueError, OSError) as error:
+            raise ConfigError(
+                f"fastembed cannot load the model '{self.model}': {' '.join(str(error).split())}"
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceTransformersEmbedder:
+    """Any model of sentence-transformers, with the prompts that it brings.
+
+    The package is no extra of ragbench: it brings PyTorch, and each machine wants another build.
+    """
+
+    model: str
+    """A folder, or ``owner/name`` on the Hugging Face hub."""
+    revision: str | None = None
+    """Branch, tag or commit there."""
+    query_prefix: str | None = None
+    """What stands before a question; None: the model's own prompt for questions, and where it has
+    none what is known of it by its name (`ragbench.embedders.prefixes`)."""
+    passage_prefix: str | None = None
+    """The same before a passage."""
+    device: str | None = None
+    """Such as ``"cpu"`` or ``"cuda"``; None for the package's own choice."""
+    batch_size: int = 32
+    """Texts that are read at once."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """See `ragbench.embedders.embedder.Embedder`; of a folder its last part is the name."""
+        return {
+            "embedder": "sentence-transformers",
+            "model": Path(self.model).name if Path(self.model).is_dir() else self.model,
+            "revision": self.revision,
+            "query_prefix": self._prompt("query"),
+            "passage_prefix": self._prompt("passage"),
+        }
+
+    @cached_property
+    def dimension(self) -> int:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return int(self._rows(["dimension"], "query").shape[1])
+
+    @property
+    def hybrid_weight(self) -> float:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return 1.0
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self._rows(texts, "query")
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `ragbench.embedders.embedder.Embedder`."""
+        return self._rows(texts, "passage")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _rows(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> NDArray[np.float32]:
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        rows = self._model.encode(
+            list(texts),
+            prompt=self._prompt(kind),
+            batch_size=self.batch_size,
+            show_progress_bar=False,
+            convert_to_numpy=True,
+        )
+        return unit_rows(rows)
+
+    def _prompt(self, kind: Literal["query", "passage"]) -> str:
+        given = self.query_prefix if kind == "query" else self.passage_prefix
+        if given is not None:
+            return given
+        own: Mapping[str, str] = self._model.prompts or {}
+        names = ("query",) if kind == "query" else ("document", "passage", "corpus")
+        stated = next((own[name] for name in names if own.get(name)), "")
+        known = known_prefixes(self.model)
+        return stated or (known.query if kind == "query" else known.passage)
+
+    @cached_property
+    def _model(self) -> Any:
+        try:
+            package = importlib.import_module("sentence_transformers")
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                "the embedder sentence-transformers needs that package: pip install "
+                "sentence-transformers (it brings PyTorch; https://pytorch.org names the build for "
+                "your machine)"
+            ) from error
+        try:
+            return package.SentenceTransformer(
+                self.model, device=self.device, revision=self.revision
+            )
+        except (ValueError, OSError) as error:
+            raise ConfigError(
+                f"sentence-transformers cannot load the model '{self.model}': "
+                f"{' '.join(str(error).split())[:300]}"
+            ) from error
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _prefixes(model: str, query: str | None, passage: str | None) -> Prefixes:
+    known = known_prefixes(model)
+    return Prefixes(
+        known.query if query is None else query, known.passage if passage is None else passage
+    )
+
+
+def fastembed_from_name(model: str, settings: Mapping[str, Any]) -> FastembedEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; the model is fastembed's name of it."""
+    if not model:
+        raise ConfigError("the embedder fastembed needs a model: fastembed:owner/name")
+    given = {"model": model, **settings}
+    made = from_settings(FastembedEmbedder, given, where="embedder fastembed")
+    return cast("FastembedEmbedder", made)
+
+
+def sentence_transformers_from_name(
+    model: str, settings: Mapping[str, Any]
+) -> SentenceTransformersEmbedder:
+    """See `ragbench.embedders.embedder.EMBEDDERS`; a folder, or ``owner/name`` on the hub."""
+    if not model:
+        raise ConfigError(
+            "the embedder sentence-transformers needs a model: sentence-transformers:owner/name or "
+            "sentence-transformers:FOLDER"
+        )
+    given = {"model": model, **settings}
+    made = from_settings(
+        SentenceTransformersEmbedder, given, where="embedder sentence-transformers"
+    )
+    return cast("SentenceTransformersEmbedder", made)
