@@ -226,9 +226,9 @@ class HttpEmbedder:
 
         where = f"{self._endpoint.url}: the model '{self.model}'"
         try:
-            rows = np.asarray(vectors, dtype=np.float32)
+            rows: NDArray[np.float32] = np.asarray(vectors, dtype=np.float32)
         except (TypeError, ValueError):
-            rows = np.zeros(0, dtype=np.float32)
+            rows = np.zeros((0, 0), dtype=np.float32)
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise InterfaceError(f"{where} gave no answer with one vector for each of {len(texts)}")
         if self.dimensions not in (None, rows.shape[1]):
