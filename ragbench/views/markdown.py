@@ -35,6 +35,7 @@ def markdown_report(report: Report) -> Iterator[bytes]:
         _validation,
         _slices,
         _judging,
+        _steadiness,
         _failures,
         _origin,
     ):
@@ -264,30 +265,30 @@ def _judging(report: Report) -> Iterator[str]:
     if remarks:
         yield ""
         yield from (f"- {markdown_text(remark)}" for remark in remarks)
-    steady = [(line.metric, line.steadiness) for line in judging.lines if line.steadiness]
-    if steady:
-        yield ""
-        yield f"Each case was judged {judge['repeats']} times."
-        yield ""
-        yield from markdown_table(
+
+
+def _steadiness(report: Report) -> Iterator[str]:
+    """How far repeated judgings of a case agree; nothing where each was judged once."""
+    lines = () if report.judging is None else report.judging.lines
+    steady = [(line.metric, line.steadiness) for line in lines if line.steadiness]
+    if report.judging is None or not steady:
+        return
+    yield f"Each case was judged {report.judging.judge['repeats']} times."
+    yield ""
+    columns = ("metric", "cases", "deviation within a case", "cases that changed")
+    yield from markdown_table(
+        (*columns, "error of the mean"),
+        (
             (
-                "metric",
-                "cases",
-                "deviation within a case",
-                "cases that changed",
-                "error of the mean",
-            ),
-            (
-                (
-                    f"`{metric}`",
-                    f"{found.cases:,}",
-                    f"{found.deviation:.3f}",
-                    f"{found.changed:,}",
-                    f"{found.error:.4f}",
-                )
-                for metric, found in steady
-            ),
-        )
+                f"`{metric}`",
+                f"{found.cases:,}",
+                f"{found.deviation:.3f}",
+                f"{found.changed:,}",
+                f"{found.error:.4f}",
+            )
+            for metric, found in steady
+        ),
+    )
 
 
 def _currency(currency: str | None) -> str:

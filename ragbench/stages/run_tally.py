@@ -1,0 +1,164 @@
+"""How the stages of a run ended, over all its cases: statuses, failures, times."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.core.gold_search import GoldCause
+from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
+from ragbench.core.report import FailureGroup, Latency, StageCount
+from ragbench.core.trace import Trace
+from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
+from ragbench.post.stage import POST_RETRIEVE, steps_of
+from ragbench.stages.locate import LOCATE
+from ragbench.stages.validate import VALIDATE, ValidationTally
+
+__all__ = [
+    "RunTally",
+    "failures_of",
+    "stage_outcomes",
+]
+
+_KINDS = 1000
+"""How many messages are told apart: a message that quotes its query differs for every case."""
+_OTHERS = "(other messages)"
+
+
+def stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
+    """The stages that a case went through, in order, each with how it ended."""
+    between = trace.post_retrieval
+    stages: list[tuple[str, Outcome[Any]]] = [("retrieve", trace.retrieval)]
+    if trace.location is not None:
+        stages.append((LOCATE, trace.location))
+    if between is not None:
+        stages.append((POST_RETRIEVE, between))
+    if trace.validation is not None:
+        stages.append((VALIDATE, trace.validation))
+    return (*stages, ("generate", trace.generation))
+
+
+def _recovered(trace: Trace) -> list[Failure]:
+    """Failures before retrieval and of operators that were passed over."""
+    first, between = trace.retrieval.value, trace.post_retrieval
+    found = [] if first is None else [*pre_retrieval_failures(first)]
+    if between is None or between.value is None:
+        return found
+    return [*found, *(failure for step in steps_of(between.value) for failure in step.failures)]
+
+
+def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
+    """What failed for a case; a failure that only passes on an earlier one is listed once."""
+    passed_over = _recovered(trace)
+    found = [outcome.failure for _, outcome in stage_outcomes(trace) if outcome.failure]
+    found += [*passed_over, *[cell.failure for cell in cells if cell.failure]]
+    if not found:
+        return ()  # most cases
+    unique: dict[str, Failure] = {}
+    for failure in found:
+        unique.setdefault(str(failure), failure)
+    return tuple(unique.values())
+
+
+@dataclass(slots=True)
+class RunTally:
+    """Counts how the stages of a run ended, what failed, and how long they took."""
+
+    statuses: Counter[tuple[str, Status]] = field(default_factory=Counter[tuple[str, Status]])
+    known: Counter[tuple[str, Known]] = field(default_factory=Counter[tuple[str, Known]])
+    groups: dict[tuple[str, str, str], list[str]] = field(
+        default_factory=dict[tuple[str, str, str], list[str]]
+    )
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    seconds: dict[str, array[float]] = field(default_factory=lambda: defaultdict(_doubles))
+    sharing: Counter[str] = field(default_factory=Counter[str])
+    """The most cases that shared a call, by stage."""
+    repeated_ids: int = 0
+    gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
+    validation: ValidationTally = field(default_factory=ValidationTally)
+
+    def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
+        """Counts a case."""
+        if trace.validation is not None:
+            self.validation.add(trace)
+        if trace.location is not None and trace.location.value is not None:
+            self.gold[trace.location.value.cause] += 1
+        for stage, outcome in stage_outcomes(trace):
+            self.statuses[stage, outcome.status] += 1
+            if outcome.known is not Known.ASKED:
+                self.known[stage, outcome.known] += 1
+            if outcome.seconds is not None:
+                self.seconds[stage].append(outcome.seconds)
+                self.sharing[stage] = max(self.sharing[stage], outcome.sharing)
+        for failure in failures_of(trace, cells):
+            key = (failure.stage, failure.type, failure.message)
+            if key not in self.counts and len(self.counts) >= _KINDS:
+                key = (failure.stage, failure.type, _OTHERS)
+            self.counts[key] += 1
+            examples = self.groups.setdefault(key, [])
+            if len(examples) < 5:
+                examples.append(trace.case.id)
+        result = trace.retrieval.value
+        if result is not None and result.context_ids is not None:
+            self.repeated_ids += len(set(result.context_ids)) < len(result.context_ids)
+
+    def stages(self) -> tuple[StageCount, ...]:
+        """How each stage ended."""
+        return tuple(
+            StageCount(
+                stage=stage,
+                measured=self.statuses[stage, Status.MEASURED],
+                abstained=self.statuses[stage, Status.ABSTAINED],
+                skipped=self.statuses[stage, Status.SKIPPED],
+                failed=self.statuses[stage, Status.FAILED],
+                reused=self.known[stage, Known.REUSED],
+                recorded=self.known[stage, Known.RECORDED],
+            )
+            for stage in ("retrieve", LOCATE, POST_RETRIEVE, VALIDATE, "generate")
+            if any(self.statuses[stage, status] for status in Status)
+        )
+
+    def failures(self) -> tuple[FailureGroup, ...]:
+        """Failures of one kind together, the most frequent kind first."""
+        return tuple(
+            FailureGroup(
+                stage=key[0],
+                type=key[1],
+                message=key[2],
+                count=count,
+                examples=tuple(self.groups[key]),
+            )
+            for key, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        )
+
+    def latencies(self) -> tuple[Latency, ...]:
+        """Wall times per stage."""
+        return tuple(
+            _latency(stage, values, self.sharing[stage]) for stage, values in self.seconds.items()
+        )
+
+
+def _doubles() -> array[float]:
+    return array("d")
+
+
+def _latency(stage: str, values: array[float], sharing: int) -> Latency:
+    alone = sharing == 1
+    return Latency(
+        stage=stage,
+        count=len(values),
+        mean=math.fsum(values) / len(values),
+        p50=_percentile(values, 0.50) if alone else None,
+        p95=_percentile(values, 0.95) if alone else None,
+        longest=max(values) if alone else None,
+        sharing=sharing,
+    )
+
+
+def _percentile(values: array[float], share: float) -> float:
+    """The nearest-rank percentile: a value that was really measured."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
