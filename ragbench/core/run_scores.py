@@ -129,10 +129,6 @@ class ScoredCase:
     repeats: Mapping[str, Repeats] = field(default_factory=dict[str, Repeats])
     """By metric, where it was measured more than once; the cell of such a metric is the mean."""
 
-    def is_in(self, by: str, value: str) -> bool:
-        """Whether the case belongs to a slice, such as ``("language", "de")``."""
-        return value in self.tags if by == "tag" else by == "language" and value == self.language
-
     def coverage(self, metric: str) -> float | None:
         """Share of the times that the metric was measured when it applied; None: it never did."""
         repeats = self.repeats.get(metric)

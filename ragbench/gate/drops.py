@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from ragbench.stats.permutation import SignFlipMethod
 
 __all__ = [
     "DropQuestion",
+    "ScorePair",
     "coverage_questions",
     "drop_checks",
     "drop_question",
@@ -57,43 +58,57 @@ class DropQuestion:
     """The scores that both runs' are the means of; empty where no case was scored repeatedly."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScorePair:
+    """What one metric gave in both runs, by case."""
+
+    before: Values
+    after: Values
+    repeats: Mapping[str, CaseScores]
+
+    @classmethod
+    def of(cls, metric: str, run: RunScores, baseline: RunScores) -> ScorePair:
+        """All that the runs hold; they are restricted to comparable cases."""
+        return cls(
+            before=baseline.values(metric),
+            after=run.values(metric),
+            repeats=_repeats(metric, run, baseline),
+        )
+
+    def on(self, ids: Iterable[str]) -> ScorePair:
+        """Of some of the cases."""
+        kept = [id_ for id_ in ids if id_ in self.before]
+        return ScorePair(
+            before={id_: self.before[id_] for id_ in kept},
+            after={id_: self.after[id_] for id_ in kept},
+            repeats={id_: self.repeats[id_] for id_ in kept if id_ in self.repeats},
+        )
+
+
 def drop_question(
-    demand: MetricDemand,
-    tolerance: float,
-    run: RunScores,
-    baseline: RunScores,
-    *,
-    slice: str | None = None,
-    ids: frozenset[str] | None = None,
+    demand: MetricDemand, tolerance: float, scores: ScorePair, *, slice: str | None = None
 ) -> DropQuestion:
     """Asks about a metric.
 
     Args:
         demand: the metric.
         tolerance: largest loss that is accepted.
-        run: the run that is judged, restricted to comparable cases.
-        baseline: the run that it is held against, likewise.
+        scores: of both runs; those of the slice, where it is about one.
         slice: name of the slice; None for all cases.
-        ids: cases of the slice.
     """
     column = demand.column
-    before, after = baseline.values(column.name), run.values(column.name)
-    repeats = _repeats(column.name, run, baseline)
-    if ids is not None:
-        before = {id_: value for id_, value in before.items() if id_ in ids}
-        after = {id_: value for id_, value in after.items() if id_ in ids}
     return DropQuestion(
         kind=CheckKind.DROP if slice is None else CheckKind.SLICE,
         subject=column.name,
         tolerance=tolerance,
         scale=column.scale,
-        before=before,
-        after=after,
+        before=scores.before,
+        after=scores.after,
         higher_is_better=demand.higher_is_better,
         slice=slice,
         informational=demand.gate.informational,
         unit=column.unit,
-        repeats=repeats,
+        repeats=scores.repeats,
     )
 
 

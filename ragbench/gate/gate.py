@@ -26,7 +26,13 @@ from ragbench.gate.checks import (
 )
 from ragbench.gate.comparable import Comparability, compare_inputs
 from ragbench.gate.config import GateConfig, SliceGate, Undecided
-from ragbench.gate.drops import DropQuestion, coverage_questions, drop_checks, drop_question
+from ragbench.gate.drops import (
+    DropQuestion,
+    ScorePair,
+    coverage_questions,
+    drop_checks,
+    drop_question,
+)
 from ragbench.gate.words import headline, undecided_note
 
 __all__ = [
@@ -199,11 +205,12 @@ def _compared(
 def _floors(
     run: RunScores, demands: Sequence[MetricDemand], config: GateConfig
 ) -> Iterator[GateCheck]:
+    slices = _Slices(run)
     for demand in demands:
         yield from floor_checks(demand, demand.gate.limits, run.cases, config)
         for piece in demand.gate.slices:
             if piece.limits is not None:
-                for name, cases in _members(run, piece):
+                for name, cases in slices.members(piece):
                     yield from floor_checks(demand, piece.limits, cases, config, slice=name)
 
 
@@ -229,34 +236,55 @@ def _whole(
     demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
     for demand in demands:
-        tolerance = demand.gate.limits.max_drop
+        tolerance, name = demand.gate.limits.max_drop, demand.column.name
         if tolerance is not None:
-            yield drop_question(demand, tolerance, run, baseline)
+            yield drop_question(demand, tolerance, ScorePair.of(name, run, baseline))
 
 
 def _sliced(
     demands: Sequence[MetricDemand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
+    slices = _Slices(run)
     for demand in demands:
-        for piece in demand.gate.slices:
-            limits = piece.limits or demand.gate.limits
-            if limits.max_drop is not None:
-                for name, cases in _members(run, piece):
-                    ids = frozenset(case.id for case in cases)
-                    yield drop_question(demand, limits.max_drop, run, baseline, slice=name, ids=ids)
+        limited = [
+            (piece, limits.max_drop)
+            for piece in demand.gate.slices
+            if (limits := piece.limits or demand.gate.limits).max_drop is not None
+        ]
+        if not limited:
+            continue
+        scores = ScorePair.of(demand.column.name, run, baseline)
+        for piece, tolerance in limited:
+            for name, cases in slices.members(piece):
+                yield drop_question(
+                    demand, tolerance or 0.0, scores.on(case.id for case in cases), slice=name
+                )
 
 
-def _members(run: RunScores, piece: SliceGate) -> Iterator[tuple[str, list[ScoredCase]]]:
-    """The slices that are meant, with their cases; one that is named may have none."""
-    values = [piece.value] if piece.value is not None else _occurring(run, piece.by)
-    for value in values:
-        yield f"{piece.by}:{value}", [case for case in run.cases if case.is_in(piece.by, value)]
+class _Slices:
+    """The cases of each slice of a run, gone through once for all of them."""
 
+    def __init__(self, run: RunScores) -> None:
+        self._run = run
+        self._known: dict[str, dict[str, list[ScoredCase]]] = {}
 
-def _occurring(run: RunScores, by: str) -> list[str]:
-    if by == "tag":
-        return sorted({tag for case in run.cases for tag in case.tags})
-    return sorted({case.language for case in run.cases if case.language is not None})
+    def members(self, piece: SliceGate) -> Iterator[tuple[str, list[ScoredCase]]]:
+        """The slices that are meant, with their cases; one that is named may have none."""
+        if piece.by not in self._known:
+            self._known[piece.by] = self._sorted(piece.by)
+        known = self._known[piece.by]
+        values = sorted(known) if piece.value is None else [piece.value]
+        for value in values:
+            yield f"{piece.by}:{value}", known.get(value, [])
+
+    def _sorted(self, by: str) -> dict[str, list[ScoredCase]]:
+        found: dict[str, list[ScoredCase]] = {}
+        for case in self._run.cases:
+            own = (case.language,) if by == "language" else dict.fromkeys(case.tags)
+            for value in own:
+                if value is not None:
+                    found.setdefault(value, []).append(case)
+        return found
 
 
 def _outcome(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -671,3 +672,30 @@ def test_the_same_runs_give_the_same_verdict() -> None:
     now = run({"m": [k % 5 / 5 for k in range(60)]})
     wanted = config(m={"max_drop": 0.01})
     assert gate(now, before, wanted) == gate(now, before, wanted)
+
+
+def test_a_slice_that_collapses_is_found_among_five_thousand_checks() -> None:
+    """4 metrics on 1,250 slices of 20 cases; the answers of one fall from .80 to .04."""
+    draw = random.Random(1)
+    tags, size, names = 1_250, 20, ("m0", "m1", "m2", "m3")
+    count = tags * size
+    before, now = (
+        {name: [0.8 + draw.gauss(0.0, 0.05) for _ in range(count)] for name in names}
+        for _ in range(2)
+    )
+    labels = [f"l{place // size}" for place in range(count)]
+    wanted = MetricGate(
+        limits=FigureLimits(max_drop=0.02), slices=(SliceGate(by="language", value=None),)
+    )
+    demanded = GateConfig(metrics=dict.fromkeys(names, wanted))
+    base = run(before, languages=labels)
+    assert gate(run(now, languages=labels), base, demanded).outcome is PASSED
+    for name in names:
+        before[name][:size] = [0.8] * size
+        now[name][:size] = [0.04] * size
+    verdict = gate(run(now, languages=labels), run(before, languages=labels), demanded)
+    failed = [check for check in verdict.checks if check.outcome is FAILED]
+    assert sum(check.kind is CheckKind.SLICE for check in verdict.checks) == 5_000
+    assert {(check.subject, check.slice) for check in failed} == {
+        (name, "language:l0") for name in names
+    }
