@@ -8,6 +8,7 @@ nothing at all is not known. Lists and mappings are JSON texts. A number that is
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from ragbench.io.lines import decode_line, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 
 __all__ = [
+    "check_header",
     "read_csv",
     "read_tsv",
     "write",
@@ -30,11 +32,16 @@ __all__ = [
 
 _LONGEST_CELL = (1 << 31) - 1
 """That the module takes."""
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+"""The line by which Excel is told the separator."""
 _OTHER_DELIMITERS = (";", "\t", "|")
 
 
 def read_csv(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``."""
+    """Yields one row a record. A header without a comma may be separated by ``;``, tab or ``|``.
+
+    A line such as ``sep=;`` above the header says the separator.
+    """
     yield from _read(source, None, problems)
 
 
@@ -74,31 +81,34 @@ def _read(source: Source, delimiter: str | None, problems: Problems) -> Iterator
     csv.field_size_limit(_LONGEST_CELL)
     text = _Text(source=source, problems=problems)
     lines = iter(text)
-    first = next(lines, None)
-    if first is None:
-        return
-    separator = delimiter or _guess_delimiter(first)
-    reader = csv.reader(_chain(first, lines), delimiter=separator, strict=True)
+    first = next(lines, "")
+    told = _SEPARATOR_LINE.fullmatch(first.strip())
+    skipped = 0 if told is None else 1
+    if told is not None:
+        first, delimiter = next(lines, ""), delimiter or told[1]
+    reader = csv.reader(
+        _chain(first, lines), delimiter=delimiter or _guess_delimiter(first), strict=True
+    )
     header: list[str] | None = None
-    end = 0
+    end = skipped
     while True:
         begin, text.size = end + 1, 0
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            end = max(reader.line_num, begin)
+            end = max(reader.line_num + skipped, begin)
             problems.add(f"not valid CSV: {_explain(error)}", path=source.name, line=begin)
             if header is None:
                 return
             continue
         if cells is None:
             return
-        end = reader.line_num
+        end = reader.line_num + skipped
         if not cells:
             continue
         if header is None:
             header = cells
-            if not _check_header(header, source.name, begin, problems):
+            if not check_header(header, source.name, begin, problems):
                 return
         elif text.broken.isdisjoint(range(begin, end + 1)):
             yield from _row(cells, header, source.name, begin, problems)
@@ -117,7 +127,8 @@ def _row(
     yield Row(path, line, values, cells=True)
 
 
-def _check_header(header: list[str], path: str, line: int, problems: Problems) -> bool:
+def check_header(header: list[str], path: str, line: int, problems: Problems) -> bool:
+    """Whether the names of a table's columns differ; else each that does not is a problem."""
     repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     for name in repeated:
         problems.add("the column appears twice in the header", path=path, line=line, field=name)

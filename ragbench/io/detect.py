@@ -22,6 +22,7 @@ from ragbench.io.formats import CASES_FILE, CORPUS_FILE, FORMATS, READERS
 from ragbench.io.json_files import read_json_arrays
 from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head
+from ragbench.io.mtrag import is_task
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 
 __all__ = [
@@ -34,13 +35,14 @@ __all__ = [
     "special_form",
 ]
 
-CONTAINERS = ("jsonl", "json", "csv", "tsv", "parquet", "hf")
+CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
 
 _BY_SUFFIX: Mapping[str, str] = {
     suffix: info.name for info in FORMATS for suffix in info.suffixes if info.name != "text"
 }
 _PARQUET_MAGIC = b"PAR1"
+_ZIP_MAGIC, _WORKBOOK_PART = b"PK\x03\x04", b"[Content_Types].xml"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
@@ -134,6 +136,8 @@ def is_run_file(text: str) -> bool:
 def _file_format(source: Source, head: bytes, kind: Kind) -> str | None:
     if head.startswith(_PARQUET_MAGIC):
         return "parquet"
+    if head.startswith(_ZIP_MAGIC) and _WORKBOOK_PART in head:
+        return "xlsx"
     text = decode_head(head, source.encoding).lstrip()
     found = _BY_SUFFIX.get(source.suffix)
     if kind == "cases" and is_run_file(text):
@@ -223,6 +227,7 @@ _SPECIAL: tuple[tuple[str, Callable[[Mapping[str, object]], bool]], ...] = (
     ("report", _has("id", "query", "retrieved_ids", "retrieve", "generate", "failures")),
     ("verdicts", _has("relevant_chunk_ids", "retrieval_quality", "answer_probability")),
     ("promptfoo", _is_promptfoo),
+    ("mtrag", is_task),
     ("ragchecker", _has("query", "gt_answer")),
     ("open-rag-eval", _has("query", "passage", "generated_answer")),
     ("deepeval", _is_deepeval),
@@ -269,6 +274,8 @@ def _envelope(source: Source, problems: Problems) -> str | None:
     if "results" in keys and head[keys["results"] :].lstrip(b" \t\r\n:")[:1] == b"{":
         told = {"evalId", "config", "shareableUrl"} & keys.keys()
         return "promptfoo" if told or b'"vars"' in head else None
+    if {"models", "metrics", "documents"} <= keys.keys() or array_key(head, ("tasks",)):
+        return "mtrag"
     if array_key(head, ("results",)) is not None:
         return next(map(special_form, _elements(head, "results")), None)
     return None
@@ -282,7 +289,7 @@ def _head(source: Source) -> bytes:
 
 def _first_records(source: Source, container: str) -> Iterator[Mapping[str, object]]:
     """Some of the first records, as far as the head of the file shows them."""
-    if container in ("parquet", "hf"):
+    if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
             return  # a stream is read only once, and a name on the hub is worth a request
         rows = read_rows(source, container, Problems())
@@ -291,7 +298,10 @@ def _first_records(source: Source, container: str) -> Iterator[Mapping[str, obje
     raw = _head(source)
     text = raw.decode()
     if container in ("csv", "tsv"):
-        header = text.partition("\n")[0].rstrip("\r")
+        header, _, rest = text.partition("\n")
+        if header.strip('" \r').lower().startswith("sep="):
+            header = rest.partition("\n")[0]
+        header = header.rstrip("\r")
         separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
         try:
             yield dict.fromkeys(next(csv.reader([header], delimiter=separator), list[str]()))

@@ -198,7 +198,7 @@ def _described(
         failed=failed,
         timed=timed,
         answers=answers,
-        notes=(*cases.notes, *_notes(db, answers.path, counts)),
+        notes=(*cases.notes, *answers.notes, *_notes(db, answers.path, counts)),
     )
 
 

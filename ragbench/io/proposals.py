@@ -15,7 +15,7 @@ _GOLD = re.compile(
     r"|id|chunk|passage|context)",
     re.IGNORECASE,
 )
-_NEGATIVE = re.compile(r"neg(?:ative)?|non.?relevan|irrelevan|score|prob", re.IGNORECASE)
+_NEGATIVE = re.compile(r"neg(?:ative)?|non.?relevan|irrelevan|score|prob|wrong|fake", re.IGNORECASE)
 _LONGEST_ID = 120
 _LOOKED_AT = 50
 

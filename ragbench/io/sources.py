@@ -31,6 +31,7 @@ from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.joined import CorpusTexts, corpus_texts
 from ragbench.io.dumps.mapping import DumpMapping, Layout
 from ragbench.io.dumps.read import open_dump
+from ragbench.io.encodings import guess_encoding
 from ragbench.io.fields import (
     ANSWER_FIELDS,
     CASE_FIELDS,
@@ -155,13 +156,26 @@ def _place(where: str | Path, split: str | None, encoding: str | None, stack: Ex
     """Where to read from; standard input is kept in a file, because it is read more than once."""
     found = Source.of(where, split=split, encoding=encoding)
     if where != STDIN:
-        return _run_around(found) or found
+        return _run_around(found) or _decoded(found)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
     with NotingReadErrors(found.name, problems), (folder / "stdin").open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     problems.raise_if_any()
-    return replace(found, path=folder / "stdin")
+    return _decoded(replace(found, path=folder / "stdin"))
+
+
+def _decoded(place: Source) -> Source:
+    """The source with its encoding, where that has to be guessed."""
+    if place.encoding is not None or place.path is None or not place.path.is_file():
+        return place
+    head = place.head(Problems())
+    place.close()
+    guess = None if head is None else guess_encoding(head)
+    if guess is None:
+        return place
+    notes = {f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)": None}
+    return replace(place, encoding=guess, notes=notes)
 
 
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", "manifest.json", JOURNAL_FILE})

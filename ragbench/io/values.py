@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice, product
 from typing import Any, TypeGuard, TypeVar, cast
 
 import orjson
@@ -119,8 +120,26 @@ def as_answers(value: object) -> tuple[str, ...]:
             raise ValueProblem("expected a list of answers, or an object with them under 'text'")
         value = texts
     if isinstance(value, (list, tuple)):
-        value = [_answer_text(item) for item in cast("list[object]", value)]
+        items = cast("list[object]", value)
+        if items and all(_is_texts(item) for item in items):
+            return _in_parts(cast("list[list[str]]", items))
+        value = [_answer_text(item) for item in items]
     return tuple(dict.fromkeys(as_texts(value)))
+
+
+_MOST_WORDINGS = 50
+
+
+def _is_texts(value: object) -> bool:
+    """Whether it is a list of at least one text, and of nothing else."""
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return bool(items) and all(type(item) is str for item in items)
+
+
+def _in_parts(parts: list[list[str]]) -> tuple[str, ...]:
+    """Answers of several parts, each with its wordings, as in RGB: an answer has all parts."""
+    whole = islice(product(*map(as_texts, parts)), _MOST_WORDINGS)
+    return tuple(dict.fromkeys(", ".join(chosen) for chosen in whole))
 
 
 def as_response(value: object) -> str:

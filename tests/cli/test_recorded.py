@@ -166,13 +166,23 @@ def test_standard_input_without_answers_needs_somebody_to_ask(
 
 
 def test_another_encoding(ragbench: Ragbench) -> None:
-    Path("said.csv").write_bytes("question,ground_truth,response\nWo?,Köln,Köln\n".encode("cp1252"))
+    Path("said.csv").write_bytes(
+        "question,ground_truth,response\nGdzie?,Łódź,Łódź\n".encode("cp1250")
+    )
     refused = ragbench("eval", "said.csv", "-o", "run")
     assert refused.code == 2
-    assert "said.csv:2: byte 0xf6 at byte offset" in refused.err
+    assert "said.csv:2: byte 0xa3 at byte offset" in refused.err
     assert "--encoding, such as cp1252" in refused.err
-    command = ("eval", "said.csv", "-o", "run", "-m", "exact_match", "--encoding", "cp1252")
+    command = ("eval", "said.csv", "-o", "run", "-m", "exact_match", "--encoding", "cp1250")
     assert ragbench(*command).code == 0
+    assert score("exact_match") == (1.0, 1)
+
+
+def test_an_encoding_that_can_be_told_is_guessed_and_said(ragbench: Ragbench) -> None:
+    Path("said.csv").write_bytes("question,ground_truth,response\nWo?,Köln,Köln\n".encode("cp1252"))
+    done = ragbench("eval", "said.csv", "-o", "run", "-m", "exact_match")
+    assert done.code == 0
+    assert "'said.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)" in done.err
     assert score("exact_match") == (1.0, 1)
 
 

@@ -128,3 +128,25 @@ def test_documents_of_a_table(tmp_path: Path) -> None:
     first, second = read_documents(tmp_path / "corpus.tsv")
     assert (first.id, first.title, first.text) == ("1", None, 'one "quoted"')
     assert (second.title, second.text) == ("T", "")
+
+
+@pytest.mark.parametrize("told", ["sep=;", "SEP=;", '"sep=;"'])
+def test_a_line_for_excel_says_the_separator(tmp_path: Path, told: str) -> None:
+    cases, problems = read(tmp_path, f"{told}\r\nquery;reference\r\nA, b?;x\r\nB?;y;z\r\n")
+    assert [(case.query, case.reference) for case in cases] == [("A, b?", "x")]
+    assert problems == [":4: expected 2 cells as in the header, found 3"]
+
+
+def test_answers_of_several_parts_have_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        '{"query": "When?", "answer": [["July 21", "21 July"]]}\n'
+        '{"query": "Who and when?", "answer": [["Ada", "Ada Moran"], ["1843"]]}\n',
+        "utf-8",
+    )
+    first, second = read_cases(path)
+    assert (first.reference, first.alternative_references) == ("July 21", ("21 July",))
+    assert (second.reference, second.alternative_references) == (
+        "Ada, 1843",
+        ("Ada Moran, 1843",),
+    )

@@ -72,7 +72,7 @@ def test_right_answers(
     assert read(tmp_path, {"query": "q", **row})[0].references == references
 
 
-@pytest.mark.parametrize("value", [True, {"a": 1}, [["a"]], [{"txt": "a"}]])
+@pytest.mark.parametrize("value", [True, {"a": 1}, [[["a"]]], [["a"], 1], [{"txt": "a"}]])
 def test_wrong_answers(tmp_path: Path, value: object) -> None:
     with pytest.raises(DataError, match="field 'answers': expected"):
         read(tmp_path, {"query": "q", "answers": value})

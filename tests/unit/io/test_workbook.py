@@ -1,0 +1,121 @@
+"""Workbooks: cells as in CSV, sheets by name, and files that are none."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from datetime import date, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.io.read import read_cases
+from ragbench.io.sources import open_source
+
+pytestmark = pytest.mark.extra("excel")
+
+
+def book(path: Path, **sheets: Sequence[Sequence[object]]) -> Path:
+    openpyxl: Any = import_module("openpyxl")
+    made = openpyxl.Workbook()
+    made.remove(made.active)
+    for name, rows in sheets.items():
+        sheet = made.create_sheet(name)
+        for row in rows:
+            sheet.append(list(row))
+    made.save(path)
+    return path
+
+
+def test_cells_are_read_as_those_of_a_csv_file(tmp_path: Path) -> None:
+    rows = [
+        (None, "query", "reference", "relevant_ids", "answerable", "when"),
+        (1, "How many?", 27, '["a", "b"]', True, datetime(2024, 1, 2)),
+        (),
+        (2, "Who?", 2.5, "c; d", None, date(2024, 1, 3)),
+        (3, "What?", "NaN"),
+    ]
+    found = list(read_cases(book(tmp_path / "x.xlsx", A=rows)))
+    assert [case.reference for case in found] == ["27", "2.5", None]
+    assert [case.reference_context_ids for case in found] == [("a", "b"), ("c", "d"), None]
+    assert [case.answerable for case in found] == [True, None, None]
+    assert found[0].metadata == {"when": "2024-01-02"}
+
+
+def test_a_sheet_is_named_or_the_first_is_said_to_be_read(tmp_path: Path) -> None:
+    first, second = [("query",), ("One?",)], [("query",), ("Two?",)]
+    path = book(tmp_path / "x.xlsx", First=first, Second=second)
+    with open_source(path) as source:
+        assert [entry.case.query for entry in source] == ["One?"]
+        assert source.info.form == "xlsx"
+        assert source.info.notes == ("The sheet 'First' is read; --split names another: Second",)
+    with open_source(path, split="Second") as source:
+        assert [entry.case.query for entry in source] == ["Two?"]
+        assert source.info.notes == ()
+    with pytest.raises(DataError, match="no sheet 'Third'; there are: First, Second"):
+        list(read_cases(path, split="Third"))
+
+
+def test_every_problem_has_its_row(tmp_path: Path) -> None:
+    rows = [("query", "id"), ("A?", 1), (None, 2), ("B?", 1), ("C?", 3, "far out")]
+    with pytest.raises(DataError) as caught:
+        list(read_cases(book(tmp_path / "x.xlsx", A=rows)))
+    assert [problem.line for problem in caught.value.problems] == [3, 4, 5]
+    twice = book(tmp_path / "y.xlsx", A=[("query", "query"), ("A?", "B?")])
+    with pytest.raises(DataError, match=r"y\.xlsx:1: field 'query': the column appears twice"):
+        list(read_cases(twice))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"PK\x03\x04 cut off", "not a readable workbook: File is not a zip file"),
+        (b"\xd0\xcf\x11\xe0 old", "an .xls of old or encrypted: save it as .xlsx"),
+        (b"query\nA?\n", "not a readable workbook"),
+    ],
+)
+def test_what_is_no_workbook_is_a_problem(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "x.xlsx"
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        list(read_cases(path))
+
+
+def test_another_archive_is_no_workbook(tmp_path: Path) -> None:
+    path = tmp_path / "x.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "query")
+    with pytest.raises(DataError, match="not a readable workbook"):
+        list(read_cases(path))
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = book(tmp_path / "x.xlsx", A=[("query",), ("A?",)])
+    monkeypatch.setenv("RAGBENCH_MAX_FILE", "1KB")
+    with pytest.raises(DataError, match=r"it unpacks to more than 1 KB.*--max-file"):
+        list(read_cases(path))
+
+
+def test_a_row_behind_the_last_one_of_excel_is_refused(tmp_path: Path) -> None:
+    path = book(tmp_path / "x.xlsx", A=[("query",), ("A?",)])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = parts[sheet].replace(b'<row r="2"', b'<row r="999999999"')
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(DataError, match="rows behind row 1,048,576"):
+        list(read_cases(path))
+
+
+def test_a_workbook_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = book(tmp_path / "x.xlsx", A=[("query",), ("A?",)]).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert [case.query for case in read_cases("-", format="xlsx")] == ["A?"]
