@@ -46,6 +46,9 @@ STORES = Registry(
 )
 
 
+_READ_ONLY = ("elasticsearch", "opensearch")
+
+
 def open_database(address: str) -> Database:
     """The database of an address. It is reached when something is asked of it.
 
@@ -58,6 +61,11 @@ def open_database(address: str) -> Database:
         StoreError: it cannot be reached.
     """
     name = address.partition(":")[0].partition("+")[0]
+    if name in _READ_ONLY:
+        raise ConfigError(
+            f"'{mask_url(address)}': of {name} ragbench reads indices that are there, which needs "
+            "--map text=FIELD (in a pipeline: map); it makes none"
+        )
     if ":" not in address or name not in STORES.targets():
         known = ", ".join(f"{each}:" for each in sorted(STORES.targets()))
         raise ConfigError(

@@ -109,8 +109,9 @@ def kills(folder: Path, store: str, documents: int, trials: int, seed: int) -> C
         wanted = {f"a{at}" for at in range(documents)}
         found["after the kill: " + state(place, store, wanted) + (" (done)" if early else "")] += 1
         again = indexing(place, store, "a.jsonl")
-        again.communicate()
-        found[f"continued: exit {again.returncode}, " + state(place, store, wanted)] += 1
+        error = again.communicate()[1]
+        end = f"continued: exit {again.returncode}, {state(place, store, wanted)}"
+        found[f"{end} BAD: {error}" if again.returncode else end] += 1
     return found
 
 

@@ -328,7 +328,9 @@ FOREIGN_STORES = Registry(
     kind="foreign_stores",
     builtin={
         "chroma": "ragbench.stores.attached.chroma:ForeignChroma",
+        "elasticsearch": "ragbench.stores.attached.elastic:ForeignElasticsearch",
         "milvus": "ragbench.stores.attached.milvus:ForeignMilvus",
+        "opensearch": "ragbench.stores.attached.elastic:ForeignOpenSearch",
         "postgres": "ragbench.stores.attached.pgvector:ForeignPgvector",
         "postgresql": "ragbench.stores.attached.pgvector:ForeignPgvector",
         "qdrant": "ragbench.stores.attached.qdrant:ForeignQdrant",
@@ -373,7 +375,7 @@ def attach(
             guessed.
         native_filter: what every search keeps to, in the engine's own syntax: for Qdrant and
             Chroma the filter's JSON object, for PostgreSQL an SQL condition, for Milvus an
-            expression.
+            expression, for Elasticsearch and OpenSearch an object of their query language.
 
     Raises:
         ConfigError: no engine has such addresses, the mapping or the filter does not fit, or

@@ -1,0 +1,378 @@
+"""Indices of Elasticsearch and OpenSearch. ragbench never fills one; it reads those that are there.
+
+Both speak nearly one language. What differs: the type of a vector's field, how its neighbours are
+asked for, and how their likeness is turned into a score (https://www.elastic.co/docs/reference,
+https://docs.opensearch.org/latest/vector-search). Scores are turned back into the measure itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
+from ragbench.errors import ConfigError, StoreError
+from ragbench.io.dumps.form import TEXT_NAMES
+from ragbench.plugins import require
+from ragbench.safe_text import mask_url
+from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
+from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.database import EngineDatabase
+from ragbench.stores.engine import Engine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ForeignElasticsearch",
+    "ForeignOpenSearch",
+]
+
+_MOST = 10_000
+"""``index.max_result_window``, unless somebody has changed it."""
+_CANDIDATES = 100
+"""The least that a search by vectors looks at in each shard."""
+_TEXTS = ("text", "match_only_text")
+_VECTORS = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
+_TIMEOUT = 60
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Field:
+    """What the mapping says of a field."""
+
+    kind: str
+    settings: Mapping[str, Any]
+
+
+class _Database(EngineDatabase[Any]):
+    """A server. The connection is its client; nothing there is ragbench's own."""
+
+    def __init__(
+        self,
+        address: str,
+        open_client: Callable[[], Any],
+        load: Callable[[], tuple[type[Exception], ...]],
+    ) -> None:
+        """Names the server; nothing is asked of it."""
+        super().__init__(address)
+        self._open_client = open_client
+        self._load = load
+
+    def load(self) -> tuple[type[Exception], ...]:
+        """What the client raises."""
+        return self._load()
+
+    def connect(self) -> Any:
+        """The client."""
+        return self._open_client()
+
+    def disconnect(self, connection: Any) -> None:
+        """Closes its connections."""
+        connection.close()
+
+    def names(self, connection: Any) -> list[str]:
+        """None: ragbench makes no index there."""
+        return []
+
+    def make(self, connection: Any, info: CollectionInfo) -> None:
+        """Refused."""
+        raise StoreError(f"{self.address}: ragbench reads such indices and makes none")
+
+    def attach(self, connection: Any, name: str) -> Engine | None:
+        """None of them is ragbench's."""
+        return None
+
+    def remove(self, connection: Any, name: str) -> None:
+        """Removes nothing."""
+
+
+class ForeignElasticsearch:
+    """See `ragbench.stores.attached.engine.ForeignEngine`. A row's fields are its ``_source``."""
+
+    most = _MOST
+    key = None
+    _kind: ClassVar[str] = "dense_vector"
+
+    def __init__(
+        self,
+        client: Any,
+        name: str,
+        space: Space,
+        *,
+        words: Words | None,
+        fields: Mapping[str, _Field],
+    ) -> None:
+        """Takes what is open."""
+        self.space = space
+        self.words = words
+        self._client = client
+        self._name = name
+        self._fields = fields
+        self._vectors = [at for at, one in fields.items() if one.kind in _VECTORS]
+
+    @classmethod
+    def database(cls, address: str) -> EngineDatabase[Any]:
+        """See `ForeignEngine`."""
+        scheme, _, rest = address.partition("+")
+        url = urlsplit(rest)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ConfigError(
+                f"'{mask_url(address)}' is not an address of it: write {scheme.partition(':')[0]}"
+                "+https://USER:PASSWORD@HOST:9200"
+            )
+        host = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+        user, password = unquote(url.username or ""), unquote(url.password or "")
+        return _Database(
+            mask_url(address), lambda: cls._opened(host, user, password), cls._failures
+        )
+
+    @classmethod
+    def _opened(cls, host: str, user: str, password: str) -> Any:
+        package = require("elasticsearch", extra="elasticsearch")
+        given: dict[str, Any] = {"basic_auth": (user, password)} if user else {}
+        given |= {"api_key": password} if password and not user else {}
+        return package.Elasticsearch(host, request_timeout=_TIMEOUT, **given)
+
+    @classmethod
+    def _failures(cls) -> tuple[type[Exception], ...]:
+        package = require("elasticsearch", extra="elasticsearch")
+        return (package.ApiError, package.TransportError, OSError, ValueError)
+
+    @classmethod
+    def names(cls, connection: Any) -> list[str]:
+        """See `ForeignEngine`; hidden ones are left out."""
+        listed = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
+        return [name for name in listed if not name.startswith(".")]
+
+    @classmethod
+    def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
+        """See `ForeignEngine`; an alias is taken for its first index."""
+        if not connection.indices.exists(index=name):
+            return None
+        told = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
+        properties: Mapping[str, Any] = next(iter(told.values()))["mappings"].get("properties", {})
+        fields = dict(_flat(properties, ""))
+        dense = [at for at, one in fields.items() if one.kind == cls._kind]
+        vector = chosen_vector(name, mapping.vector, dense)
+        texts = [at for at, one in fields.items() if one.kind in _TEXTS]
+        usual = [at for at in texts if at.rpartition(".")[2] in TEXT_NAMES]
+        named = mapping.text if mapping.text in texts else usual[0] if len(usual) == 1 else None
+        wanted = mapping.words or named
+        found = chosen_words(name, wanted, texts)
+        settings = fields[vector].settings
+        size = settings.get("dims", settings.get("dimension"))
+        return cls(
+            connection,
+            name,
+            Space(
+                vector=vector,
+                dimension=None if size is None else int(size),
+                metric=told_metric(name, mapping.metric, cls._metric(settings)),
+            ),
+            words=None if found is None else Words(field=found, how="BM25 of the index"),
+            fields=fields,
+        )
+
+    @classmethod
+    def _metric(cls, settings: Mapping[str, Any]) -> MetricName:
+        known: dict[str, MetricName] = {
+            "cosine": "cosine",
+            "dot_product": "dot",
+            "max_inner_product": "dot",
+            "l2_norm": "euclid",
+        }
+        return known[str(settings.get("similarity", "cosine"))]
+
+    def count(self) -> int:
+        """See `ForeignEngine`."""
+        return int(self._client.count(index=self._name)["count"])
+
+    def sample(self, limit: int) -> list[ForeignRow]:
+        """See `ForeignEngine`."""
+        return [row._replace(score=0.0) for row in self._hits({"match_all": {}}, limit)]
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        """See `ForeignEngine`; a native one is an object of the query language."""
+        parts = [] if filters is None else [self._query(filters)]
+        if native is not None:
+            if not isinstance(native, Mapping) or len(cast("Mapping[str, Any]", native)) != 1:
+                raise ConfigError(
+                    "the native filter of Elasticsearch and OpenSearch is a JSON object of their "
+                    'query language, such as {"term": {"team": "legal"}}'
+                )
+            parts.append(dict(cast("Mapping[str, Any]", native)))
+        return parts or None
+
+    @property
+    def is_exact(self) -> bool:
+        """See `ForeignEngine`: whether the vectors stand in no graph."""
+        settings = self._fields[self.space.vector].settings
+        kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
+        return kind == "flat"
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[ForeignRow]]:
+        """See `ForeignEngine`."""
+        if effort.exact and not self.is_exact:
+            raise ConfigError(
+                f"the index '{self._name}' is searched through its graph alone: leave exact out, "
+                "or set ef"
+            )
+        return [self._nearest(row.tolist(), limit, condition, effort.ef) for row in rows]
+
+    def _nearest(
+        self, vector: list[float], limit: int, condition: Any, ef: int | None
+    ) -> list[ForeignRow]:
+        asked: dict[str, Any] = {
+            "field": self.space.vector,
+            "query_vector": vector,
+            "k": limit,
+            "num_candidates": min(max(ef or _CANDIDATES, limit), _MOST),
+        }
+        if condition:
+            asked["filter"] = condition
+        rows = self._hits(None, limit, knn=asked)
+        similarity = str(self._fields[self.space.vector].settings.get("similarity", "cosine"))
+        return [row._replace(score=_measure(row.score, similarity)) for row in rows]
+
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[ForeignRow]]:
+        """See `ForeignEngine`."""
+        assert self.words is not None
+        found: list[list[ForeignRow]] = []
+        for text in texts:
+            query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
+            if condition:
+                query["filter"] = condition
+            found.append(self._hits({"bool": query}, limit))
+        return found
+
+    def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[ForeignRow]:
+        body: dict[str, Any] = {"size": limit, "_source": {"excludes": self._vectors}, **more}
+        if query is not None:
+            body["query"] = query
+        answer = self._client.search(index=self._name, body=body)
+        if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+            raise StoreError(
+                f"the index '{self._name}' answered in part only: shards failed or took too long"
+            )
+        return [
+            ForeignRow(str(hit["_id"]), hit.get("_source") or {}, float(hit.get("_score") or 0.0))
+            for hit in answer["hits"]["hits"]
+        ]
+
+    def _query(self, filters: Filter) -> dict[str, Any]:
+        if isinstance(filters, And):
+            return {"bool": {"filter": [self._query(part) for part in filters.filters]}}
+        if isinstance(filters, Or):
+            parts = [self._query(part) for part in filters.filters]
+            return {"bool": {"should": parts, "minimum_should_match": 1}}
+        if isinstance(filters, Not):
+            return {"bool": {"must_not": [self._query(filters.filter)]}}
+        if isinstance(filters, Exists):
+            return {"exists": {"field": filters.field}}
+        if isinstance(filters, Range):
+            limits: dict[str, Any] = dict(filters.limits())
+            if filters.of_dates:
+                limits = {name: int(limit) for name, limit in limits.items()}
+                limits["format"] = "epoch_millis"
+            return {"range": {filters.field: limits}}
+        values = filters.values if isinstance(filters, In) else (filters.value,)
+        return {"terms": {self._exact(filters.field, values): list(values)}}
+
+    def _exact(self, name: str, values: Sequence[Scalar]) -> str:
+        """The field that keeps whole values: of an analysed text its part that does."""
+        found = self._fields.get(name)
+        if found is None or found.kind not in _TEXTS:
+            return name
+        parts = cast("Mapping[str, Any]", found.settings.get("fields") or {})
+        whole = next((at for at, one in parts.items() if one.get("type") == "keyword"), None)
+        if whole is None:
+            raise ConfigError(
+                f"filter on '{name}': the index keeps it as words only, not whole; filter by a "
+                'field of the type keyword, or natively by {"match_phrase": ...}'
+            )
+        return f"{name}.{whole}"
+
+
+class ForeignOpenSearch(ForeignElasticsearch):
+    """The same of OpenSearch, with its k-NN plugin."""
+
+    _kind: ClassVar[str] = "knn_vector"
+
+    @classmethod
+    def _opened(cls, host: str, user: str, password: str) -> Any:
+        package = require("opensearchpy", extra="opensearch")
+        given: dict[str, Any] = {"http_auth": (user, password)} if user else {}
+        return package.OpenSearch(host, timeout=_TIMEOUT, **given)
+
+    @classmethod
+    def _failures(cls) -> tuple[type[Exception], ...]:
+        package = require("opensearchpy", extra="opensearch")
+        return (package.OpenSearchException, OSError, ValueError)
+
+    @classmethod
+    def _metric(cls, settings: Mapping[str, Any]) -> MetricName:
+        known: dict[str, MetricName] = {
+            "cosinesimil": "cosine",
+            "innerproduct": "dot",
+            "l2": "euclid",
+        }
+        space = _space_type(settings)
+        if space not in known:
+            raise ConfigError(f"vectors that are compared by '{space}' are not read")
+        return known[space]
+
+    @property
+    def is_exact(self) -> bool:
+        """See `ForeignEngine`: k-NN searches go through a graph or lists."""
+        return False
+
+    def _nearest(
+        self, vector: list[float], limit: int, condition: Any, ef: int | None
+    ) -> list[ForeignRow]:
+        asked: dict[str, Any] = {"vector": vector, "k": limit}
+        if ef is not None:
+            asked["method_parameters"] = {"ef_search": max(ef, limit)}
+        if condition:
+            asked["filter"] = {"bool": {"filter": condition}}
+        rows = self._hits({"knn": {self.space.vector: asked}}, limit)
+        settings = self._fields[self.space.vector].settings
+        space = _space_type(settings)
+        method = cast("Mapping[str, Any]", settings.get("method") or {})
+        if space == "cosinesimil" and method.get("engine") == "nmslib":
+            return [row._replace(score=2 - 1 / row.score) for row in rows]
+        return [row._replace(score=_measure(row.score, space)) for row in rows]
+
+
+def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, _Field]]:
+    """The fields of a mapping, those of objects by their dotted names."""
+    for name, settings in properties.items():
+        if "properties" in settings:
+            yield from _flat(settings["properties"], f"{before}{name}.")
+        else:
+            yield f"{before}{name}", _Field(kind=str(settings.get("type")), settings=settings)
+
+
+def _space_type(settings: Mapping[str, Any]) -> str:
+    method = cast("Mapping[str, Any]", settings.get("method") or {})
+    return str(settings.get("space_type") or method.get("space_type") or "l2")
+
+
+def _measure(score: float, similarity: str) -> float:
+    """What a score was made of: cosine, inner product, or the negative of a distance.
+
+    Elasticsearch: (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 + distance
+    squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same formulas.
+    """
+    if similarity in ("cosine", "dot_product", "cosinesimil"):
+        return 2 * score - 1
+    if similarity in ("l2_norm", "l2"):
+        return -math.sqrt(max(1 / score - 1, 0.0))
+    return score - 1 if score >= 1 else 1 - 1 / score
