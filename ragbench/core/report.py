@@ -173,6 +173,8 @@ class Slice:
     """Cases of the slice that have a value."""
     score: float | None
     """The metric's figure over those; None when none is measured."""
+    interval: Interval | None = None
+    """Confidence interval of the mean, of this slice alone; None when it cannot be estimated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -131,24 +131,43 @@ class SummaryBuilder:
             failed=statuses[Status.FAILED],
             unproved=statuses[Status.UNPROVED],
             score=score,
-            interval=self._interval(metric, column, values),
+            interval=self._interval(metric, column, self._clusters),
             reasons=tuple(sorted(reasons, key=lambda item: (-item[1], item[0]))[:10]),
             slices=tuple(
-                _slice(key, figure, [column[row] for row in self._members[key]])
+                self._slice(key, metric, figure, column)
                 for key in sorted(self._members, key=lambda key: (key[0] != "tag", key[1]))
             ),
         )
 
+    def _slice(
+        self, key: tuple[str, str], metric: Metric, figure: _Figure, column: array[float]
+    ) -> Slice:
+        rows = self._members[key]
+        found = [column[row] for row in rows]
+        values = _measured(found)
+        by, value = key
+        return Slice(
+            by=by,
+            value=value,
+            total=len(rows),
+            measured=len(values),
+            score=figure.over(values, key),
+            interval=self._interval(metric, found, [self._clusters[row] for row in rows]),
+        )
+
     def _interval(
-        self, metric: Metric, column: array[float], values: Sequence[float]
+        self, metric: Metric, column: Sequence[float], clusters: Sequence[int]
     ) -> Interval | None:
         if metric.definition.aggregate is not None:
             return None  # of a mean only
-        rows = zip(column, self._clusters, strict=True)
-        clusters = [cluster for value, cluster in rows if not math.isnan(value)]
+        rows = [
+            (value, cluster)
+            for value, cluster in zip(column, clusters, strict=True)
+            if not math.isnan(value)
+        ]
         low, high = metric.definition.low, metric.definition.high
         bounds = None if low is None or high is None else (low, high)
-        found = mean_interval(values, clusters, bounds=bounds)
+        found = mean_interval([v for v, _ in rows], [c for _, c in rows], bounds=bounds)
         if found is None:
             return None
         return Interval(
@@ -226,18 +245,6 @@ def _aggregate(metric: Metric) -> Aggregate | None:
         return aggregate
     names = [parameter.name for parameter in definition.parameters if parameter.name in takes]
     return partial(aggregate, **{name: metric.parameter(name) for name in names})
-
-
-def _slice(key: tuple[str, str], figure: _Figure, column: Sequence[float]) -> Slice:
-    values = _measured(column)
-    by, value = key
-    return Slice(
-        by=by,
-        value=value,
-        total=len(column),
-        measured=len(values),
-        score=figure.over(values, key),
-    )
 
 
 def _reason(cell: Cell) -> str:

@@ -185,6 +185,8 @@ def _marks(trace: Trace, id: str, text: str, quotes: Sequence[Mark]) -> tuple[Ma
             if quote.chunk_id == id and text[quote.start : quote.end] == quote.text
         ]
     found += [mark for mark in quotes if mark.end <= len(text)]
+    if not found:
+        return ()  # most chunks
     unique = dict.fromkeys((mark.start, mark.end, mark.kind) for mark in found)
     kept = sorted(unique)[:_MOST_MARKS]
     return tuple(Mark(start=start, end=end, kind=kind) for start, end, kind in kept)

@@ -16,6 +16,7 @@ __all__ = [
     "forest",
     "frontier",
     "share_bar",
+    "times",
 ]
 
 _WIDTH, _HEIGHT = 160, 18
@@ -65,6 +66,27 @@ def differences(
 def _scale(value: float, least: float, most: float) -> str:
     share = 0.5 if most <= least else (min(max(value, least), most) - least) / (most - least)
     return f"{4 + share * (_WIDTH - 8):.1f}"
+
+
+def times(
+    mean: float, p50: float | None, p95: float | None, longest: float | None, *, most: float
+) -> Markup:
+    """Percentiles of a time on an axis from 0 to ``most``: bar to p95, line to the longest.
+
+    Where there are no percentiles, because cases shared their calls, the mean alone is drawn.
+    """
+    middle = Markup('<circle cx="{}" cy="9" r="4"/>').format(
+        _scale(mean if p50 is None else p50, 0.0, most)
+    )
+    spread = Markup("")
+    if p95 is not None and longest is not None:
+        spread = Markup(
+            '<path class="axis" d="M4 9H{}"/><path class="iv" d="M4 9H{}v-4v8"/>'
+        ).format(_scale(longest, 0.0, most), _scale(p95, 0.0, most))
+    return Markup(
+        '<svg class="forest" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">'
+        "{}{}</svg>"
+    ).format(_WIDTH, _HEIGHT, _WIDTH, _HEIGHT, spread, middle)
 
 
 def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:

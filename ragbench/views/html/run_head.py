@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ragbench.core.attribution import Answer, Cause
 from ragbench.core.metric import Direction
-from ragbench.core.report import Report, Summary
+from ragbench.core.report import Report, Slice, Summary
 from ragbench.core.validation import ValidationTable
 from ragbench.views.causes import waterfall
 from ragbench.views.html import charts
@@ -224,10 +224,16 @@ def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup | None:
     return charts.calibration(points, label=f"Calibration: {told}")
 
 
-def _times(report: Report) -> Iterator[list[str]]:
+def _times(report: Report) -> Iterator[list[str | Markup]]:
+    most = max((latency.longest or latency.mean for latency in report.latencies), default=0.0)
     for latency in report.latencies:
         figures = (latency.mean, latency.p50, latency.p95, latency.longest)
-        yield [latency.stage, f"{latency.count:,}", *(_milliseconds(each) for each in figures)]
+        yield [
+            latency.stage,
+            charts.times(latency.mean, latency.p50, latency.p95, latency.longest, most=most),
+            f"{latency.count:,}",
+            *(_milliseconds(each) for each in figures),
+        ]
 
 
 def _milliseconds(seconds: float | None) -> str:
@@ -272,15 +278,28 @@ def _slices(report: Report) -> dict[str, Any] | None:
         [
             f"{parts[0].by}: {parts[0].value}",
             f"{parts[0].total:,}",
-            *("–" if part.score is None else f"{part.score:.3f}" for part in parts),
+            *map(_sliced, parts),
         ]
         for parts in zip(*(summary.slices for summary in chosen), strict=True)
     ]
     return {
         "columns": ["Slice", "cases", *(summary.metric.name for summary in chosen)],
         "rows": rows,
-        "hint": "A slice of few cases moves by chance; report.json holds how many were measured.",
+        "hint": "Below each figure its 95% interval, of that slice alone: among many slices some "
+        "stand out by chance. report.json holds how many cases were measured.",
     }
+
+
+def _sliced(part: Slice) -> str | Markup:
+    """A slice's figure, its interval below."""
+    if part.score is None:
+        return "–"
+    if part.interval is None:
+        return f"{part.score:.3f}"
+    low, high = part.interval.low, part.interval.high
+    return Markup("{}<br><small>{} – {}</small>").format(
+        f"{part.score:.3f}", f"{low:.2f}", f"{high:.2f}"
+    )
 
 
 def _failures(report: Report) -> Iterator[list[str]]:

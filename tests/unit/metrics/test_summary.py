@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -137,12 +138,26 @@ def test_slices_by_tag_and_language() -> None:
         case(language="en"),
     ]
     found = summarised([*measured(1.0), FAILED, *measured(0.5)], cases)
-    assert found.slices == (
+    assert tuple(replace(part, interval=None) for part in found.slices) == (
         Slice(by="tag", value="hard", total=2, measured=1, score=1.0),
         Slice(by="tag", value="new", total=1, measured=1, score=1.0),
         Slice(by="language", value="en", total=2, measured=2, score=0.75),
         Slice(by="language", value="zh", total=1, measured=0, score=None),
     )
+
+
+def test_a_slice_has_the_interval_that_its_cases_have_as_a_run() -> None:
+    scores = [1.0, 0.0, 1.0, 0.5, 0.25, 0.75]
+    cases = [case(tags=["hard"] if at % 2 else ["easy"], cluster=f"c{at // 3}") for at in range(6)]
+    hard, easy = sorted(
+        summarised(measured(*scores), cases).slices, key=lambda part: part.value, reverse=True
+    )
+    alone = summarised(measured(*scores[1::2]), cases[1::2])
+    assert hard.interval is not None
+    assert hard.interval == alone.interval
+    assert easy.interval == summarised(measured(*scores[::2]), cases[::2]).interval
+    ece = summarised(measured(0.1, -0.1), [case(language="en")] * 2, name="ECE")
+    assert ece.slices[0].interval is None  # of a mean only
 
 
 def test_a_metric_with_its_own_aggregate_is_summed_up_by_it() -> None:
