@@ -35,11 +35,11 @@ def age_note(run: RunScores, baseline: RunScores, folder: Path) -> str | None:
     if baseline.commit is not None and run.commit is not None:
         commits = commits_between(baseline.commit, run.commit, folder)
     ages: list[str] = []
-    if days is not None:
+    if days:
         ages.append("1 day" if days == 1 else f"{days:,} days")
-    if commits is not None:
+    if commits:
         ages.append("1 commit" if commits == 1 else f"{commits:,} commits")
-    if count < 2 and not ages:
+    if count < 2 and days is None and commits is None:
         return None
     made = f"the mean of {count} runs" if count > 1 else "one run"
     dates = [made_of.date[:10] for made_of in baseline.made_of if made_of.date is not None]

@@ -17,6 +17,10 @@ __all__ = [
     "variance_components",
 ]
 
+_ROUNDING = 1e-9
+"""Scores of a case that differ by less than this share of the largest are equal: a mean of three
+times 0.2 is not quite 0.2."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VarianceComponents:
@@ -130,7 +134,10 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
         squares = math.fsum(
             (score - mean) ** 2 for case_id, mean in means.items() for score in scores[case_id]
         )
+        largest = max(abs(score) for case_id in means for score in scores[case_id])
         within = squares / (total - cases)
+        if within <= (_ROUNDING * largest) ** 2:
+            within = 0.0
     if within is not None and cases > 1:
         centre = math.fsum(score for case_id in means for score in scores[case_id]) / total
         spread = math.fsum(

@@ -69,6 +69,15 @@ def test_extremes() -> None:
     assert (only_noise.share_within, only_noise.repeats_for(0.1)) == (1.0, None)
 
 
+def test_a_score_that_never_changes_is_no_noise() -> None:
+    """A mean of three times 0.2 is 0.20000000000000004."""
+    constant = variance_components({f"c{number}": [0.2, 0.2, 0.2] for number in range(40)})
+    assert (constant.within, constant.share_within) == (0.0, 0.0)
+    summed = variance_components({"a": [0.1 + 0.2, 0.3], "b": [0.5, 0.5]})
+    assert (summed.within, summed.share_within) == (0.0, 0.0)
+    assert variance_components({"a": [1e-12, 2e-12], "b": [3e-12, 5e-12]}).within
+
+
 def test_the_noise_of_paired_differences() -> None:
     draw = np.random.default_rng(5)
     truth = draw.normal(0, 5, 3000)
