@@ -114,6 +114,10 @@ class DataError(InputError):
             lines.append(f"... and {rest} more problems")
         super().__init__("\n".join(lines))
 
+    def __reduce__(self) -> tuple[type[DataError], tuple[tuple[Problem, ...]]]:
+        """Travels from a worker with its problems."""
+        return type(self), (self.problems,)
+
 
 class ConfigError(InputError):
     """An option, a name or a configuration value is wrong."""

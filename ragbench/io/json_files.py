@@ -15,6 +15,7 @@ from ragbench.io.values import ValueProblem, describe
 
 __all__ = [
     "is_unambiguous",
+    "line_value",
     "load",
     "parse_json",
     "parse_line",
@@ -165,20 +166,24 @@ def read_line_values(source: Source, problems: Problems) -> Iterator[tuple[Line,
 
     Memory holds one line. A line that does not parse is a problem and is left out.
     """
-    path = source.name
     for line in read_lines(source, problems):
-        value: object
-        try:
-            value = orjson.loads(line.raw)
-        except orjson.JSONDecodeError:
-            if not line.raw.strip():
-                continue
-            known = len(problems)
-            value = parse_line(line, path, problems)
-            if len(problems) > known:
-                continue
-        if is_unambiguous(line.raw, value, path, line.number, problems):
+        for value in line_value(line, source.name, problems):
             yield line, value
+
+
+def line_value(line: Line, path: str, problems: Problems) -> Sequence[object]:
+    """The value of a line; of a blank one none, of one that cannot be used none and a problem."""
+    value: object
+    try:
+        value = orjson.loads(line.raw)
+    except orjson.JSONDecodeError:
+        if not line.raw.strip():
+            return ()
+        known = len(problems)
+        value = parse_line(line, path, problems)
+        if len(problems) > known:
+            return ()
+    return (value,) if is_unambiguous(line.raw, value, path, line.number, problems) else ()
 
 
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

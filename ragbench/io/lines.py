@@ -112,7 +112,7 @@ def _lines(
         yield from _decoded_lines(_decoded_chunks(b"", stream, encoding, path, problems), longest)
         return
     next_line = partial(stream.readline, longest + 1)
-    first = next_line()
+    first = stream.readline(longest + 1 + len(codecs.BOM_UTF8))
     if first.startswith(_UTF32_MARKS):
         problems.add(f"the file is UTF-32: {_EXPECTED}", path=path)
         return

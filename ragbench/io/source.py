@@ -14,9 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, cast
+from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.addresses import is_address, open_address
 from ragbench.io.limits import ReadLimits, TooLargeError, Unpacked
+from ragbench.masking import mask_url
 
 __all__ = [
     "HEAD_BYTES",
@@ -123,6 +126,8 @@ class Source:
     """What the user called it; stands in every problem."""
     path: Path | None = None
     """The file or folder; None for standard input and hub names."""
+    address: str | None = None
+    """Where a file is that is named by its address; see `ragbench.io.addresses`."""
     hub: str | None = None
     """The dataset's name on the hub."""
     split: str | None = None
@@ -133,13 +138,17 @@ class Source:
     """What of it is refused as too large."""
     notes: dict[str, None] = field(default_factory=dict[str, None])
     """What a reader had to choose, in words and in order; shared by copies of the source."""
+    is_packed: bool = field(default=False, init=False)
+    """Whether its bytes were found to be compressed, once it was opened."""
+    is_wide: bool = field(default=False, init=False)
+    """Whether it was found to be UTF-16 or UTF-32."""
     _stream: BinaryIO | None = field(default=None, repr=False)
 
     @classmethod
     def of(
         cls, source: str | Path, *, split: str | None = None, encoding: str | None = None
     ) -> Source:
-        """Takes ``-``, ``hf:owner/name[:split]``, or a path.
+        """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path.
 
         Raises:
             ConfigError: no such encoding.
@@ -152,6 +161,9 @@ class Source:
             if source.startswith(HUB_PREFIX):
                 hub, _, named = source.removeprefix(HUB_PREFIX).partition(":")
                 return cls(name=source, hub=hub, split=split or named or None)
+            if is_address(source):
+                shown = mask_url(source).partition("?")[0]  # a signature may stand there
+                return cls(name=shown, address=source, split=split, encoding=encoding)
         path = Path(source)
         return cls(name=str(source) or str(path), path=path, split=split, encoding=encoding)
 
@@ -163,9 +175,10 @@ class Source:
     @property
     def suffix(self) -> str:
         """The suffix in lower case, that of compression left out; empty when there is none."""
-        if self.path is None:
+        path = self.path if self.address is None else Path(urlsplit(self.address).path)
+        if path is None:
             return ""
-        suffixes = [suffix.lower() for suffix in self.path.suffixes]
+        suffixes = [suffix.lower() for suffix in path.suffixes]
         if suffixes and suffixes[-1] == ".gz":
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
@@ -211,20 +224,31 @@ class Source:
             with NotingReadErrors(self.name, problems):
                 yield stream
         finally:
-            if self.path is not None:
+            if self._is_its_own:
                 stream.close()
 
     def close(self) -> None:
         """Closes what ``head`` opened and nothing has read since."""
-        if self._stream is not None and self.path is not None:
+        if self._stream is not None and self._is_its_own:
             self._stream.close()
         self._stream = None
+
+    @property
+    def _is_its_own(self) -> bool:
+        """Whether nobody else reads the stream: standard input stays open."""
+        return self.path is not None or self.address is not None
 
     def _open(self) -> BinaryIO:
         if self.hub is not None:
             raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
-        raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
-        if not _peek(raw).startswith(_GZIP_MAGIC):
+        if self.address is not None:
+            raw = open_address(self.address)
+        else:
+            raw = _stdin() if self.path is None else self.path.open("rb", buffering=HEAD_BYTES)
+        head = _peek(raw)
+        self.is_packed = head.startswith(_GZIP_MAGIC)
+        self.is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if not self.is_packed:
             return raw
         return cast("BinaryIO", _Buffered(Unpacked(raw, self.limits), raw))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from ragbench.core.validation import (
     WeakQuery,
 )
 from ragbench.errors import DataError, Problem
+from ragbench.stages.far_dump import SOURCE_FIELDS
 from ragbench.stages.validate import share_of
 
 __all__ = ["DoctorTally", "earlier_retrievals", "earlier_verdicts"]
@@ -38,7 +40,6 @@ _NEVER = "never"
 _KEEPS = (0.9, 0.95, 0.99)
 _WEAKEST = 10
 _SOURCES = 10
-_SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
 _MANY = 0.2
 """Share from which on something is worth an action."""
 
@@ -48,7 +49,7 @@ class DoctorTally:
     """Counts verdicts with their chunks; of queries it keeps a score and, of the worst, a line."""
 
     ranks: Counter[str] = field(default_factory=Counter[str])
-    scores: list[float] = field(default_factory=list[float])
+    scores: array[float] = field(default_factory=lambda: array("d"))
     """Of the chunk that holds the answer, a query each."""
     chunks: int = 0
     duplicates: int = 0
@@ -171,7 +172,7 @@ class DoctorTally:
 
 
 def _source(metadata: Mapping[str, object]) -> str:
-    found = next((metadata[name] for name in _SOURCE_FIELDS if name in metadata), "")
+    found = next((metadata[name] for name in SOURCE_FIELDS if name in metadata), "")
     return found if isinstance(found, str) else ""
 
 

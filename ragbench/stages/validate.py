@@ -10,9 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-
-import orjson
+from typing import Any, NamedTuple, cast
 
 from ragbench.core.case import Case
 from ragbench.core.outcome import Failure, Known, Outcome, Status
@@ -35,16 +33,15 @@ from ragbench.errors import (
     RagbenchError,
     RunError,
 )
-from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
+from ragbench.ledger.fingerprint import SIZE, fingerprint
 from ragbench.ledger.manifest import package_versions
+from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, CallStage, Given, Row, Running, Settled, Work
 from ragbench.stats.mean import proportion_interval
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
-
-if TYPE_CHECKING:  # a run needs no processes
-    from ragbench.workers.pool import Batch, WorkerPool
+from ragbench.workers.pool import Batch, Task, WorkerPool
 
 __all__ = [
     "VALIDATE",
@@ -151,8 +148,8 @@ class _Begun(NamedTuple):
     """A window whose calls are begun."""
 
     window: Sequence[Row]
-    todo: Sequence[Work[RetrievalDump]]
-    batch: Batch[RetrievalDump, Outcome[Verdict]]
+    todo: Sequence[Work[RetrievalDump | Task]]
+    batch: Batch[Any, Outcome[Verdict]]
 
 
 class DumpStage:
@@ -160,14 +157,14 @@ class DumpStage:
 
     name = VALIDATE
 
-    def __init__(self, identity: bytes, pool: WorkerPool[RetrievalDump, Outcome[Verdict]]) -> None:
+    def __init__(self, identity: bytes, pool: WorkerPool[Any, Outcome[Verdict]]) -> None:
         """Begins nothing yet.
 
         Args:
             identity: fingerprint of the validator.
-            pool: makes the calls of `validator_call`.
+            pool: makes the calls of `validator_call`, or of `ragbench.stages.far_dump.far_calls`.
         """
-        self._stage: CallStage[RetrievalDump, Verdict] = CallStage(
+        self._stage: CallStage[RetrievalDump | Task, Verdict] = CallStage(
             name=VALIDATE,
             identity=identity,
             reads=_given,
@@ -229,17 +226,7 @@ def _row(dump: RetrievalDump) -> Row:
     Its number is a digest of all that the validator sees: a line keeps its verdict wherever it
     stands in the dump, and whatever stands before it.
     """
-    chunks = [
-        (one.id, one.text, one.score, one.document_id, one.start, one.end, one.metadata)
-        for one in dump.chunks
-    ]
-    seen = (dump.query, chunks, dump.warnings)
-    try:
-        options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-        written = orjson.dumps(seen, default=str, option=options)
-    except TypeError:  # metadata that is nested too deep to be written
-        written = repr(seen).encode("utf-8", "backslashreplace")
-    digest = fixed_digest(written)
+    digest = dump.asked.digest if isinstance(dump, FarRetrieval) else retrieval_digest(dump)
     number = int.from_bytes(digest[: SIZE // 2], "big") >> 1  # what SQLite can hold
     retrieved: Outcome[RetrievalDump] = Outcome(
         status=Status.MEASURED, value=dump, known=Known.RECORDED
@@ -248,11 +235,15 @@ def _row(dump: RetrievalDump) -> Row:
     return Row(number, case, digest, {"retrieve": Settled(retrieved, b"", digest)})
 
 
-def _given(row: Row) -> Given[RetrievalDump]:
-    return Given(cast("RetrievalDump", row.settled["retrieve"].outcome.value), row.digest)
+def _given(row: Row) -> Given[RetrievalDump | Task]:
+    dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+    asked = Task(VALIDATE, dump.asked) if isinstance(dump, FarRetrieval) else dump
+    return Given(asked, row.digest)
 
 
 def _letters(dump: RetrievalDump) -> int:
+    if isinstance(dump, FarRetrieval):
+        return dump.letters
     return sum(len(chunk.text) for chunk in dump.chunks)
 
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import orjson
 from filelock import FileLock, Timeout
@@ -38,12 +38,14 @@ from ragbench.errors import (
     RunLockedError,
 )
 from ragbench.io.atomic import written_whole
+from ragbench.io.dumps.pieces import SplitDump
 from ragbench.io.dumps.read import OpenDump
 from ragbench.ledger.codec import failed_verdict_object, validation_object
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
+from ragbench.stages.far_dump import far_calls, read_pieces, whole_retrieval
 from ragbench.stages.loop import run_stages
 from ragbench.stages.on_workers import lost_case
 from ragbench.stages.stage import CallSettings, Progress, Row, Running
@@ -57,8 +59,9 @@ from ragbench.stages.validate import (
 )
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
+from ragbench.workers.engine import Engine
 from ragbench.workers.open import opened_engine
-from ragbench.workers.pool import WorkerPool, one_by_one
+from ragbench.workers.pool import Task, WorkerPool, one_by_one
 
 __all__ = [
     "MOST_MALFORMED",
@@ -119,7 +122,9 @@ def validate_dump(
     """Judges every query of a dump, in its order.
 
     Memory stays flat: neither queries nor verdicts are kept. Called again with the same ``out``, it
-    takes the verdicts on queries and chunks that are still the same, and judges the rest.
+    takes the verdicts on queries and chunks that are still the same, and judges the rest. Where the
+    engine has workers and the dump is named by an address that can be read by ranges, the workers
+    read it, and its texts never come here.
 
     Args:
         dump: see `ragbench.io.dumps.read.open_dump`.
@@ -156,13 +161,11 @@ def validate_dump(
         kind = "local" if engine == "processes" and workers == 1 else engine
         where = stack.enter_context(opened_engine(kind, workers=workers, threads=threads))
         store = stack.enter_context(_store(out, fresh=fresh))
-        pool: WorkerPool[RetrievalDump, Outcome[Verdict]] = WorkerPool(
-            partial(one_by_one, partial(validator_call, make)),
-            where,
-            lost=partial(lost_case, VALIDATE),
-            stopped=stopped,
-        )
-        stage = DumpStage(bytes.fromhex(identity), stack.enter_context(pool))
+        split = dump.split if kind != "local" else None
+        pool = stack.enter_context(_pool(make, where, split, stopped))
+        if split is not None:
+            dump.read_elsewhere(read_pieces(split, pool))
+        stage = DumpStage(bytes.fromhex(identity), pool)
         run = Running(
             journal=store.journal,
             calls=CallSettings(),
@@ -173,10 +176,10 @@ def validate_dump(
         )
 
         def count(row: Row) -> None:
-            judged = _judged(row, validator.name, tally)
+            retrieved = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+            judged = _judged(row, retrieved, validator.name, tally, split)
             if judged.outcome.value is not None:
-                retrieved = row.settled["retrieve"].outcome.value
-                doctor.add(cast("RetrievalDump", retrieved), judged.outcome.value)
+                doctor.add(retrieved, judged.outcome.value)
             store.add(judged.line)
             if emit is not None:
                 emit(judged)
@@ -195,6 +198,25 @@ def validate_dump(
         )
 
 
+def _pool(
+    make: Callable[[], Validator],
+    engine: Engine,
+    split: SplitDump | None,
+    stopped: Callable[[], bool],
+) -> WorkerPool[Any, Any]:
+    """Workers that judge what they are given, or also read it themselves."""
+    judge = partial(validator_call, make)
+    if split is None:
+        plain = partial(one_by_one, judge)
+        return WorkerPool(plain, engine, lost=partial(lost_case, VALIDATE), stopped=stopped)
+    return WorkerPool(partial(far_calls, split, judge), engine, lost=_lost, stopped=stopped)
+
+
+def _lost(task: Task) -> Any:
+    """What a call gave that took down every worker: of a part of the dump nothing."""
+    return lost_case(VALIDATE, task.input) if task.kind == VALIDATE else None
+
+
 def _taken(dump: OpenDump, limit: int | None, *, strict: bool) -> Iterator[RetrievalDump]:
     for number, retrieval in enumerate(dump):
         if strict and dump.malformed:
@@ -210,17 +232,23 @@ def _nothing(name: str) -> Problem:
     return Problem(message="it holds no query", path=name)
 
 
-def _judged(row: Row, validator: str, tally: ValidationTally) -> ValidatedQuery:
+def _judged(
+    row: Row,
+    dump: RetrievalDump,
+    validator: str,
+    tally: ValidationTally,
+    split: SplitDump | None,
+) -> ValidatedQuery:
     """A query that is through, counted."""
     outcome: Outcome[Verdict] = row.settled[VALIDATE].outcome
-    dump: RetrievalDump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     failure = outcome.failure
     tally.count(dump.query_id, outcome)
     if failure is None:
         verdict = cast("Verdict", outcome.value)
         published = validation_object(verdict)
     else:
-        found = (*dump.warnings, *inspect_chunks(dump.query, dump.chunks).found)
+        whole = whole_retrieval(dump, split)
+        found = (*dump.warnings, *inspect_chunks(dump.query, whole.chunks).found)
         tally.count_warnings(dump.query_id, [(one.kind.value, one.count) for one in found])
         texts = [*map(str, found)]
         published = failed_verdict_object(dump.query_id, failure, validator, texts)

@@ -6,6 +6,7 @@ All that needs Ray stands in this file, so that one process starts it once.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import signal
@@ -22,13 +23,16 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from ragbench.core.chunk import Document
 from ragbench.embedders.embedder import open_embedder
 from ragbench.errors import ConfigError, RunError
+from ragbench.io.dumps.pieces import SplitDump
 from ragbench.pipeline.index import index
+from ragbench.stages import far_dump
 from ragbench.stores.registry import open_store
 from ragbench.workers.engine import Engine, available_cpus
 from ragbench.workers.open import check_engine, opened_engine
@@ -343,6 +347,33 @@ def test_a_killed_command_on_a_cluster_continues_to_the_same_bytes(cluster: str,
     assert main(validate(dump, "ray.jsonl", "--engine", "ray", "--workers", "1")) == 0
     assert main(validate(dump, "here.jsonl", "--engine", "local")) == 0
     assert Path("ray.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
+
+
+@pytest.mark.extra("ray")
+def test_workers_of_a_cluster_read_a_dump_that_is_named_by_its_address(
+    cluster: str, dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = Path(dump).resolve().as_uri()
+    assert main(validate(dump, "here.jsonl", "--engine", "local")) == 0
+    monkeypatch.setattr("ragbench.verbs.validate.read_pieces", small_pieces)
+    opened_here = mock.patch("ragbench.io.dumps.pieces.read_range", side_effect=AssertionError)
+    with opened_here:  # the command itself reads no piece
+        assert main(validate(address, "far.jsonl", "--engine", "ray", "--workers", "2")) == 0
+    assert Path("far.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
+    packed = Path("dump.jsonl.gz")
+    packed.write_bytes(gzip.compress(Path(dump).read_bytes()))
+    command = validate(packed.resolve().as_uri(), "packed.jsonl", "--engine", "ray")
+    capsys.readouterr()
+    assert main([one for one in command if one != "-q"]) == 0
+    assert "read by this command, not by the workers: it is compressed" in capsys.readouterr().err
+    assert Path("packed.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
+
+
+def small_pieces(split: SplitDump, pool: Any) -> Iterator[Any]:
+    return READ_PIECES(replace(split, piece=5_000), pool)
+
+
+READ_PIECES = far_dump.read_pieces
 
 
 def test_without_the_extra_one_line_says_how_to_get_it(

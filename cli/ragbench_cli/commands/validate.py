@@ -183,7 +183,6 @@ def command(
     """
     from ragbench.errors import ConfigError
     from ragbench.verbs.validate import validate_dump
-    from ragbench_cli.console import progress
 
     choice = DumpChoice(
         path=dump,
@@ -216,37 +215,19 @@ def command(
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = None
-    if html is not None or html_folder is not None:
-        from ragbench.stages.doctor import earlier_retrievals
-        from ragbench.views.html.dump_page import DumpPage
-
-        page = DumpPage({} if against is None else earlier_retrievals(against))
-    wanted = _demands(min_answer_present, min_quality, min_relevant, max_malformed)
-    emit = _emitter(json=json, text=out is None)
-    with (
-        console.stop_on_signal() as stopped,
-        redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
-        validator_maker(judge) as (make, may_be_many),
-        opened(choice, quiet=quiet) as source,
-        progress(shown=not quiet) as bars,
-    ):
-        found = validate_dump(
-            source,
-            make,
-            out=out,
-            emit=_also(emit, page),
-            demands=wanted,
-            against=against,
-            engine=chosen_engine(engine, may_be_many=may_be_many),
-            workers=workers,
-            threads=1 if may_be_many else workers or CALLS,
-            limit=limit,
-            strict=strict,
-            fresh=fresh,
-            stopped=stopped,
-            advance=_advance(bars, _total(dump, source, limit)),
-        )
+    page = _page(html, html_folder, against)
+    work = partial(
+        validate_dump,
+        out=out,
+        emit=_also(_emitter(json=json, text=out is None), page),
+        demands=_demands(min_answer_present, min_quality, min_relevant, max_malformed),
+        against=against,
+        workers=workers,
+        limit=limit,
+        strict=strict,
+        fresh=fresh,
+    )
+    found = _validated(work, judge, choice, engine, quiet=quiet)
     _report(found, summary or _beside(out), quiet=quiet, out=out)
     if page is not None:
         made = page.page(found)
@@ -256,6 +237,47 @@ def command(
         raise typer.Exit(ExitCode.CANNOT_RUN)
     if not found.is_met:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _validated(
+    work: partial[DumpSummary],
+    judge: ValidatorChoice,
+    choice: DumpChoice,
+    engine: str,
+    *,
+    quiet: bool,
+) -> DumpSummary:
+    """Opens what the options name, and has it judged."""
+    from ragbench_cli.console import progress
+
+    given = work.keywords
+    with (
+        console.stop_on_signal() as stopped,
+        redirect_stdout(sys.stderr),  # Ray reports workers that end on standard output
+        validator_maker(judge) as (make, may_be_many),
+        opened(choice, quiet=quiet) as source,
+        progress(shown=not quiet) as bars,
+    ):
+        where = chosen_engine(engine, may_be_many=may_be_many)
+        if not quiet and where != "local" and source.whole:
+            console.say(f"read by this command, not by the workers: {source.whole}")
+        return work(
+            source,
+            make,
+            engine=where,
+            threads=1 if may_be_many else given["workers"] or CALLS,
+            stopped=stopped,
+            advance=_advance(bars, _total(choice.path, source, given["limit"])),
+        )
+
+
+def _page(html: Path | None, html_folder: Path | None, against: Path | None) -> DumpPage | None:
+    if html is None and html_folder is None:
+        return None
+    from ragbench.stages.doctor import earlier_retrievals
+    from ragbench.views.html.dump_page import DumpPage
+
+    return DumpPage({} if against is None else earlier_retrievals(against))
 
 
 _SELF_TEST = 40

@@ -7,13 +7,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.addresses import size_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
 from ragbench.io.dumps.form import DumpForm, DumpRecord
@@ -27,6 +28,7 @@ from ragbench.io.dumps.joined import (
     read_ranking_records,
 )
 from ragbench.io.dumps.mapping import DumpMapping, Layout, ScoreKind, check_overrides
+from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump
 from ragbench.io.dumps.records import container_of, read_records
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
@@ -103,6 +105,10 @@ class OpenDump:
     """The first query ids that stand more than once."""
     repeated: int = 0
     """How many queries have an id that an earlier one has."""
+    split: SplitDump | None = None
+    """How workers read it by ranges, where they can."""
+    whole: str = ""
+    """Why they cannot, where the dump is named by an address."""
     _retrievals: Iterator[RetrievalDump]
     _more: int = 0
 
@@ -119,6 +125,16 @@ class OpenDump:
             yield retrieval
         self._trim()
 
+    def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
+        """Takes what workers read of ``split`` in place of reading it here.
+
+        Args:
+            pieces: what each of its pieces gave, in order.
+        """
+        self.problems.items.clear()  # those of the first lines, which are read again
+        self.problems.more = 0
+        self._retrievals = _placed(self.name, pieces, self.mapping, self.problems)
+
     @property
     def malformed(self) -> int:
         """How many records could not be read so far."""
@@ -126,10 +142,10 @@ class OpenDump:
 
     def _trim(self) -> None:
         """A million bad lines must not fill the memory."""
-        over = len(self.problems) - _KEPT
-        if over > 0:
-            self._more += over
-            del self.problems.items[_KEPT:]
+        over = self.problems.items[_KEPT:]
+        self._more += len(over) + self.problems.more
+        self.problems.more = 0
+        del self.problems.items[_KEPT:]
 
 
 @contextmanager
@@ -183,7 +199,8 @@ def open_dump(
             form = find_form("ragbench")
         else:
             records = read_records(source, container or "", problems)
-        sample = list(islice(records, _SAMPLE))
+        begin = _Begin.of(records, problems)
+        sample = begin.records
         if not sample:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
@@ -196,13 +213,84 @@ def open_dump(
         asked = None if joined else known
         if asked is None and mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
-        raw = _raw(decoder, chain(sample, records), problems)
+        raw = _raw(decoder, chain(begin.again(problems), records), problems)
+        split = whole = None
+        if source.address is not None:
+            whole = _why_whole(source, container or "", mapping, joined, known)
+            split = None if whole else _split(source, mapping, unwrapping.name)
         yield OpenDump(
             name=source.name,
             mapping=mapping,
             problems=problems,
+            split=split,
+            whole=whole or ("" if split or not source.address else _NO_RANGES),
             _retrievals=_retrievals(decoder, raw, asked, query, problems),
         )
+
+
+_NONE_FOUND = "expected a query, found none"
+_NO_RANGES = "its server gives no ranges"
+
+
+def _why_whole(
+    source: Source, container: str, mapping: DumpMapping, joined: str | None, known: Queries | None
+) -> str:
+    """Why a dump cannot be read by ranges; empty where it may be."""
+    if source.is_packed:
+        return "it is compressed"
+    if container != "jsonl" or joined is not None:
+        return "it is not JSON Lines"
+    if source.is_wide:
+        return "it is not UTF-8"
+    if mapping.layout is Layout.ROWS:
+        return "several lines make one query"
+    return "" if known is None else "its queries come from elsewhere"
+
+
+def _split(source: Source, mapping: DumpMapping, form: str) -> SplitDump | None:
+    """The dump in ranges; None where they cannot be read."""
+    address = source.address or ""
+    try:
+        size = size_of_address(address)
+    except OSError:
+        size = None
+    if size is None:
+        return None
+    return SplitDump(
+        name=source.name,
+        address=address,
+        size=size,
+        limits=source.limits,
+        mapping=mapping,
+        form=form,
+    )
+
+
+class _Begin(NamedTuple):
+    """The first records of a dump, read ahead, each with the problems before it."""
+
+    records: list[DumpRecord]
+    before: list[list[Problem]]
+    """Those before each record; at the end, those behind the last one."""
+
+    @classmethod
+    def of(cls, records: Iterator[DumpRecord], problems: Problems) -> _Begin:
+        """Reads them."""
+        begin, known = cls([], []), 0
+        for record in islice(records, _SAMPLE):
+            begin.records.append(record)
+            begin.before.append(problems.items[known:])
+            known = len(problems.items)
+        begin.before.append(problems.items[known:])
+        return begin
+
+    def again(self, problems: Problems) -> Iterator[DumpRecord]:
+        """The records, and the problems where they belong: among those of decoding."""
+        problems.items.clear()
+        for record, before in zip(self.records, self.before, strict=False):
+            problems.items += before
+            yield record
+        problems.items += self.before[-1]
 
 
 def _given_queries(query: str | None, queries: str | Path | None) -> Queries | None:
@@ -266,6 +354,42 @@ def _raw(
             problems.add(str(problem), path=record.path, line=record.line)
 
 
+def _placed(
+    name: str, pieces: Iterable[Iterable[PieceItem]], mapping: DumpMapping, problems: Problems
+) -> Iterator[RetrievalDump]:
+    """As `_retrievals`, from what was read elsewhere."""
+    derived = IdRegister()
+    before = number = 0
+    for item in chain.from_iterable(pieces):
+        if isinstance(item, int):
+            if item < 0:
+                return
+            before += item
+        elif isinstance(item, Passed):
+            problems.more += item.problems
+        elif isinstance(item, Problem):
+            _add(problems, item, before)
+        else:
+            number += 1
+            query_id = item.query_id
+            if item.query is None:
+                place = mapping.query or "query"
+                problems.add(_NONE_FOUND, path=name, line=before + item.line, field=place)
+                continue
+            if query_id is None:
+                query_id = derived.add_derived(derived_id("q", item.query), number)
+            if item.problem is not None:
+                _add(problems, item.problem, before)
+            elif item.retrieval is not None:
+                yield replace(item.retrieval, query_id=query_id)
+
+
+def _add(problems: Problems, problem: Problem, before: int) -> None:
+    """Adds a problem of a piece, before which so many lines stand."""
+    line = None if problem.line is None else before + problem.line
+    problems.add(problem.message, path=problem.path, line=line, field=problem.field)
+
+
 def _retrievals(
     decoder: Decoder,
     raws: Iterable[RawRetrieval],
@@ -287,7 +411,7 @@ def _retrievals(
             elif query_id is None and in_order is not None:
                 query_id, query = next(in_order, (None, None))
         if query is None:
-            message = "expected a query, found none"
+            message = _NONE_FOUND
             if query_id is not None and known is not None:
                 message = f"no query has the id '{query_id}'"
             place = decoder.mapping.query or "query"

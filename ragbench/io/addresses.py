@@ -1,0 +1,167 @@
+"""Files by address: where every node of a cluster finds the same bytes, whole or by ranges.
+
+``file://`` is a path that all nodes have, such as a shared folder. Every other scheme (``s3://``,
+``gs://``, ``https://`` ...) is opened by fsspec.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from urllib.parse import unquote, urlsplit
+
+from ragbench.errors import ConfigError, MissingExtraError
+
+__all__ = [
+    "is_address",
+    "open_address",
+    "read_range",
+    "size_of_address",
+]
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_BUFFER = 1 << 16
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address, such as ``s3://bucket/dump.jsonl``, and not a path."""
+    return _ADDRESS.match(text) is not None
+
+
+def open_address(address: str) -> BinaryIO:
+    """Opens a file for reading from front to back.
+
+    Raises:
+        ConfigError: there is no such scheme, or its package is not installed.
+        MissingExtraError: fsspec is not installed.
+        OSError: it cannot be opened; nor read, later on.
+    """
+    path = _shared_path(address)
+    if path is not None:
+        return path.open("rb", buffering=_BUFFER)
+    files, name = _files(address)
+    with _translated():
+        return cast("BinaryIO", io.BufferedReader(_Remote(files.open(name, "rb")), _BUFFER))
+
+
+def size_of_address(address: str) -> int | None:
+    """Bytes of a file; None where they cannot be read by ranges.
+
+    Raises:
+        OSError: it cannot be looked at; and what `open_address` raises.
+    """
+    path = _shared_path(address)
+    if path is not None:
+        return path.stat().st_size
+    files, name = _files(address)
+    with _translated():
+        size = files.size(name)
+    if not isinstance(size, int) or size < 1:
+        return None
+    try:  # a server may send all, whatever it is asked for
+        read_range(address, 0, 1)
+    except OSError:
+        return None
+    return size
+
+
+def read_range(address: str, start: int, end: int) -> bytes:
+    """Bytes of a file.
+
+    Args:
+        address: where it is.
+        start: offset of the first one.
+        end: offset behind the last one; at most the size of the file.
+
+    Raises:
+        OSError: they cannot be read; and what `open_address` raises.
+    """
+    path = _shared_path(address)
+    if path is not None:
+        with path.open("rb") as file:
+            file.seek(start)
+            found = file.read(end - start)
+    else:
+        files, name = _files(address)
+        with _translated():
+            found = cast("bytes", files.cat_file(name, start=start, end=end))
+    if len(found) != end - start:
+        raise OSError(None, f"{end - start:,} bytes were asked for and {len(found):,} came")
+    return found
+
+
+def _shared_path(address: str) -> Path | None:
+    parts = urlsplit(address)
+    return Path(unquote(f"{parts.netloc}{parts.path}")) if parts.scheme == "file" else None
+
+
+@lru_cache(maxsize=16)
+def _files(address: str) -> tuple[Any, str]:
+    """Fsspec's file system for an address, and the file's name in it."""
+    try:
+        core: Any = import_module("fsspec.core")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("fsspec", "remote") from error
+    try:
+        found = core.url_to_fs(address)
+    except (ImportError, ValueError) as error:
+        scheme = address.partition(":")[0]
+        raise ConfigError(
+            f"'{scheme}://' cannot be opened: {error}. pip install 'fsspec[{scheme}]' brings what "
+            "it needs, where there is such a scheme"
+        ) from error
+    return cast("tuple[Any, str]", found)
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Errors of the many packages behind fsspec as errors of reading."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        # What fsspec also says where nobody answers.
+        if isinstance(error.__cause__, OSError) and not isinstance(
+            error.__cause__, FileNotFoundError
+        ):
+            raise OSError(None, str(error.__cause__)) from error
+        raise
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(None, f"{type(error).__name__}: {error}") from error
+
+
+class _Remote(io.RawIOBase):
+    """A file of fsspec as the rest of Python knows files."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        with _translated():
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any, /) -> int:
+        with _translated():
+            found: bytes = self._file.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

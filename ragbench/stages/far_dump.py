@@ -1,0 +1,191 @@
+"""A dump that workers read: the command sees ids, digests and places, never the texts.
+
+Each query is read twice, both times by a worker: once to learn what it is, so that a stored verdict
+is taken where there is one, and once to be judged. Between the two, only its place travels.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import orjson
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.outcome import Outcome
+from ragbench.core.validation import RetrievalDump, Verdict
+from ragbench.errors import DataError, Problem, RunError
+from ragbench.io.dumps.pieces import Piece, PieceItem, Place, PlacedRetrieval, SplitDump
+from ragbench.ledger.fingerprint import fixed_digest
+from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
+
+__all__ = [
+    "SOURCE_FIELDS",
+    "FarQuery",
+    "FarRetrieval",
+    "far_calls",
+    "read_pieces",
+    "retrieval_digest",
+    "whole_retrieval",
+]
+
+SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
+"""Where in a chunk's metadata its source may be."""
+
+JUDGE, READ = "validate", "read"
+"""The two kinds of calls."""
+
+
+class FarQuery(NamedTuple):
+    """A query that a worker is asked to judge."""
+
+    place: Place
+    digest: bytes
+    """What stood there when it was first read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FarRetrieval(RetrievalDump):
+    """A retrieval whose texts have stayed where they are: its chunks are empty."""
+
+    asked: FarQuery
+    letters: int
+    """How many its chunks have."""
+
+
+def retrieval_digest(dump: RetrievalDump) -> bytes:
+    """Digest of all of a retrieval that a validator sees; its id is not."""
+    chunks = [
+        (one.id, one.text, one.score, one.document_id, one.start, one.end, one.metadata)
+        for one in dump.chunks
+    ]
+    seen = (dump.query, chunks, dump.warnings)
+    try:
+        options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+        written = orjson.dumps(seen, default=str, option=options)
+    except TypeError:  # metadata that is nested too deep to be written
+        written = repr(seen).encode("utf-8", "backslashreplace")
+    return fixed_digest(written)
+
+
+def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Sequence[PieceItem]]:
+    """What workers read of a dump, piece by piece, in order.
+
+    Args:
+        split: the dump.
+        pool: makes the calls of `far_calls`.
+
+    Raises:
+        DataError: a worker cannot read it.
+        RunError: workers end whenever they read a piece.
+    """
+    pieces = split.pieces()
+    begun = deque[Any]()
+    # A piece is enough for many batches: a few are read while those before them are judged.
+    ahead = max(2, pool.ahead // 8)
+    while True:
+        while len(begun) < ahead and (piece := next(pieces, None)) is not None:
+            begun.append(pool.begin([Task(READ, piece)]))
+        if not begun:
+            return
+        for found in pool.take(begun.popleft()):
+            if found is None:
+                raise RunError(f"{split.name}: a worker ended each time it read a part of it")
+            yield found
+
+
+def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDump:
+    """A retrieval with its texts: read again where they have stayed where they are.
+
+    Raises:
+        DataError: they cannot be read any more.
+    """
+    if split is None or not isinstance(dump, FarRetrieval):
+        return dump
+    try:
+        [found] = split.at([dump.asked.place])
+    except OSError as error:
+        raise _unreadable(split, error) from error
+    if found is None or retrieval_digest(found) != dump.asked.digest:
+        raise _changed(split)
+    return replace(found, query_id=dump.query_id)
+
+
+# --- on a worker
+
+
+def far_calls(
+    split: SplitDump, make: Callable[[], Callable[[RetrievalDump], Outcome[Verdict]]]
+) -> Map[Task, Any]:
+    """Makes the two calls; a worker is given a partial of this.
+
+    Args:
+        split: the dump.
+        make: makes what judges a retrieval.
+    """
+    return by_kind({READ: partial(_reader, split), JUDGE: partial(_judge, split, make)})
+
+
+def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
+    def read(pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
+        try:
+            return [tuple(map(_light, split.read(piece))) for piece in pieces]
+        except OSError as error:
+            raise _unreadable(split, error) from error
+
+    return read
+
+
+def _light(item: PieceItem) -> PieceItem:
+    """A retrieval without its texts; anything else as it is."""
+    if not isinstance(item, PlacedRetrieval) or item.retrieval is None:
+        return item
+    whole = item.retrieval
+    far = FarRetrieval(
+        query_id=whole.query_id,
+        query=whole.query,
+        chunks=tuple(map(_emptied, whole.chunks)),
+        warnings=whole.warnings,
+        asked=FarQuery(item.place, retrieval_digest(whole)),
+        letters=sum(len(chunk.text) for chunk in whole.chunks),
+    )
+    return item._replace(retrieval=far)
+
+
+def _emptied(chunk: Chunk) -> Chunk:
+    known = {name: chunk.metadata[name] for name in SOURCE_FIELDS if name in chunk.metadata}
+    return replace(chunk, text="", metadata=known)
+
+
+def _judge(
+    split: SplitDump, make: Callable[[], Callable[[RetrievalDump], Outcome[Verdict]]]
+) -> Map[FarQuery, Outcome[Verdict]]:
+    call = make()
+
+    def judge(asked: Sequence[FarQuery]) -> list[Outcome[Verdict]]:
+        try:
+            found = [*split.at([one.place for one in asked])]
+        except OSError as error:
+            raise _unreadable(split, error) from error
+        judged: list[Outcome[Verdict]] = []
+        for one, retrieval in zip(asked, found, strict=True):
+            if retrieval is None or retrieval_digest(retrieval) != one.digest:
+                raise _changed(split)
+            judged.append(call(retrieval))
+        return judged
+
+    return judge
+
+
+def _changed(split: SplitDump) -> DataError:
+    message = "it has changed since the command began to read it"
+    return DataError([Problem(message=message, path=split.name)])
+
+
+def _unreadable(split: SplitDump, error: OSError) -> DataError:
+    why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+    message = f"a worker cannot read it: {why}. Every node must reach it under this address"
+    return DataError([Problem(message=message, path=split.name)])

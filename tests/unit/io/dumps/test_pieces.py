@@ -1,0 +1,181 @@
+"""Pieces of a dump: of any size, they hold every line once, with its number and its problems."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ragbench.core.validation import RetrievalDump
+from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump, lines_of
+from ragbench.io.dumps.read import OpenDump, open_dump
+
+LINE = st.one_of(
+    st.builds(
+        lambda text, id: b'{"query_id": "%d", "query": "q", "chunks": [{"text": "%s"}]}'
+        % (id, text.encode()),
+        st.text("abc é", max_size=30),
+        st.integers(0, 5),
+    ),
+    st.sampled_from(
+        [
+            b"", b"  ", b"{", b"null", b"7", b'{"query": "only"}', b'{"chunks": ["no query"]}',
+            b'{"query": "NaN", "chunks": [{"text": "t", "score": NaN}]}', b"\xff\xfe", b"\x00",
+            b'{"query": "same", "chunks": ["x"]}', b'{"query": 7, "chunks": ["x"]}',
+            b'{"query": "cr", "chunks": ["x"]}\r',
+            b'{"query": "bad label", "answer_present": "perhaps", "chunks": ["x"]}',
+            b'{"query": ["one", "two"], "chunks": [["a"], ["b"]]}',
+        ]
+    ),
+)  # fmt: skip
+FIRST = b'{"query": "first", "answer_present": true, "chunks": [{"id": "a", "text": "t"}]}'
+
+
+def content(lines: list[bytes], *, mark: bool, ended: bool) -> bytes:
+    whole = b"\n".join([FIRST, *lines]) + (b"\n" if ended else b"")
+    return b"\xef\xbb\xbf" + whole if mark else whole
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    lines=st.lists(LINE, max_size=12),
+    piece=st.integers(1, 300),
+    mark=st.booleans(),
+    ended=st.booleans(),
+)
+@example(lines=[b"", b"", b""], piece=1, mark=False, ended=True)
+@example(lines=[FIRST, FIRST], piece=len(FIRST) + 1, mark=False, ended=True)
+@example(lines=[FIRST, FIRST], piece=len(FIRST), mark=False, ended=False)
+def test_pieces_of_any_size_are_the_whole(
+    lines: list[bytes], piece: int, mark: bool, ended: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "d.jsonl"
+        path.write_bytes(content(lines, mark=mark, ended=ended))
+        with open_dump(path.as_uri()) as dump:
+            whole, problems = [*dump], [*dump.problems]
+            malformed, repeated = dump.malformed, dump.repeated_ids
+        with open_dump(path.as_uri()) as dump:
+            split = cut(dump, piece)
+            dump.read_elsewhere(split.read(one) for one in split.pieces())
+            assert [*dump] == whole
+            assert [*dump.problems] == problems
+            assert (dump.malformed, dump.repeated_ids) == (malformed, repeated)
+        assert again(split) == [(one.query, one.chunks) for one in whole]
+
+
+def cut(dump: OpenDump, piece: int) -> SplitDump:
+    assert dump.split is not None
+    # As a worker gets it.
+    return pickle.loads(pickle.dumps(replace(dump.split, piece=piece)))  # type: ignore[no-any-return]
+
+
+def again(split: SplitDump) -> list[tuple[str, Any]]:
+    """What is found at the places of all retrievals, the last first, and some far apart."""
+    items = [item for one in split.pieces() for item in split.read(one)]
+    places = [one.place for one in items if isinstance(one, PlacedRetrieval) and one.retrieval]
+    found: Iterator[RetrievalDump | None] = split.at(places)
+    backwards = [*split.at(places[::-1])][::-1]
+    listed = [*found]
+    assert listed == backwards
+    return [(one.query, one.chunks) for one in listed if one is not None]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.binary(min_size=1, max_size=200).map(lambda raw: raw.replace(b"a", b"\n")),
+    size=st.integers(1, 210),
+    longest=st.integers(1, 60),
+)
+@example(data=b"\xef\xbb\xbf0123456789", size=4, longest=8)
+@example(data=b"\xef\xbb\xbf01234567\n8", size=30, longest=9)
+def test_lines_of_pieces_are_those_of_the_file(data: bytes, size: int, longest: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "f"
+        path.write_bytes(data)
+        begun = range(0, len(data), size)
+        pieces = [Piece(start, min(start + size, len(data))) for start in begun]
+        found = [
+            line for piece in pieces for line in lines_of(path.as_uri(), piece, len(data), longest)
+        ]
+    expected = [*split_at_newlines(data.removeprefix(b"\xef\xbb\xbf"))]
+    places = {line.offset: line.raw for line in found}
+    assert len(places) == len(found)  # none is doubled
+    offset = len(data) - sum(map(len, expected))
+    for raw in expected:
+        if len(raw) > longest:  # a piece ends at a line that is too long; so does the dump
+            assert places[offset] == raw[: longest + 1]
+            return
+        assert places[offset] == raw
+        offset += len(raw)
+    assert len(found) == len(expected)
+
+
+def split_at_newlines(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at) + 1 or len(data)
+        yield data[at:end]
+        at = end
+
+
+def test_a_line_that_is_too_long_ends_the_dump_as_it_does_in_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
+    path = tmp_path / "d.jsonl"
+    path.write_bytes(b"\n".join([FIRST, b'{"query": "' + b"x" * 5000 + b'"}', FIRST]))
+    with open_dump(path.as_uri()) as dump:
+        whole, problems = [*dump], [*dump.problems]
+    assert "longer than 1 KB" in str(problems[0])
+    for piece in (10, 700, 1 << 20):
+        with open_dump(path.as_uri()) as dump:
+            split = cut(dump, piece)
+            dump.read_elsewhere(split.read(one) for one in split.pieces())
+            assert ([*dump], [*dump.problems]) == (whole, problems)
+
+
+def test_a_million_bad_lines_are_counted_and_not_held(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_bytes(FIRST + b"\n" + b"{\n" * 20_500 + (FIRST + b"\n") * 3)
+    with open_dump(path) as here:
+        assert len([*here]) == 4
+        assert here.malformed == 20_500
+        assert len(here.problems.items) == 100
+    with open_dump(path.as_uri()) as dump:
+        split = cut(dump, 1 << 20)
+        assert sum(1 for _ in split.read(Piece(0, split.size))) < 110
+        dump.read_elsewhere(split.read(one) for one in split.pieces())
+        assert len([*dump]) == 4
+        assert dump.malformed == 20_500
+        assert [*dump.problems] == [replace(one, path=dump.name) for one in here.problems.items]
+        assert dump.problems.items[-1].line == 101
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "options", "why"),
+    [
+        ("d.json", b"[" + FIRST + b"]", {}, "it is not JSON Lines"),
+        ("d.jsonl", FIRST.decode().encode("utf-16"), {}, "it is not UTF-8"),
+        ("d.jsonl", b'{"query": "q", "text": "t"}\n' * 2, {}, "several lines make one query"),
+        ("d.jsonl", b'{"chunks": [{"id": "a", "text": "t"}]}', {"query": "q"},
+         "its queries come from elsewhere"),
+    ],
+)  # fmt: skip
+def test_why_a_dump_is_read_whole(
+    tmp_path: Path, name: str, data: bytes, options: dict[str, Any], why: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with open_dump(path.as_uri(), **options) as dump:
+        assert (dump.split, dump.whole) == (None, why)
+        assert [*dump]
+    with open_dump(path, **options) as dump:
+        assert (dump.split, dump.whole) == (None, "")  # a path is this machine's own

@@ -1,0 +1,179 @@
+"""Files by address: whole and by ranges, and what is said where that cannot be."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError, DataError, MissingExtraError
+from ragbench.io.addresses import is_address, open_address, read_range, size_of_address
+from ragbench.io.dumps.read import open_dump
+from ragbench.io.read import read_cases
+
+LINES = b"".join(b'{"query": "q%d", "chunks": ["text %d"]}\n' % (n, n) for n in range(50))
+
+
+class Served(BaseHTTPRequestHandler):
+    """Serves some files; ``/whole/...`` ignores the range that is asked for."""
+
+    files: dict[str, bytes]
+
+    def do_HEAD(self) -> None:
+        self._send(is_head=True)
+
+    def do_GET(self) -> None:
+        self._send(is_head=False)
+
+    def _send(self, *, is_head: bool) -> None:
+        path = self.path.partition("?")[0]
+        data = self.files.get(path.removeprefix("/whole"))
+        if data is None:
+            self.send_error(404)
+            return
+        asked = self.headers.get("range")
+        first, last = 0, len(data) - 1
+        if asked and not path.startswith("/whole"):
+            begin, _, end = asked.removeprefix("bytes=").partition("-")
+            first, last = int(begin), min(int(end), last) if end else last
+            self.send_response(206)
+            self.send_header("content-range", f"bytes {first}-{last}/{len(data)}")
+        else:
+            self.send_response(200)
+        if not path.startswith("/whole"):
+            self.send_header("accept-ranges", "bytes")
+        self.send_header("content-length", str(last - first + 1))
+        self.end_headers()
+        if not is_head:
+            self.wfile.write(data[first : last + 1])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """The address of a server on this machine."""
+    files = {"/d.jsonl": LINES, "/d.jsonl.gz": gzip.compress(LINES), "/empty.jsonl": b""}
+    handler = type("Handler", (Served,), {"files": files})
+    running = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    serve = partial(running.serve_forever, poll_interval=0.02)
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{running.server_address[1]}"
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.fixture
+def in_memory() -> str:
+    """The address of a file in fsspec's own memory."""
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://here/d.jsonl", "wb") as file:
+        file.write(LINES)
+    return "memory://here/d.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s3://bucket/a.jsonl", True),
+        ("file:///shared/a.jsonl", True),
+        ("abfs+x://a/b", True),
+        ("dump.jsonl", False),
+        ("hf:owner/name", False),
+        ("C:/dump.jsonl", False),
+        ("-", False),
+        ("://a", False),
+    ],
+)
+def test_what_is_an_address(text: str, expected: bool) -> None:
+    assert is_address(text) is expected
+
+
+def check_ranges(address: str) -> None:
+    assert size_of_address(address) == len(LINES)
+    for start, end in ((0, 1), (7, 400), (len(LINES) - 3, len(LINES)), (0, len(LINES))):
+        assert read_range(address, start, end) == LINES[start:end]
+    with open_address(address) as stream:
+        assert stream.read() == LINES
+    with open_dump(address) as dump:
+        assert dump.split is not None and not dump.whole
+        assert [one.query for one in dump] == [f"q{number}" for number in range(50)]
+
+
+def test_a_shared_path_needs_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    path = tmp_path / "with space %41.jsonl"
+    path.write_bytes(LINES)
+    check_ranges(path.as_uri())
+
+
+@pytest.mark.extra("remote")
+def test_memory(in_memory: str) -> None:
+    check_ranges(in_memory)
+
+
+@pytest.mark.extra("remote")
+def test_a_server(server: str) -> None:
+    check_ranges(f"{server}/d.jsonl")
+
+
+@pytest.mark.extra("remote")
+def test_what_can_only_be_read_whole_is_read_and_said(server: str) -> None:
+    for path, why in (
+        ("whole/d.jsonl", "its server gives no ranges"),
+        ("d.jsonl.gz", "it is compressed"),
+    ):
+        with open_dump(f"{server}/{path}") as dump:
+            assert dump.split is None
+            assert dump.whole == why
+            assert sum(1 for _ in dump) == 50
+
+
+@pytest.mark.extra("remote")
+@pytest.mark.parametrize("path", ["missing.jsonl", "empty.jsonl"])
+def test_a_file_that_is_not_there_or_empty_is_one_problem(server: str, path: str) -> None:
+    with pytest.raises(DataError) as caught, open_dump(f"{server}/{path}"):
+        pass
+    [problem] = caught.value.problems
+    assert problem.path == f"{server}/{path}"
+
+
+@pytest.mark.extra("remote")
+def test_a_server_that_is_not_there_is_one_problem() -> None:
+    with pytest.raises(DataError, match="cannot be read"), open_dump("http://127.0.0.1:9/d.jsonl"):
+        pass
+
+
+@pytest.mark.extra("remote")
+def test_a_signature_and_a_password_in_an_address_are_not_shown(server: str) -> None:
+    address = server.replace("http://", "http://bob:s3cret-word@")
+    with open_dump(f"{address}/d.jsonl?X-Signature=0123456789abcdef") as dump:
+        assert "s3cret" not in dump.name and "0123456789" not in dump.name
+        assert dump.name.endswith("/d.jsonl")
+
+
+@pytest.mark.extra("remote")
+@pytest.mark.parametrize("scheme", ["nonsense", "dropbox"])
+def test_a_scheme_that_nothing_opens_is_one_clear_error(scheme: str) -> None:
+    with pytest.raises(ConfigError, match=rf"'{scheme}://' cannot be opened.*pip install"):
+        open_address(f"{scheme}://a/b.jsonl")
+
+
+def test_without_the_extra_the_error_holds_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingExtraError, match=r"ragbench\[remote\]"):
+        open_address("s3://another/b.jsonl")
+
+
+@pytest.mark.extra("remote")
+def test_cases_are_read_from_an_address_too(server: str) -> None:
+    assert [case.query for case in read_cases(f"{server}/d.jsonl")][:2] == ["q0", "q1"]
