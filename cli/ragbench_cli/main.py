@@ -44,6 +44,7 @@ COMMANDS = {
     "init": ("init", "Write a project to start from."),
     "doctor": ("doctor", "Check the installation, a RAG and its models."),
     "baseline": ("baseline", "Keep and show the runs that others are held against."),
+    "history": ("history", "Show how each metric went over the runs of main."),
     "cache": ("cache", "Look at the kept answers of language models, and remove some."),
     "show": ("show", "List what there is to choose from."),
 }

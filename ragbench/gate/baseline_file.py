@@ -9,10 +9,11 @@ oldest first. Of runs that are too old to be compared with, the means are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from ragbench.core.history import MainRun
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import StageCount
 from ragbench.core.run_scores import MetricColumn, Repeats, RunFacts, RunScores, ScoredCase
@@ -24,7 +25,6 @@ __all__ = [
     "FORMAT",
     "Baseline",
     "BaselineCase",
-    "MainRun",
     "baseline_bytes",
     "baseline_from",
     "is_baseline",
@@ -36,24 +36,6 @@ FORMAT = 2
 """Version of the file format. Files of format 1 hold one run, and are read, too."""
 
 _MARK = "ragbench_baseline"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MainRun:
-    """One run of main, as it is remembered."""
-
-    date: str | None
-    """When it was made, ISO 8601."""
-    commit: str | None
-    dirty: bool = False
-    cases: str | None = None
-    """Fingerprint of its cases: means over other cases do not compare."""
-    judge: str | None = None
-    """Fingerprint of its judge; None without one."""
-    repeats: int = 1
-    """How often each case was asked."""
-    scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Figure of each metric that was measured, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,6 +203,7 @@ def _only_run(content: Json, metrics: Sequence[MetricColumn]) -> tuple[MainRun, 
         dirty=content["dirty"],
         cases=fingerprints.get("dataset"),
         judge=fingerprints.get("judge"),
+        matching=content["matching"],
         scores={column.name: column.score for column in metrics if column.score is not None},
     )
     return (run,)
@@ -235,7 +218,7 @@ def _block(key: str, brackets: str, entries: Iterable[str]) -> str:
 def _run(run: MainRun) -> dict[str, Any]:
     scores = {name: _number(run.scores[name]) for name in sorted(run.scores)}
     known = asdict(replace(run, scores=scores))
-    defaults = {"dirty": False, "judge": None, "repeats": 1}
+    defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1}
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
 
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ragbench.core.history import MainRun
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, Repeats, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.baseline_file import Baseline, BaselineCase, MainRun
+from ragbench.gate.baseline_file import Baseline, BaselineCase
 from ragbench.gate.comparable import scale_of
 from ragbench.gate.flaky import same_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
@@ -115,7 +116,7 @@ def with_run(
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha, resamples, seed)
     if other or changes:
-        alone = _alone(run, baseline.runs)
+        alone = _alone(run, _without_old_formulas(baseline, run))
         return Added(baseline=alone, other=other, changes=changes)
     return Added(baseline=_joined(baseline, run, keep))
 
@@ -157,6 +158,7 @@ def _main_run(run: RunScores) -> MainRun:
         dirty=run.dirty,
         cases=run.fingerprints.get("dataset"),
         judge=run.fingerprints.get("judge"),
+        matching=scale_of(run.matching),
         repeats=max(asked, default=1),
         scores={c.name: c.score for c in run.metrics if c.has_cells and c.score is not None},
     )
@@ -181,6 +183,18 @@ def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
     )
 
 
+def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
+    """The runs so far, less the figures of metrics that are computed in another way now."""
+    known = {column.name: column.identity for column in baseline.metrics}
+    changed = {
+        column.name for column in run.metrics if known.get(column.name, "") != column.identity
+    }
+    return [
+        replace(each, scores={n: score for n, score in each.scores.items() if n not in changed})
+        for each in baseline.runs
+    ]
+
+
 def _case(case: ScoredCase, columns: Iterable[MetricColumn], repeats: int) -> BaselineCase:
     return BaselineCase(
         id=case.id,
@@ -199,7 +213,7 @@ def _cells(case: ScoredCase, metric: str, repeats: int) -> tuple[Cell | None, ..
 
 def _joined(baseline: Baseline, run: RunScores, keep: int) -> Baseline:
     """Both, less the oldest runs above ``keep``."""
-    found = _alone(run, baseline.runs)
+    found = _alone(run, _without_old_formulas(baseline, run))
     kept = min(keep, baseline.kept + 1)
     columns = sum(one.repeats for one in baseline.kept_runs[len(baseline.kept_runs) - kept + 1 :])
     before = {case.id: case for case in baseline.cases}

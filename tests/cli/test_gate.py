@@ -199,6 +199,39 @@ def test_runs_of_main_are_added_averaged_and_dated(ragbench: Ragbench) -> None:
     assert "is not a baseline file" in refused.err
 
 
+def test_limits_that_fit_are_measured_from_runs_of_one_system(ragbench: Ragbench) -> None:
+    for name in ("one", "two"):
+        ragbench("eval", "office", "-q", "-m", "hit_rate@5", "--rag", "rags.py:Plain", "-o", name)
+    with closing(sqlite3.connect("two/journal.sqlite")) as db, db:
+        db.execute("UPDATE runs SET started = '2031-01-01T00:00:00+00:00'")
+    refused = ragbench("baseline", "set", "one", "--limits", "ragbench.yaml")
+    assert "--limits needs two or more runs" in refused.err
+    done = ragbench(
+        "baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml", "-o", "b.json"
+    )
+    assert done.code == 2  # no such folder: nothing is half written
+    Path("conf").mkdir()
+    done = ragbench(
+        "baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml", "-o", "b.json"
+    )
+    assert (done.code, done.out) == (0, "b.json\nconf/ragbench.yaml\n")
+    assert "hit_rate@5: 2 cases, all alike in all runs" in done.err  # one names no gold
+    text = Path("conf/ragbench.yaml").read_text("utf-8")
+    assert (
+        "# Written by: ragbench baseline set one two -o b.json --limits conf/ragbench.yaml" in text
+    )
+    assert 'baseline: "../b.json"' in text
+    assert ragbench("gate", "two", "--config", "conf/ragbench.yaml").code == 0
+    again = ragbench("baseline", "set", "one", "two", "--limits", "conf/ragbench.yaml")
+    assert "conf/ragbench.yaml exists" in again.err
+    assert Path("conf/ragbench.yaml").read_text("utf-8") == text
+    made = ragbench("init", "new", "--measured", "one", "--measured", "two")
+    assert "new/ragbench-baseline.json" in made.out
+    text = Path("new/ragbench.yaml").read_text("utf-8")
+    assert "# Written by: ragbench init --measured one --measured two" in text
+    assert ragbench("gate", "two", "--config", "new/ragbench.yaml").code == 0
+
+
 def test_a_dataset_that_gains_cases_and_tags_is_the_same_one(ragbench: Ragbench) -> None:
     """The commonest pull request of all; an edited question is another case."""
     evaluate = ("eval", "office", "-q", "-m", "hit_rate@5", "--rag", "rags.py:Plain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
+    from ragbench.core.history import FittedLimit
     from ragbench.core.run_scores import MetricColumn, RunScores
     from ragbench.gate.baseline_file import Baseline
     from ragbench.gate.main_runs import Added
@@ -39,18 +41,28 @@ def set_(
         Path,
         option("--out", "-o", help="File to write.", metavar="FILE", show_default=True),
     ] = _DEFAULT,
+    limits: Annotated[
+        Path | None,
+        option(
+            "--limits",
+            help="Also write a configuration with the tolerance that fits these cases, measured "
+            "from two or more runs.",
+            metavar="FILE",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Keep a run as a baseline file, or the mean of several.
 
-    Several runs of one unchanged system halve the noise that a later run is compared with. The
-    file holds scores, fingerprints, dates and commits, but no texts: one line per case, small
-    enough to commit and to review.
+    Several runs of one unchanged system halve the noise that a later run is compared with, and
+    tell which drop these cases can show. The file holds scores, fingerprints, dates and commits,
+    but no texts: one line per case, small enough to commit and to review.
 
     \b
     Examples:
       ragbench baseline set run
       ragbench baseline set run-1 run-2 run-3 -o baselines/pellorin.json
+      ragbench baseline set run-1 run-2 run-3 --limits ragbench.yaml
     """
     from ragbench.gate.baseline_file import write_baseline
     from ragbench.gate.main_runs import baseline_of
@@ -58,13 +70,61 @@ def set_(
 
     scores = [read_run(run) for run in runs]
     baseline = baseline_of(scores)
+    fitted = _fitted(scores, limits)
     write_baseline(baseline, out)
+    if limits is not None:
+        _write_limits(limits, fitted, scores, baseline_file=out)
     if json:
-        console.print_json({"path": str(out), **_facts(baseline)})
+        measured = [asdict(limit) for limit in fitted]
+        console.print_json({"path": str(out), **_facts(baseline), "limits": measured})
     else:
         typer.echo(out)
+        if limits is not None:
+            typer.echo(limits)
         console.say(_size(baseline))
+        _say_limits(fitted)
     _warn(scores[-1])
+
+
+def _fitted(scores: Sequence[RunScores], limits: Path | None) -> tuple[FittedLimit, ...]:
+    """What these cases can show; nothing with one run."""
+    from ragbench.errors import ConfigError
+    from ragbench.gate.tolerance import fitted_limits
+
+    if limits is not None and len(scores) < 2:
+        raise ConfigError("--limits needs two or more runs of one system: one shows no noise")
+    if limits is not None and limits.exists():
+        raise ConfigError(f"{limits} exists, and may hold what somebody wrote: name another file")
+    return fitted_limits(scores) if len(scores) > 1 else ()
+
+
+def _write_limits(
+    path: Path, fitted: Sequence[FittedLimit], scores: Sequence[RunScores], *, baseline_file: Path
+) -> None:
+    import os
+    import shlex
+
+    from ragbench.io.atomic import written_whole
+    from ragbench.views.limits_yaml import limits_yaml
+
+    sources = [run.source for run in scores]
+    words = ["ragbench", "baseline", "set", *sources, "-o", str(baseline_file)]
+    text = limits_yaml(
+        fitted,
+        command=shlex.join([*words, "--limits", str(path)]),
+        runs=len(scores),
+        cases=len(scores[0].cases),
+        baseline=Path(os.path.relpath(baseline_file, path.parent)).as_posix(),
+    )
+    with written_whole(path) as file:
+        file.write(text.encode())
+
+
+def _say_limits(fitted: Sequence[FittedLimit]) -> None:
+    from ragbench.views.limits_yaml import limit_line
+
+    for limit in fitted:
+        console.say(f"{limit.metric}: {limit_line(limit)}")
 
 
 @app.command("add")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +34,11 @@ EXTRAS = {"pipeline": {"pipeline.yaml": "pipeline.yaml"}}
 
 
 def write_scaffold(
-    folder: Path, *, force: bool = False, extras: Sequence[str] = ()
+    folder: Path,
+    *,
+    force: bool = False,
+    extras: Sequence[str] = (),
+    made: Mapping[str, bytes] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Writes the files that are not there yet.
 
@@ -42,6 +46,7 @@ def write_scaffold(
         folder: where to; made when it does not exist.
         force: overwrite what is there.
         extras: names of `EXTRAS` whose files are written too.
+        made: files with their content, which take the place of templates or are added.
 
     Returns:
         Files that were written, and files that were left as they are.
@@ -58,13 +63,14 @@ def write_scaffold(
     kept: list[str] = []
     try:
         wanted = FILES | {name: item for extra in extras for name, item in EXTRAS[extra].items()}
-        for name, template in wanted.items():
+        contents = {name: (templates / item).read_bytes() for name, item in wanted.items()}
+        for name, content in (contents | dict(made or {})).items():
             path = folder / name
             if path.exists() and not force:
                 kept.append(name)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((templates / template).read_bytes())
+            path.write_bytes(content)
             written.append(name)
     except OSError as error:
         raise InputError(
@@ -93,6 +99,15 @@ def command(
             complete=_extras,
         ),
     ] = None,
+    measured: Annotated[
+        list[Path] | None,
+        option(
+            "--measured",
+            help="A run of your system; give it twice or more, with runs of one unchanged system. "
+            "Their mean becomes the baseline, and ragbench.yaml has tolerances that fit.",
+            metavar="RUN",
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Write a project to start from.
@@ -105,11 +120,13 @@ def command(
       ragbench init
       ragbench init my-project
       ragbench init my-project --with pipeline
+      ragbench init --measured run-1 --measured run-2
     """
     from ragbench_cli.options import one_of
 
     wanted = [one_of(name, tuple(EXTRAS), "--with") for name in extras or ()]
-    written, kept = write_scaffold(folder, force=force, extras=wanted)
+    made = _measured(measured) if measured else {}
+    written, kept = write_scaffold(folder, force=force, extras=wanted, made=made)
     if json:
         console.print_json({"folder": str(folder), "written": written, "left": kept})
     else:
@@ -121,6 +138,32 @@ def command(
         console.say("--force overwrites them.")
     if written:
         _say_next(folder, pipeline="pipeline" in wanted)
+
+
+def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
+    """The baseline made of runs, and the limits that fit their cases."""
+    import shlex
+
+    from ragbench.gate.baseline_file import baseline_bytes
+    from ragbench.gate.main_runs import baseline_of
+    from ragbench.gate.runs import read_run
+    from ragbench.gate.tolerance import fitted_limits
+    from ragbench.views.limits_yaml import limits_yaml
+
+    scores = [read_run(run) for run in runs]
+    fitted = fitted_limits(scores)
+    named = [word for run in runs for word in ("--measured", str(run))]
+    text = limits_yaml(
+        fitted,
+        command=shlex.join(["ragbench", "init", *named]),
+        runs=len(runs),
+        cases=len(scores[0].cases),
+        baseline="ragbench-baseline.json",
+    )
+    return {
+        "ragbench.yaml": text.encode(),
+        "ragbench-baseline.json": baseline_bytes(baseline_of(scores)),
+    }
 
 
 def _say_next(folder: Path, *, pipeline: bool) -> None:

@@ -1,0 +1,115 @@
+"""``ragbench history``: what became of each metric over the merges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ragbench_cli import console
+from ragbench_cli.options import JsonOption, argument
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+    from ragbench.core.history import History, MetricHistory
+
+__all__ = [
+    "command",
+]
+
+_STYLES = {"worse": "red", "better": "green", "other": "yellow", "": ""}
+
+
+def command(
+    baseline: Annotated[Path, argument(metavar="BASELINE", help="A baseline file.")] = Path(
+        "ragbench-baseline.json"
+    ),
+    json: JsonOption = False,
+) -> None:
+    """Show how each metric went over the runs of main.
+
+    Reads what ragbench baseline add remembers. A change is marked only where a test shows it: the
+    runs could not have come in any order, over all metrics together. Slow declines that no single
+    merge shows are seen here.
+
+    \b
+    Examples:
+      ragbench history
+      ragbench history baselines/pellorin.json --json
+    """
+    from ragbench.gate.baseline_file import read_baseline
+    from ragbench.gate.history import history_of
+    from ragbench.views.history import history_object
+
+    history = history_of(read_baseline(baseline))
+    if json:
+        console.print_json(history_object(history))
+        return
+    from ragbench_cli.tables import print_block
+
+    page = console.data_console()
+    for block in _blocks(history, page):
+        print_block(page, block)
+
+
+def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
+    from ragbench.views.history import change_line, remarks
+    from ragbench_cli.tables import paragraph, styled
+
+    count = len(history.runs)
+    dates = [run.date[:10] for run in history.runs if run.date]
+    span = f", {dates[0]} to {dates[-1]}" if dates else ""
+    runs = "1 run" if count == 1 else f"{count} runs"
+    yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
+    yield ""
+    yield _table(history, page)
+    changed = [metric for metric in history.metrics if metric.is_changed]
+    lines = ((change_line(metric, history), _STYLES[metric.way]) for metric in changed)
+    yield from paragraph("changed", lines)
+    if not changed and history.is_long_enough:
+        yield ""
+        yield "No change is shown: runs of one system differ as much."
+    yield from paragraph("notes", ((text, "") for text in remarks(history)))
+
+
+def _table(history: History, page: Console) -> Table:
+    from ragbench_cli.tables import bare_table, styled
+
+    table = bare_table("metric", "first", "last", "change", "", "runs")
+    table.columns[-1].justify = "left"
+    longest = max((len(metric.metric) for metric in history.metrics), default=0)
+    room = max(10, page.width - longest - 3 * 9 - 10)
+    for metric in history.metrics:
+        table.add_row(*(styled(cell) for cell in _cells(metric, history, room, page)))
+    return table
+
+
+def _cells(
+    metric: MetricHistory, history: History, room: int, page: Console
+) -> Iterator[str | tuple[str, str]]:
+    from ragbench.views.history import sparkline
+
+    since = [figure for figure in metric.figures[history.start :] if figure is not None]
+    yield metric.metric
+    yield f"{since[0]:.3f}" if since else "-"
+    yield f"{since[-1]:.3f}" if since else "-"
+    yield f"{since[-1] - since[0]:+.3f}" if len(since) > 1 else "-"
+    yield (metric.way, _STYLES[metric.way])
+    yield sparkline(
+        metric.figures,
+        scale=metric.scale,
+        breaks=[one.at for one in history.breaks],
+        width=room,
+        plain=not _has_blocks(page),
+    )
+
+
+def _has_blocks(page: Console) -> bool:
+    """Whether the terminal's encoding has the signs of a sparkline."""
+    try:
+        "▁".encode(page.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

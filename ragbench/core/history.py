@@ -1,0 +1,136 @@
+"""The runs of main as they are remembered, what became of their metrics, what they can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ragbench.core.metric import Direction
+
+__all__ = [
+    "Break",
+    "Change",
+    "FittedLimit",
+    "History",
+    "MainRun",
+    "MetricHistory",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MainRun:
+    """One run of main, as it is remembered."""
+
+    date: str | None
+    """When it was made, ISO 8601."""
+    commit: str | None
+    dirty: bool = False
+    cases: str | None = None
+    """Fingerprint of its cases: means over other cases do not compare."""
+    judge: str | None = None
+    """Fingerprint of its judge; None without one."""
+    matching: str | None = None
+    """How chunks were compared with the relevant ones; None where the file does not say."""
+    repeats: int = 1
+    """How often each case was asked."""
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Figure of each metric that was measured, by name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Break:
+    """A run that does not compare with the one before it."""
+
+    at: int
+    """Its position among the runs."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """How a figure moved over the runs: steadily, or in one step."""
+
+    is_shown: bool
+    """Whether the test shows it; else the same happens in runs of one system."""
+    at: int | None
+    """Position of the first run after the step; None where a straight line fits better."""
+    before: float
+    """Mean before the step, or where the line starts."""
+    after: float
+    p_value: float
+    """Corrected for all metrics."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricHistory:
+    """One metric over the runs."""
+
+    metric: str
+    direction: Direction
+    scale: float | None
+    figures: tuple[float | None, ...]
+    """One per run, oldest first; None where it was not measured."""
+    change: Change | None
+    """The largest one since the last break; None with too few runs."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a change is shown."""
+        return self.change is not None and self.change.is_shown
+
+    @property
+    def way(self) -> str:
+        """``"better"``, ``"worse"`` or, where neither side is, ``"other"``; empty: none shown."""
+        if self.change is None or not self.change.is_shown:
+            return ""
+        if self.direction is Direction.NEITHER:
+            return "other"
+        rose = self.change.after > self.change.before
+        return "better" if rose is (self.direction is Direction.HIGHER) else "worse"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    """What a baseline remembers."""
+
+    dataset: str
+    rag: str
+    runs: tuple[MainRun, ...]
+    """Oldest first."""
+    breaks: tuple[Break, ...]
+    metrics: tuple[MetricHistory, ...]
+    alpha: float
+    """Chance that any metric of an unchanged system is said to have changed."""
+    least: int
+    """With fewer comparable runs nothing can be shown."""
+
+    @property
+    def start(self) -> int:
+        """The first run that those up to the newest compare with."""
+        return self.breaks[-1].at if self.breaks else 0
+
+    @property
+    def is_long_enough(self) -> bool:
+        """Whether so many runs could show anything."""
+        return len(self.runs) - self.start >= self.least
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FittedLimit:
+    """What a dataset can show of one metric, and the tolerance that fits it."""
+
+    metric: str
+    cases: int
+    """Measured in all runs."""
+    clusters: int
+    """Independent observations among them."""
+    noise: float
+    """Standard error of the mean difference between an unchanged run and the mean of these runs."""
+    tolerance: float
+    """The noise, rounded up: what is smaller cannot matter here."""
+    seen: float | None
+    """True drop that the gate then shows in ``power`` of runs; None where the runs came out alike,
+    so that their noise says nothing, or where so few clusters can never show a drop."""
+    strict: float | None
+    """Smallest tolerance at which an unchanged run passes ``--strict`` in ``power`` of runs; None
+    where there is none, or nothing varied."""

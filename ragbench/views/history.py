@@ -1,0 +1,126 @@
+"""The runs of main as a JSON object, and as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ragbench.core.history import History, MetricHistory
+
+__all__ = [
+    "change_line",
+    "history_object",
+    "name_of",
+    "remarks",
+    "sparkline",
+]
+
+SCHEMA_VERSION = 1
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_DIGITS = "12345678"
+_LEAST = 0.1
+"""Share of a metric's scale that a sparkline spans at least: noise is not to look like a cliff."""
+
+
+def history_object(history: History) -> dict[str, Any]:
+    """All of it, as a JSON object."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "dataset": history.dataset,
+        "rag": history.rag,
+        "alpha": history.alpha,
+        "runs": [
+            {"date": run.date, "commit": run.commit, "dirty": run.dirty} for run in history.runs
+        ],
+        "breaks": [asdict(one) for one in history.breaks],
+        "metrics": [_metric(metric) for metric in history.metrics],
+    }
+
+
+def _metric(metric: MetricHistory) -> dict[str, Any]:
+    found = metric.change
+    change: dict[str, Any] | None = None
+    if found is not None:
+        change = {
+            "shown": found.is_shown,
+            "way": metric.way or None,
+            "kind": "drift" if found.at is None else "step",
+            "at": found.at,
+            "before": found.before,
+            "after": found.after,
+            "p_value": found.p_value,
+        }
+    return {
+        "metric": metric.metric,
+        "direction": metric.direction.value,
+        "scores": list(metric.figures),
+        "change": change,
+    }
+
+
+def sparkline(
+    figures: Sequence[float | None],
+    *,
+    scale: float | None,
+    breaks: Sequence[int] = (),
+    width: int = 60,
+    plain: bool = False,
+) -> str:
+    """The figures as a row of bars, newest to the right.
+
+    Args:
+        figures: oldest first; None is shown as a blank.
+        scale: length of the metric's scale: the bars span a tenth of it at least.
+        breaks: positions that do not compare with what is before: a bar is drawn before them.
+        width: how many signs there is room for; older ones are left out.
+        plain: digits from 1 to 8, where a terminal has no block signs.
+    """
+    known = [figure for figure in figures if figure is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    span = max(high - low, _LEAST * (scale or 0.0))
+    middle = (low + high) / 2.0
+    bottom = middle - span / 2.0
+    signs = _DIGITS if plain else _BLOCKS
+    cells: list[str] = []
+    for place, figure in enumerate(figures):
+        if place in breaks:
+            cells.append("|")
+        share = None if figure is None else (figure - bottom) / span if span else 0.5
+        cells.append(" " if share is None else signs[min(7, max(0, int(share * 8.0 + 1e-9)))])
+    return "".join(cells if len(cells) <= width else cells[-width:])
+
+
+def change_line(metric: MetricHistory, history: History) -> str:
+    """A change that is shown, in a sentence."""
+    change = metric.change
+    if change is None or not change.is_shown:
+        return ""
+    word = "rose" if change.after > change.before else "fell"
+    numbers = f"from {change.before:.3f} to {change.after:.3f}"
+    p_value = f"p = {change.p_value:.2g}"
+    if change.at is None:
+        compared = len(history.runs) - history.start
+        return f"{metric.metric} {word} steadily, {numbers} over {compared} runs ({p_value})"
+    return f"{metric.metric} {word} at {name_of(history, change.at)}, {numbers} ({p_value})"
+
+
+def name_of(history: History, position: int) -> str:
+    """A run, by its commit and its day."""
+    run = history.runs[position]
+    named = [part for part in (run.commit and run.commit[:12], run.date and run.date[:10]) if part]
+    return ", ".join(named) if named else f"run {position + 1}"
+
+
+def remarks(history: History) -> Iterator[str]:
+    """What a reader must know to read the table right."""
+    for one in history.breaks:
+        yield f"{name_of(history, one.at)}: {one.reason}; runs before it are not compared with it"
+    if not history.is_long_enough:
+        compared = len(history.runs) - history.start
+        yield (
+            f"{compared} comparable {'run' if compared == 1 else 'runs'}: a change shows in five "
+            "or more"
+        )

@@ -1,0 +1,88 @@
+"""A drift and a step are told from noise; what cannot be told is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ragbench.stats.trend import trends
+
+
+def one(figures: Sequence[float | None]) -> tuple[float, int | None]:
+    (found,) = trends([figures])
+    assert found is not None
+    return found.p_value, found.step
+
+
+def test_five_runs_that_only_fall_are_two_of_their_120_orders() -> None:
+    (found,) = trends([[0.5, 0.4, 0.3, 0.2, 0.1]])
+    assert found is not None
+    assert found.p_value == pytest.approx(2 / 120)
+    assert found.step is None
+    assert [found.before, found.after] == pytest.approx([0.5, 0.1])
+
+
+def test_a_step_is_found_where_it_is() -> None:
+    (found,) = trends([[0.8, 0.8, 0.8, 0.6, 0.6, 0.6]])
+    assert found is not None
+    # Three high ones and three low ones: 20 ways, of which two are perfect steps.
+    assert found.p_value == pytest.approx(2 / 20)
+    assert found.step == 3
+    assert [found.before, found.after] == pytest.approx([0.8, 0.6])
+
+
+def test_what_does_not_vary_has_not_changed() -> None:
+    assert one([0.1 + 0.2] * 4 + [0.3] * 4) == (1.0, None)
+    assert one([0.7, 0.7, 0.7, 0.7, 0.7])[0] == 1.0
+
+
+def test_with_fewer_than_five_figures_nothing_is_said() -> None:
+    assert trends([[0.9, 0.1, 0.0, None], [1.0, 0.5, 0.2, 0.1]]) == (None, None)
+    assert trends([]) == ()
+    few, enough = trends([[None, None, 0.1, 0.2, 0.3], [0.5, 0.4, 0.3, 0.2, 0.1]])
+    assert few is None
+    assert enough is not None
+
+
+def test_runs_without_a_figure_are_passed_over() -> None:
+    (found,) = trends([[0.9, None, 0.8, 0.7, 0.6, 0.5, 0.4, None, 0.3]])
+    assert found is not None
+    assert found.p_value < 0.05
+    assert not math.isnan(found.before)
+
+
+def test_the_direction_does_not_matter_and_a_copy_costs_nothing() -> None:
+    rng = np.random.default_rng(1)
+    figures = (rng.normal(0.5, 0.02, 12) - 0.01 * np.arange(12)).tolist()
+    (falling,) = trends([figures])
+    (rising,) = trends([[1.0 - figure for figure in figures]])
+    both = trends([figures, figures])
+    assert falling is not None
+    assert rising is not None
+    assert falling.p_value == rising.p_value == both[0].p_value == both[1].p_value  # type: ignore[union-attr]
+
+
+def test_unchanged_noisy_runs_are_seldom_marked() -> None:
+    """12 merges, 8 correlated metrics: at most one in twenty has any mark."""
+    rng = np.random.default_rng(4)
+    marked = 0
+    for _ in range(200):
+        shared = rng.normal(0.0, 0.02, 12)
+        series = [(0.7 + shared + rng.normal(0.0, 0.01, 12)).tolist() for _ in range(8)]
+        marked += any(t is not None and t.p_value <= 0.05 for t in trends(series, resamples=400))
+    assert marked <= 16  # 5% of 200, and two standard errors
+
+
+def test_a_slow_decline_over_ten_of_twelve_merges_is_seen() -> None:
+    rng = np.random.default_rng(5)
+    loss = 0.01 * np.minimum(np.arange(12), 10)
+    seen = 0
+    for _ in range(50):
+        noise = rng.normal(0.0, math.sqrt(1 / 6 / 400), 12)  # 400 questions of 0 or 1
+        (found,) = trends([(0.6 - loss + noise).tolist()], resamples=400)
+        assert found is not None
+        seen += found.p_value <= 0.05
+    assert seen >= 45
