@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,15 @@ from ragbench.views.ablation import (
     variant_cells,
 )
 from ragbench.views.operators import operator_remarks
+from ragbench.views.space_search import (
+    CANDIDATE_COLUMNS,
+    CHOICE_COLUMNS,
+    GAIN_COLUMNS,
+    candidate_rows,
+    choice_rows,
+    gain_rows,
+    search_notes,
+)
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 
@@ -23,9 +32,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragbench.core.ablation import Ablation, Frontier, VariantReport
+    from ragbench.core.space_search import SpaceSearch
 
 __all__ = [
     "print_ablation",
+    "print_search",
 ]
 
 _REMARKS = 4
@@ -39,6 +50,44 @@ def print_ablation(ablation: Ablation) -> None:
     console = data_console()
     for block in _ablation_blocks(ablation):
         print_block(console, block)
+
+
+def print_search(search: SpaceSearch) -> None:
+    """Prints a search over a space to standard output."""
+    console = data_console()
+    for block in _search_blocks(search):
+        print_block(console, block)
+
+
+def _search_blocks(search: SpaceSearch) -> Iterator[RenderableType]:
+    yield styled(
+        (search.rag, "bold"),
+        " on ",
+        (search.dataset, "bold"),
+        f": {len(search.candidates):,} candidates, {search.cases:,} cases, by {search.metric.name}",
+    )
+    yield ""
+    yield styled((search.sentence, "bold"))
+    yield ""
+    yield _rows(GAIN_COLUMNS, gain_rows(search))
+    yield ""
+    yield _rows(CHOICE_COLUMNS, choice_rows(search))
+    yield ""
+    # Names are long: they stand behind their numbers, so that the figures have room.
+    shown = list(candidate_rows(search))
+    numbered = [(str(at), *cells) for at, (_, *cells) in enumerate(shown, 1)]
+    yield _rows(("candidate", *CANDIDATE_COLUMNS), numbered)
+    yield from paragraph(
+        "candidates", ((f"{at}  {name}", "") for at, (name, *_) in enumerate(shown, 1))
+    )
+    yield from paragraph("notes", ((note, "") for note in search_notes(search)))
+
+
+def _rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = bare_table(*columns)
+    for name, *cells in rows:
+        table.add_row(styled(f"  {name}"), *map(styled, cells))
+    return table
 
 
 def _ablation_blocks(ablation: Ablation) -> Iterator[RenderableType]:

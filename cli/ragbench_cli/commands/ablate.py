@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ragbench.core.ablation import Ablation
 from ragbench.errors import ConfigError
 from ragbench_cli import console
+from ragbench_cli.answerers import (
+    GeneratorChoice,
+    GeneratorOption,
+    GeneratorPipelineOption,
+    PriceOption,
+)
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import LimitOption, RagArgsOption
 from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
@@ -19,13 +26,15 @@ from ragbench_cli.llm_options import LLMBaseUrlOption, LLMModelOption
 from ragbench_cli.options import JsonOption, RunArgument, option
 
 if TYPE_CHECKING:
-    from ragbench.core.ablation import Ablation
+    from ragbench.core.space_search import SpaceSearch
     from ragbench.llm.budget import Budget
-    from ragbench.llm.endpoint import Price
     from ragbench.llm.settings import LLMSettings
     from ragbench.post.build import Variant
     from ragbench.post.score_store import ScoreStore
-    from ragbench.stages.rag import RAG
+    from ragbench.post.space import Candidate
+    from ragbench.text.token_counter import TokenCounter
+    from ragbench_cli.answerers import Answerer
+    from ragbench_cli.models import LanguageModel
 
 __all__ = [
     "command",
@@ -43,36 +52,46 @@ def _metrics(typed: str) -> list[str]:
     ]
 
 
-GeneratorOption = Annotated[
-    str | None,
-    option(
-        "--rag",
-        help="RAG whose generation answers from what each variant leaves: package.module:attr, "
-        "file.py:attr or an http(s) address.",
-        metavar="RAG",
-    ),
-]
-GeneratorPipelineOption = Annotated[
-    Path | None,
-    option(
-        "--pipeline",
-        help="YAML file of a RAG whose generation answers. See docs/pipeline.md.",
-        metavar="FILE",
-    ),
-]
-
-
 def command(
     run: RunArgument,
     variants: Annotated[
-        Path,
+        Path | None,
         option(
             "--variants",
             help="YAML file with the variants; the others are compared with its first one. See "
             "docs/post_retrieval.md.",
             metavar="FILE",
         ),
-    ],
+    ] = None,
+    search: Annotated[
+        Path | None,
+        option(
+            "--search",
+            help="YAML file with a space of operators and settings: finds the best, and its honest "
+            "gain. See docs/post_retrieval.md.",
+            metavar="FILE",
+        ),
+    ] = None,
+    folds: Annotated[
+        int,
+        option(
+            "--folds",
+            help="Parts of the cases of --search: the best is chosen on all but one.",
+            metavar="N",
+            min=2,
+            show_default=True,
+        ),
+    ] = 2,
+    seed: Annotated[
+        int,
+        option(
+            "--seed",
+            help="Seed of the parts of --search.",
+            metavar="N",
+            min=0,
+            show_default=True,
+        ),
+    ] = 0,
     metrics: Annotated[
         str | None,
         option(
@@ -127,15 +146,7 @@ def command(
     rag: GeneratorOption = None,
     rag_args: RagArgsOption = None,
     pipeline: GeneratorPipelineOption = None,
-    price: Annotated[
-        str | None,
-        option(
-            "--price",
-            help="Price of a million tokens of --rag's prompts and answers, such as 0.15,0.60. A "
-            "pipeline's model has its own.",
-            metavar="IN,OUT",
-        ),
-    ] = None,
+    price: PriceOption = None,
     md: Annotated[
         str | None,
         option("--md", help="Write the ablation as Markdown; - prints it.", metavar="FILE"),
@@ -152,49 +163,52 @@ def command(
     chunks, variants that did not act, the operators that lost gold contexts, what each variant
     costs, and which ones no other beats in quality, time and money together. With --rag or
     --pipeline, its generation answers from what each variant leaves, and the answers are scored.
-    Evaluate with --top-k 50 first, so that there is something to choose from.
+    With --search, every combination of a space is tried, and the gain of the best one is measured
+    on cases that did not choose it. Evaluate with --top-k 50 first, so that there is something to
+    choose from.
 
     \b
     Examples:
       ragbench eval datasets/pellorin --top-k 50 --out run
       ragbench ablate run --variants variants.yaml -m recall@5,nDCG@5
       ragbench ablate run --variants variants.yaml --pipeline rag.yaml
+      ragbench ablate run --search space.yaml -m nDCG@5
     """
     from ragbench.llm.budget import Budget
-    from ragbench.metrics.registry import parse_metrics
+    from ragbench.post.build import Resources, load_variants
+    from ragbench.post.space import load_space
     from ragbench.text.token_counter import token_counter
-    from ragbench.verbs.ablate import ablate
     from ragbench_cli.models import amount
 
-    if json and md == "-":
-        raise ConfigError("--json and --md - both want standard output: give --md a file")
-    budget = Budget(amount(max_cost, "--max-cost"))
-    with console.stdout_for_data():
-        chosen = None if metrics is None else parse_metrics(metrics)
-    tokens = token_counter(counter)
-    answering = GeneratorChoice(rag=rag, arguments=rag_args, pipeline=pipeline, price=price)
+    if (variants is None) == (search is None):
+        raise ConfigError("name what is tried: --variants FILE or --search FILE, one of them")
+    shown = Shown(json=json, md=md, html=html, html_folder=html_folder)
+    shown.check(is_search=search is not None)
     with ExitStack() as stack:
         stack.enter_context(console.stdout_for_data())
+        tokens = token_counter(counter)
+        budget = Budget(amount(max_cost, "--max-cost"))
+        answering = GeneratorChoice(rag=rag, arguments=rag_args, pipeline=pipeline, price=price)
         answerer = stack.enter_context(answering.opened(run, budget))
-        known = _variants(stack, variants, LLMChoice(llm_model, llm_base_url, budget))
-        store = _store(stack, scores, run, known)
-        found = ablate(
-            run,
-            known,
-            metrics=chosen,
+        trying = Trying(
+            run=run,
+            metrics=metrics,
             counter=tokens,
             limit=limit,
-            scores=store,
+            scores=scores,
             concurrency=concurrency,
+            answerer=answerer,
             advance=_advance(stack, run, limit, shown=not json),
-            rag=answerer.rag,
-            price=answerer.price,
         )
-        if store.asked or store.reused:
-            console.say(f"{store.asked:,} scores asked for, {store.reused:,} known from before")
-    found = replace(found, generator=answerer.name)
-    _show(found, json=json, md=md, html=html, html_folder=html_folder)
-    if _is_dead(found):
+        chat = _model(stack, LLMChoice(llm_model, llm_base_url, budget))
+        found: Ablation | SpaceSearch
+        if variants is not None:
+            found = trying.variants(stack, load_variants(variants, Resources(chat=chat)))
+        else:
+            assert search is not None
+            found = trying.space(stack, load_space(search, Resources(chat=chat)), folds, seed)
+    shown.show(found)
+    if isinstance(found, Ablation) and _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
@@ -213,87 +227,86 @@ class LLMChoice(NamedTuple):
         return llm_settings(model=self.model, base_url=self.base_url)
 
 
-class Answerer(NamedTuple):
-    """Whose generation answers, nobody's when None; and the price of its tokens, where known."""
-
-    rag: RAG | None
-    name: str | None
-    price: Price | None
-
-
-class GeneratorChoice(NamedTuple):
-    """Whose generation answers, as the command line says it."""
-
-    rag: str | None
-    arguments: str | None
-    pipeline: Path | None
-    price: str | None
-
-    @contextmanager
-    def opened(self, run: Path, budget: Budget) -> Generator[Answerer]:
-        """The RAG and the price of its tokens, for the length of a block.
-
-        Raises:
-            ConfigError: options contradict each other, or it cannot be built.
-        """
-        from ragbench.ledger.folder import RunFolder
-        from ragbench.ledger.manifest import read_manifest
-        from ragbench_cli.options import json_object
-        from ragbench_cli.systems import DocumentsBeside, PipelineFile, chosen_system
-
-        if self.rag is None and self.pipeline is None:
-            self._refuse(self.arguments, "--rag-args")
-            self._refuse(self.price, "--price")
-            yield Answerer(None, None, None)
-            return
-        if self.rag is not None and self.pipeline is not None:
-            raise ConfigError("--rag and --pipeline both say who answers: give one of them")
-        source = read_manifest(RunFolder(path=run).manifest).dataset.source
-        with chosen_system(
-            rag=self.rag,
-            pipeline=None if self.pipeline is None else PipelineFile(self.pipeline, None, budget),
-            arguments=json_object(self.arguments, "--rag-args"),
-            documents=DocumentsBeside(source),
-        ) as system:
-            prices = {chat.price for chat in system.chats}
-            typed = _price(self.price)
-            known = prices.pop() if len(prices) == 1 else None
-            yield Answerer(system.rag, system.name, typed or known)
-
-    def _refuse(self, value: object, name: str) -> None:
-        if value is not None:
-            raise ConfigError(f"{name} has no use without --rag or --pipeline: nobody answers")
-
-
-def _price(typed: str | None) -> Price | None:
-    from ragbench.llm.endpoint import Price
-    from ragbench_cli.models import amount
-
-    if typed is None:
-        return None
-    first, comma, second = typed.partition(",")
-    paid = amount(first, "--price")
-    got = amount(second if comma else first, "--price")
-    assert paid is not None
-    assert got is not None
-    return Price(input=paid, output=got, origin="--price")
-
-
-def _variants(stack: ExitStack, path: Path, llm: LLMChoice) -> Sequence[Variant]:
-    from ragbench.post.build import Resources, load_variants
+def _model(stack: ExitStack, llm: LLMChoice) -> LanguageModel:
     from ragbench_cli.models import language_model
 
-    opening = language_model("post_retrieve", llm.settings, budget=llm.budget)
-    return load_variants(path, Resources(chat=stack.enter_context(opening)))
+    return stack.enter_context(language_model("post_retrieve", llm.settings, budget=llm.budget))
 
 
-def _store(
-    stack: ExitStack, file: Path | None, run: Path, variants: Sequence[Variant]
-) -> ScoreStore:
-    from ragbench.post.score_store import ScoreStore, needs_store
+class Trying(NamedTuple):
+    """How variants are tried, as the command line says it."""
 
-    path = file or (run / "reranker_scores.sqlite" if needs_store(variants) else None)
-    return stack.enter_context(ScoreStore(path))
+    run: Path
+    metrics: str | None
+    counter: TokenCounter
+    limit: int | None
+    scores: Path | None
+    concurrency: int
+    answerer: Answerer
+    advance: Callable[[int], None]
+
+    def variants(self, stack: ExitStack, known: Sequence[Variant]) -> Ablation:
+        """Tries variants."""
+        from ragbench.metrics.registry import parse_metrics
+        from ragbench.verbs.ablate import ablate
+
+        store = self._store(stack, known)
+        found = ablate(
+            self.run,
+            known,
+            metrics=None if self.metrics is None else parse_metrics(self.metrics),
+            counter=self.counter,
+            limit=self.limit,
+            scores=store,
+            concurrency=self.concurrency,
+            advance=self.advance,
+            rag=self.answerer.rag,
+            price=self.answerer.price,
+        )
+        _say_scores(store)
+        return replace(found, generator=self.answerer.name)
+
+    def space(
+        self, stack: ExitStack, space: Sequence[Candidate], folds: int, seed: int
+    ) -> SpaceSearch:
+        """Tries all of a space.
+
+        Raises:
+            ConfigError: several metrics are named.
+        """
+        from ragbench.metrics.registry import parse_metrics
+        from ragbench.verbs.search_space import search_space
+
+        named = () if self.metrics is None else tuple(parse_metrics(self.metrics))
+        if len(named) > 1:
+            raise ConfigError("--search chooses by one metric: name one with --metrics")
+        store = self._store(stack, [one.variant for one in space])
+        found = search_space(
+            self.run,
+            space,
+            metric=named[0] if named else None,
+            counter=self.counter,
+            limit=self.limit,
+            scores=store,
+            concurrency=self.concurrency,
+            advance=self.advance,
+            rag=self.answerer.rag,
+            folds=folds,
+            seed=seed,
+        )
+        _say_scores(store)
+        return found
+
+    def _store(self, stack: ExitStack, variants: Sequence[Variant]) -> ScoreStore:
+        from ragbench.post.score_store import ScoreStore, needs_store
+
+        kept = self.run / "reranker_scores.sqlite" if needs_store(variants) else None
+        return stack.enter_context(ScoreStore(self.scores or kept))
+
+
+def _say_scores(store: ScoreStore) -> None:
+    if store.asked or store.reused:
+        console.say(f"{store.asked:,} scores asked for, {store.reused:,} known from before")
 
 
 def _advance(
@@ -314,27 +327,67 @@ def _advance(
     return advance
 
 
-def _show(
-    found: Ablation, *, json: bool, md: str | None, html: Path | None, html_folder: Path | None
-) -> None:
-    from ragbench.io.atomic import written_whole
-    from ragbench.views.ablation import ablation_markdown, ablation_object
-    from ragbench_cli.ablation_tables import print_ablation
+class Shown(NamedTuple):
+    """Where the result goes, as the command line says it."""
 
-    if md is not None and md != "-":
-        with written_whole(Path(md)) as file:
-            file.write(ablation_markdown(found).encode())
-    if html is not None or html_folder is not None:
-        from ragbench.views.html.ablation_page import ablation_page
+    json: bool
+    md: str | None
+    html: Path | None
+    html_folder: Path | None
 
-        page = ablation_page(found)
-        write_page(page.body, page.title, html=html, html_folder=html_folder)
-    if json:
-        console.print_json(ablation_object(found))
-    elif md == "-":
-        typer.echo(ablation_markdown(found), nl=False)
-    else:
+    def check(self, *, is_search: bool) -> None:
+        """Refuses what cannot be.
+
+        Raises:
+            ConfigError: two results want standard output, or there is no such page.
+        """
+        if self.json and self.md == "-":
+            raise ConfigError("--json and --md - both want standard output: give --md a file")
+        if is_search and (self.html is not None or self.html_folder is not None):
+            raise ConfigError("a search has no page: use --md or --json")
+
+    def show(self, found: Ablation | SpaceSearch) -> None:
+        """Prints the result, and writes the files that were asked for."""
+        from ragbench.io.atomic import written_whole
+
+        markdown = _markdown(found)
+        if self.md is not None and self.md != "-":
+            with written_whole(Path(self.md)) as file:
+                file.write(markdown.encode())
+        if isinstance(found, Ablation) and not (self.html is None and self.html_folder is None):
+            from ragbench.views.html.ablation_page import ablation_page
+
+            page = ablation_page(found)
+            write_page(page.body, page.title, html=self.html, html_folder=self.html_folder)
+        if self.json:
+            console.print_json(_plain(found))
+        elif self.md == "-":
+            typer.echo(markdown, nl=False)
+        else:
+            _print(found)
+
+
+def _markdown(found: Ablation | SpaceSearch) -> str:
+    from ragbench.views.ablation import ablation_markdown
+    from ragbench.views.space_search import space_search_markdown
+
+    return ablation_markdown(found) if isinstance(found, Ablation) else space_search_markdown(found)
+
+
+def _plain(found: Ablation | SpaceSearch) -> dict[str, Any]:
+    from ragbench.views.ablation import ablation_object
+    from ragbench.views.space_search import search_object
+
+    return ablation_object(found) if isinstance(found, Ablation) else search_object(found)
+
+
+def _print(found: Ablation | SpaceSearch) -> None:
+    from ragbench_cli.ablation_tables import print_ablation, print_search
+
+    if isinstance(found, Ablation):
         print_ablation(found)
+    else:
+        print_search(found)
 
 
 def _is_dead(found: Ablation) -> bool:

@@ -47,8 +47,8 @@ def test_equals_do_not_beat_each_other() -> None:
 
 
 def test_times_within_a_tenth_are_equal() -> None:
-    assert beaten(point("a", 0.5, 0.9, 10), point("b", 0.5, 1.0, 10)) == {"a": None, "b": None}
-    assert beaten(point("a", 0.5, 0.89, 10), point("b", 0.5, 1.0, 10)) == {"a": None, "b": "a"}
+    assert beaten(point("a", 0.5, 9.0, 10), point("b", 0.5, 10.0, 10)) == {"a": None, "b": None}
+    assert beaten(point("a", 0.5, 8.9, 10), point("b", 0.5, 10.0, 10)) == {"a": None, "b": "a"}
 
 
 def test_lower_is_better_where_the_metric_says_so() -> None:

@@ -106,3 +106,10 @@ def test_an_outcome_that_is_an_abstention_counts_whatever_it_says() -> None:
     value: GenerationResult = GenerationResult("see above")
     one = trace(references=["x"], generation=Outcome(status=Status.ABSTAINED, value=value))
     assert cell("token_f1", one).status is Status.ABSTAINED
+
+
+def test_a_long_response_is_an_answer() -> None:
+    padded = "I don't know." + " " * 187
+    assert len(padded) == 200
+    assert abstained(GenerationResult(padded))
+    assert not abstained(GenerationResult(f"{padded} "))

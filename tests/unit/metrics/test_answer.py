@@ -150,6 +150,24 @@ def test_values_of_rouge_bleu_and_chrf(
 
 
 @pytest.mark.extra("text")
+@pytest.mark.parametrize(
+    ("response", "reference"),
+    [
+        ("北京是首都", "北京是中国的首都"),  # not one word, as without its own tokens
+        ("สวัสดีครับ", "สวัสดีค่ะ"),
+        ("東京タワーは高い", "東京タワーは低い"),
+        ("red fox", "red fox"),  # fewer than four tokens
+    ],
+)
+def test_bleu_counts_parts_of_texts_in_any_script(response: str, reference: str) -> None:
+    assert 0.2 < value("bleu", answered(response, reference)) <= 1.0
+
+
+def test_no_score_is_above_one() -> None:
+    text = "the cat sat on the mat, and the dog lay down beside it"
+    assert [c.value for c in cells("bleu, chrf", answered(text, text))[0]] == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("metric", ["rouge", "bleu", "chrf"])
 def test_rouge_bleu_and_chrf_take_several_references(metric: str) -> None:
     one = answered("four words are here", "something else entirely", "four words are here")

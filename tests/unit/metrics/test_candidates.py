@@ -4,6 +4,7 @@ import pytest
 
 from ragbench.core.outcome import Cell
 from ragbench.metrics.candidates import expected_calibration_error
+from ragbench.metrics.registry import parse_metric
 from tests.unit.metrics.builders import cell, cells, generated, trace, value
 
 
@@ -60,6 +61,29 @@ def test_calibration_of_one_answer(
     one = trace(references=["red fox"], generation=generated(response, confidence=confidence))
     row = cells("brier, ECE", one)[0]
     assert [c.value for c in row] == pytest.approx([brier, gap])
+
+
+def test_an_answer_is_correct_by_the_reference_that_fits_best() -> None:
+    one = trace(references=["dog", "red fox"], generation=generated("red fox", confidence=0.75))
+    assert [c.value for c in cells("brier, ECE", one)[0]] == [0.0625, 0.25]
+
+
+def test_an_answer_is_correct_from_the_threshold_on() -> None:
+    # Token F1 of "red cat" and "red fox" is 1/2; of "fox" and "red fox" 2/3.
+    half = trace(references=["red fox"], generation=generated("red cat", confidence=0.75))
+    most = trace(references=["red fox"], generation=generated("fox", confidence=0.75))
+    for one in (half, most):
+        assert [c.value for c in cells("brier, ECE", one)[0]] == [0.0625, 0.25]
+    assert value("brier(threshold=0.7)", most) == 0.5625
+    assert value("brier(threshold=0)", half) == 0.0625
+
+
+def test_there_are_ten_bins_and_the_last_one_holds_certainty() -> None:
+    # 0.05 right and 0.095 wrong are in the first of ten bins, and would not be of eleven.
+    assert expected_calibration_error([0.95, -0.095]) == pytest.approx((0.95 - 0.095) / 2)
+    assert parse_metric("ECE").parameter("bins") == 10
+    # 1.0 wrong is in the bin of 0.9 right.
+    assert expected_calibration_error([-1.0, 0.1], bins=2) == pytest.approx(0.45)
 
 
 def test_what_is_correct_can_be_set() -> None:

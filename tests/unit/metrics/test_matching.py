@@ -10,7 +10,16 @@ from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell
 from ragbench.core.trace import Trace
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdict
-from ragbench.metrics.matching import Matching, holds, match, normalised
+from ragbench.metrics.matching import (
+    Gold,
+    Matching,
+    documents_of,
+    gold_of,
+    gold_texts,
+    holds,
+    match,
+    normalised,
+)
 from tests.unit.metrics.builders import SKIPPED, cell, failed, retrieved, trace, value
 
 LONG = "The Orion gateway drops idle connections after 300 seconds unless keep-alive is on."
@@ -164,7 +173,8 @@ def test_further_chunks_of_a_document_are_matches_and_no_places() -> None:
     assert found.repeated == (3, 4, 6)
     assert [(one.rank, one.gold) for one in found.matches] == [(1, 0), (3, 0), (5, 1), (6, 1)]
     # A chunk without id and document is a place of its own.
-    unnamed = retrieved("x", "x", with_ids=False, metadata=[{"source": "doc"}, {}]).value
+    told = [{"source": "doc"}, {}, {}]
+    unnamed = retrieved("x", "x", "x", with_ids=False, metadata=told).value
     assert unnamed is not None
     found = match(case, unnamed, Matching.DOCUMENT_ID)
     assert isinstance(found, Matched)
@@ -219,6 +229,97 @@ def test_what_was_matched_names_rank_gold_and_how() -> None:
     assert isinstance(nothing, Matched)
     assert (nothing.rank_of(0), nothing.missed) == (None, (0, 2))
     assert isinstance(match(Case(id="x", query="x"), result, Matching.AUTO), Skip)
+
+
+LETTERS = "".join(chr(ord("a") + at * 7 % 26) for at in range(60))
+"""Halves of it differ, and it is one word."""
+LONG_WORDS = "reactor turbine coolant switched operator"
+FIVE = "reactor turbine coolant switches operator"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "gold", "expected"),
+    [
+        # At least half of a gold text of 40 characters or more stands at an end of the chunk.
+        (f"## {LETTERS[:20]}", LETTERS[:40], True),
+        (f"## {LETTERS[:20]}", LETTERS[:39], False),
+        (f"## {LETTERS[:20]}", LETTERS[:41], False),
+        (f"## {LETTERS[:21]}", LETTERS[:41], True),
+        (f"## {LETTERS[:21]}", LETTERS[:42], True),
+        (LETTERS[:25], LETTERS[:41], True),
+        (f"{LETTERS[20:41]} ##", LETTERS[:41], True),
+        (f"{LETTERS[21:41]} ##", LETTERS[:41], False),
+        (LETTERS[16:41], LETTERS[:41], True),
+        (f"## {LETTERS[20:41]} ##", LETTERS[:41], False),
+        (f"## {LETTERS[:21]} ##", LETTERS[:41], False),
+        # Half of the words, and nine in ten of the characters; from 40 characters on.
+        (f"{LONG_WORDS} and more", LONG_WORDS.replace("switched", "swatched"), True),
+        (f"{LONG_WORDS} and more", "reactox turbinx coolanx switchex operatox", False),
+        ("zzzzz reactor turbine coolant switches opexator zzzzz", FIVE[:40], True),
+        ("zzzzz reactor turbine coolant switches opexato zzzzz", FIVE[:39], False),
+    ],
+)
+def test_how_much_of_a_gold_text_is_enough(chunk: str, gold: str, expected: bool) -> None:
+    assert holds(chunk, gold) is expected
+
+
+@pytest.mark.parametrize(
+    ("place", "is_found"),
+    [
+        ({"document_id": "doc", "start": 140, "end": 160}, True),  # half of the shorter: the chunk
+        ({"document_id": "doc", "start": 141, "end": 161}, False),
+        ({"document_id": "doc", "start": 120, "end": 120}, False),  # an empty chunk holds nothing
+        # Without a place in the same document, texts are compared: and it holds the text.
+        ({"document_id": "other", "start": 400, "end": 500}, True),
+        ({"document_id": "doc", "start": 400}, True),
+        ({"document_id": "doc", "end": 500}, True),
+        ({"document_id": "doc", "start": 400, "end": 500}, False),
+    ],
+)
+@pytest.mark.parametrize("end", [None, 150])
+def test_offsets_tell_where_both_sides_have_them(
+    place: dict[str, Any], is_found: bool, end: int | None
+) -> None:
+    span = Evidence(text="e" * 50, document_id="doc", start=100, end=end)
+    case = Case(id="case", query="query", evidence=(span,))
+    result = retrieved("x", texts=[f"word {'e' * 50}"], metadata=[place]).value
+    assert result is not None
+    found = match(case, result, Matching.TEXT)
+    assert isinstance(found, Matched)
+    assert bool(found.matches) is is_found
+
+
+def test_which_gold_is_compared() -> None:
+    case = Case(id="case", query="query", grades={"a": 1, "b": 0, "c": -1, "d": 2})
+    result = retrieved("a").value
+    assert result is not None
+    relevant = gold_of(case, result, Matching.ID)
+    judged = gold_of(case, result, Matching.ID, only_relevant=False)
+    assert isinstance(relevant, Gold)
+    assert isinstance(judged, Gold)
+    assert (list(relevant.labels), list(judged.labels)) == (["a", "d"], ["a", "b", "c", "d"])
+    short = Evidence(text="x" * 19)
+    telling = Evidence(text="y" * 20)
+    both = Case(id="c", query="q", evidence=(short, telling), reference_contexts=("whole text",))
+    assert gold_texts(both) == ("whole text",)
+    one = Case(id="c", query="q", evidence=(telling,), reference_contexts=("whole text",))
+    assert gold_texts(one) == ("y" * 20,)
+
+
+def test_texts_have_a_grade_of_one() -> None:
+    one = trace(gold_texts=[LONG], retrieval=retrieved("x", texts=[LONG]))
+    assert value("precision(rel=2)@1", one, matching=Matching.TEXT) == 0.0
+    assert value("precision@1", one, matching=Matching.TEXT) == 1.0
+
+
+def test_where_it_is_known_that_nothing_is_relevant_ids_are_not_missed() -> None:
+    one = trace(gold=["a"], gold_texts=[], retrieval=retrieved("x", with_ids=False))
+    assert cell("MRR", one, matching=Matching.ID) == Cell.skipped("no relevant context is known")
+
+
+def test_an_id_that_begins_with_a_mark_names_no_document() -> None:
+    assert documents_of("#5", {}) == ()
+    assert documents_of("a#5", {}) == ("a",)
 
 
 # --- the verdict over a run
@@ -334,3 +435,39 @@ def test_large_runs_are_checked_in_a_sample_that_any_order_draws() -> None:
     )
     drawn = [space.is_checked(Case(id=f"c{n}", query="q")) for n in range(2048)]
     assert 400 < sum(drawn) < 620
+
+
+def test_what_was_recognised_by_documents_is_said() -> None:
+    whole = trace(gold=["a"], retrieval=retrieved("a"))
+    cut = trace(gold=["b"], retrieval=retrieved("b#1", "b#2", "z"))
+    assert verdict(whole).notes == ()
+    assert verdict(whole, cut).notes == (
+        "2 of 3 relevant chunks were recognised by the document that they were cut from: the gold "
+        "ids are documents, so that ranks count documents, each at its best chunk.",
+    )
+
+
+def test_foreign_ids_leave_it_to_the_texts_even_where_those_find_nothing() -> None:
+    one = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("u-1", texts=["other words"]))
+    assert verdict(one).matching is Matching.TEXT
+    assert "0 of 1 retrieved ids are gold ids" in verdict(one).notes[0]
+
+
+def test_a_few_chunks_without_ids_do_not_decide() -> None:
+    named = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("a", texts=[LONG]))
+    unnamed = trace(gold=["b"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))
+    assert verdict(named, unnamed).matching is Matching.DOCUMENT_ID
+
+
+def test_a_chunk_agrees_with_any_of_the_reference_contexts() -> None:
+    other = "Something else that the handbook says about the harbour and its cranes."
+    cases = [
+        trace(gold=[id], gold_texts=[other, LONG], retrieval=retrieved(id, texts=[LONG]))
+        for id in "abc"
+    ]
+    assert verdict(*cases) == MatchingVerdict(Matching.DOCUMENT_ID)
+    part = [
+        trace(gold=[id], gold_texts=[f"{other} {LONG}"], retrieval=retrieved(id, texts=[other]))
+        for id in "abc"
+    ]
+    assert verdict(*part) == MatchingVerdict(Matching.DOCUMENT_ID)

@@ -39,6 +39,7 @@ class Metadata:
             {"prompt_tokens": 3.0, "response_tokens": 4.0, "total_tokens": 7.0},
         ),
         ({"total_tokens": 9, "token_usage": {"total_tokens": 1}}, {"total_tokens": 9.0}),
+        ({"total_tokens": 0}, {"total_tokens": 0.0}),
         ({"total_tokens": True}, {}),
         ({"total_tokens": -1}, {}),
         ({"total_tokens": float("nan")}, {}),

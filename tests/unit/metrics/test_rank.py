@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.outcome import Cell, Status
 from ragbench.metrics.matching import Matching
+from ragbench.metrics.ranking import UNJUDGED, Ranking, ranking_of
 from ragbench.metrics.registry import definitions, parse_metric
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
 
@@ -243,6 +245,50 @@ def test_several_chunks_of_one_gold_context_find_it_once() -> None:
 def test_text_that_covers_all_gold_at_once_is_perfect_and_not_more() -> None:
     found = by_text([f"{A} {B} {C}"])
     assert found == dict.fromkeys(found, 1.0) | {"precision@2": 1 / 2}
+
+
+def graded(*slots: tuple[int, ...], grades: tuple[int, ...]) -> Ranking:
+    """A ranking by what each chunk holds: positions in the grades."""
+    return ranking_of(
+        Matched(
+            golds=tuple(f"g{at}" for at in range(len(grades))),
+            grades=grades,
+            is_by_id=False,
+            chunks=len(slots),
+            matches=tuple(
+                Match(rank=rank, gold=at, by=MatchedBy.TEXT)
+                for rank, slot in enumerate(slots, 1)
+                for at in slot
+            ),
+        )
+    )
+
+
+def test_a_chunk_counts_with_the_highest_grade_that_it_holds_and_gains_all() -> None:
+    found = graded((0, 1), (), (1,), (2,), grades=(1, 2, 0, 3))
+    assert found.grades == (2, UNJUDGED, 2, 0)
+    assert found.gains == (3, UNJUDGED, UNJUDGED, 0)
+    assert (found.golds, found.ideal) == ((3, 2, 1, 0), (3, 3, 0))
+    assert (found.relevant(), found.relevant(2), found.relevant(4)) == (3, 2, 0)
+    assert (found.found(), found.found(1), found.found(level=2), found.found(0)) == (2, 2, 1, 0)
+    # What is judged as not relevant stays, what nobody judged goes.
+    kept = found.judged()
+    assert (kept.grades, kept.gains) == ((2, 2, 0), (3, UNJUDGED, 0))
+    assert kept.ranks == ((1, 1), (2, 1), (0, 3))
+
+
+def test_a_grade_below_zero_counts_as_not_judged_where_that_is_left_out() -> None:
+    found = graded((0, 1), (2,), (1,), grades=(1, 1, -1))
+    assert found.grades == (1, -1, 1)
+    assert found.judged().grades == (1, 1)
+    assert found.judged().ranks == ((1, 1), (1, 1))
+
+
+def test_the_highest_grade_of_exponential_gain_is_15() -> None:
+    assert value("nDCG(dcg=exp-log2)", ranked(["x", "a"], {"a": 15})) == pytest.approx(
+        1 / math.log2(3)
+    )
+    assert value("recall(rel=1)@1", ranked(["a"], {"a": 1})) == 1.0
 
 
 # --- parity with a plain recomputation, and with ir_measures
