@@ -216,11 +216,11 @@ def _against(verdict: GateResult) -> Against | None:
 
     if verdict.baseline is None:
         return None
-    run, baseline = read_run(Path(verdict.run.source)), read_run(Path(verdict.baseline.source))
+    run = read_run(Path(verdict.run.source))
     try:
-        return held_against(run, baseline)
+        return held_against(run, read_run(Path(verdict.baseline.source)))
     except RunMismatchError:
-        return None  # the verdict says why they do not compare
+        return None  # no case in common, which the verdict says; or a folder without a report
 
 
 def _markdown(verdict: GateResult, against: Against | None) -> str:
