@@ -91,6 +91,16 @@ def test_an_answer_is_compared_with_that_of_the_baseline(report: Report) -> None
     assert re.search(r"In the baseline: shown, declined\. .* 1 → skipped", block)
 
 
+def test_a_baseline_that_keeps_no_texts_shows_scores_alone(report: Report) -> None:
+    row = next(row for row in report.rows() if row.attribution is not None)
+    found = against(row, "x")
+    bare = replace(found.cases[row.id], tells_texts=False, response=None, ids=None)
+    blocks = CaseBlocks(report.metrics, Chunks(), replace(found, cases={row.id: bare}))
+    block = blocks.block(row)
+    assert "<h3>In the baseline</h3>" not in block
+    assert "x 1 → skipped" in block
+
+
 def test_without_a_baseline_or_a_judge_nothing_is_said_of_them(report: Report) -> None:
     row = next(row for row in report.rows() if row.attribution is not None)
     block = CaseBlocks(report.metrics, Chunks()).block(row)
