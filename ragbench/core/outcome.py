@@ -25,7 +25,10 @@ __all__ = [
 ValueT = TypeVar("ValueT")
 
 _LONGEST = 10_000
-"""Characters that are kept of a message or a traceback."""
+"""Characters that are kept of a message, and of the chain of causes."""
+_TRACEBACK = 4_000
+"""Characters that are kept of a traceback: thousands of cases may fail alike."""
+_CAUSES = 8
 
 
 class Status(StrEnum):
@@ -76,8 +79,8 @@ class Failure:
             type=type(error).__name__,
             message=_readable(_message(error)),
             stage=stage,
-            cause=" <- ".join(_causes(error)) or None,
-            traceback=_readable("".join(traceback.format_exception(error))),
+            cause=_readable(" <- ".join(_causes(error))) or None,
+            traceback=_readable("".join(traceback.format_exception(error)), _TRACEBACK),
         )
 
     def __str__(self) -> str:
@@ -152,6 +155,8 @@ def _causes(error: BaseException) -> list[str]:
     seen = {id(error)}
     following = _behind(error)
     while following is not None and id(following) not in seen:
+        if len(found) == _CAUSES:
+            return [*found, "..."]
         seen.add(id(following))
         found.append(_readable(f"{type(following).__name__}: {_message(following)}"))
         following = _behind(following)
@@ -171,14 +176,14 @@ def _message(error: BaseException) -> str:
         return f"(its message cannot be read: {type(broken).__name__})"
 
 
-def _readable(text: str) -> str:
+def _readable(text: str, longest: int = _LONGEST) -> str:
     """Valid UTF-8 of bounded length: a message may quote broken text, or a whole document.
 
     Without credentials, which are masked before a cut could leave half of one.
     """
     text = mask_text(text)
-    if len(text) > _LONGEST:
-        half, rest = _LONGEST // 2, len(text) - _LONGEST
+    if len(text) > longest:
+        half, rest = longest // 2, len(text) - longest
         text = f"{text[:half]} ... ({rest:,} characters) ... {text[-half:]}"
     return text.encode("utf-8", "backslashreplace").decode()
 
