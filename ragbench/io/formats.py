@@ -32,35 +32,6 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     yield from read_json_lines(file, kind=kind, problems=problems)
 
 
-READERS = Registry(
-    kind="formats",
-    builtin={
-        "jsonl": "ragbench.io.json_files:read_json_lines",
-        "json": "ragbench.io.json_files:read_json",
-        "csv": "ragbench.io.delimited:read_csv",
-        "tsv": "ragbench.io.delimited:read_tsv",
-        "xlsx": "ragbench.io.workbook:read",
-        "parquet": "ragbench.io.arrow:read_parquet",
-        "hf": "ragbench.io.arrow:read_hugging_face",
-        "beir": "ragbench.io.trec:read_beir",
-        "squad": "ragbench.io.squad:read",
-        "mtrag": "ragbench.io.mtrag:read",
-        "ragas": "ragbench.io.ragas:read",
-        "trec": "ragbench.io.trec:read_trec_folder",
-        "text": "ragbench.io.lines:read",
-        "ragbench": "ragbench.io.formats:read",
-        "run": "ragbench.io.written:read_run",
-        "export": "ragbench.io.written:read_export",
-        "report": "ragbench.io.written:read_report",
-        "verdicts": "ragbench.io.written:read_verdicts",
-        "deepeval": "ragbench.io.eval_tools:read_deepeval",
-        "ragchecker": "ragbench.io.eval_tools:read_ragchecker",
-        "promptfoo": "ragbench.io.eval_tools:read_promptfoo",
-        "open-rag-eval": "ragbench.io.eval_tools:read_open_rag_eval",
-    },
-)
-"""Name of a format to its ``RowReader``; packages add theirs in the group ``ragbench.formats``."""
-
 _BOTH: tuple[Kind, ...] = ("cases", "documents")
 _BY_FIELDS = "what its fields say, such as response and retrieved_contexts"
 
@@ -75,6 +46,8 @@ class FormatInfo:
     """One sentence."""
     example: str
     """How a source of this format is named."""
+    reader: str
+    """Where its ``RowReader`` is: ``module:function``."""
     reads: tuple[Kind, ...] = _BOTH
     """What it can hold."""
     records: str = ""
@@ -90,6 +63,7 @@ class FormatInfo:
 FORMATS: tuple[FormatInfo, ...] = (
     FormatInfo(
         name="jsonl",
+        reader="ragbench.io.json_files:read_json_lines",
         summary="One JSON object per line, plain or gzip.",
         records=_BY_FIELDS,
         example="cases.jsonl",
@@ -97,6 +71,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="json",
+        reader="ragbench.io.json_files:read_json",
         summary='A JSON array of objects, or an object with one under "cases" or "data".',
         records=_BY_FIELDS,
         example="cases.json",
@@ -105,6 +80,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="csv",
+        reader="ragbench.io.delimited:read_csv",
         summary="Comma-separated with a header row; lists as JSON or as Python prints them.",
         records=_BY_FIELDS,
         example="cases.csv",
@@ -112,6 +88,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="tsv",
+        reader="ragbench.io.delimited:read_tsv",
         summary="Tab-separated with a header row.",
         records=_BY_FIELDS,
         example="cases.tsv",
@@ -119,6 +96,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="xlsx",
+        reader="ragbench.io.workbook:read",
         summary="A sheet of an Excel workbook with a header row; --split names the sheet.",
         records=_BY_FIELDS,
         example="cases.xlsx",
@@ -127,6 +105,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="parquet",
+        reader="ragbench.io.arrow:read_parquet",
         summary="Apache Parquet, read a thousand rows at a time.",
         records=_BY_FIELDS,
         example="cases.parquet",
@@ -135,6 +114,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="hf",
+        reader="ragbench.io.arrow:read_hugging_face",
         summary="A folder saved by Hugging Face datasets, or a dataset's name on the hub.",
         records=_BY_FIELDS,
         example="hf:owner/name:test",
@@ -142,23 +122,27 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="beir",
+        reader="ragbench.io.trec:read_beir",
         summary="A BEIR folder: queries.jsonl, corpus.jsonl, graded judgements in qrels/.",
         example="scifact/",
     ),
     FormatInfo(
         name="squad",
+        reader="ragbench.io.squad:read",
         summary="SQuAD 1.1 or 2.0 JSON; its paragraphs are the corpus.",
         example="dev-v2.0.json",
         streamed=False,
     ),
     FormatInfo(
         name="mtrag",
+        reader="ragbench.io.mtrag:read",
         summary="MTRAG's tasks: the last turn is the case, those before are its metadata.",
         example="reference.jsonl",
         reads=("cases",),
     ),
     FormatInfo(
         name="ragas",
+        reader="ragbench.io.ragas:read",
         summary="A RAGAS EvaluationDataset or test set as JSONL, CSV or JSON.",
         records=_BY_FIELDS,
         example="testset.csv",
@@ -166,11 +150,13 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="trec",
+        reader="ragbench.io.trec:read_trec_folder",
         summary="A folder with queries.tsv and qrels.txt; its corpus is collection.tsv.",
         example="msmarco/",
     ),
     FormatInfo(
         name="text",
+        reader="ragbench.io.lines:read",
         summary="A folder of texts, Markdown, PDF, HTML, Word; the path is the document's id.",
         example="handbook/",
         reads=("documents",),
@@ -178,12 +164,14 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="ragbench",
+        reader="ragbench.io.formats:read",
         summary="ragbench's own folder: cases.jsonl and corpus.jsonl.",
         example="datasets/handbook/",
         records=_BY_FIELDS,
     ),
     FormatInfo(
         name="run",
+        reader="ragbench.io.written:read_run",
         summary="The folder of a run of ragbench eval.",
         example="reports/handbook-baseline-1a2b3c4d/",
         reads=("cases",),
@@ -191,6 +179,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="export",
+        reader="ragbench.io.written:read_export",
         summary="What ragbench export wrote as jsonl, csv, parquet or hf.",
         example="run.jsonl",
         reads=("cases",),
@@ -198,6 +187,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="report",
+        reader="ragbench.io.written:read_report",
         summary="ragbench's report.json.",
         example="run/report.json",
         reads=("cases",),
@@ -206,6 +196,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="verdicts",
+        reader="ragbench.io.written:read_verdicts",
         summary="What ragbench validate wrote; to be joined with a dataset.",
         example="--answers verdicts.jsonl",
         reads=("cases",),
@@ -213,6 +204,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="deepeval",
+        reader="ragbench.io.eval_tools:read_deepeval",
         summary="DeepEval test runs and test cases as JSON, JSONL or CSV.",
         example=".deepeval/.latest_test_run.json",
         reads=("cases",),
@@ -220,6 +212,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="ragchecker",
+        reader="ragbench.io.eval_tools:read_ragchecker",
         summary="RAGChecker's input and output JSON.",
         example="checking_outputs.json",
         reads=("cases",),
@@ -227,6 +220,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="promptfoo",
+        reader="ragbench.io.eval_tools:read_promptfoo",
         summary="What promptfoo eval writes as JSON or JSONL.",
         example="results.json",
         reads=("cases",),
@@ -234,6 +228,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="open-rag-eval",
+        reader="ragbench.io.eval_tools:read_open_rag_eval",
         summary="open-rag-eval's answers as CSV, a passage per row.",
         example="answers.csv",
         reads=("cases",),
@@ -241,3 +236,6 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
 )
 """Every format that ragbench brings, in the order in which ``ragbench show formats`` lists them."""
+
+READERS = Registry(kind="formats", builtin={info.name: info.reader for info in FORMATS})
+"""Name of a format to its ``RowReader``; packages add theirs in the group ``ragbench.formats``."""
