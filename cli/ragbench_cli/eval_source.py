@@ -13,8 +13,8 @@ from ragbench_cli import console
 if TYPE_CHECKING:
     from ragbench.core.case import Case
     from ragbench.core.trace import Entry
+    from ragbench.io.entries import EntrySource
     from ragbench.io.source_info import SourceInfo
-    from ragbench.io.sources import EntrySource
 
 __all__ = [
     "OpenedSource",

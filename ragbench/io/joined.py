@@ -18,9 +18,9 @@ from typing import Any
 from ragbench.core.case import Case
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Entry
+from ragbench.io.entries import EntrySource
 from ragbench.io.ids import derived_id
 from ragbench.io.source_info import SourceInfo, counted, in_stage_order
-from ragbench.io.sources import EntrySource
 
 __all__ = [
     "join_answers",
@@ -70,7 +70,7 @@ def join_answers(cases: EntrySource, answers: EntrySource) -> EntrySource:
         for position, entry in enumerate(cases):
             yield Entry(case=entry.case, recorded=_recorded(db, position))
 
-    return EntrySource(info=info, _read=read, held=held)
+    return EntrySource(info=info, read=read, held=held)
 
 
 def _store(db: sqlite3.Connection, answers: EntrySource) -> None:

@@ -18,8 +18,9 @@ from ragbench.io.dumps.form import FORM as PLAIN
 from ragbench.io.dumps.form import DumpRecord
 from ragbench.io.dumps.mapping import DumpMapping, ScoreKind
 from ragbench.io.dumps.read import OpenDump, open_dump
+from ragbench.io.entries import EntrySource
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
-from ragbench.io.sources import EntrySource, open_source
+from ragbench.io.sources import open_source
 
 __all__ = [
     "open_retrievals",

@@ -17,9 +17,10 @@ from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError
+from ragbench.io.entries import LOOK
 from ragbench.io.read import read_cases
 from ragbench.io.source_info import SourceInfo
-from ragbench.io.sources import LOOK, open_source
+from ragbench.io.sources import open_source
 
 Rows = Iterable[Mapping[str, object]]
 

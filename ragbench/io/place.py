@@ -1,0 +1,63 @@
+"""Where a source is read from: kept if it is a stream, decoded, the run around one of its files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ragbench.io.detect import JOURNAL_FILE, MANIFEST_FILE
+from ragbench.io.encodings import guess_encoding
+from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
+
+__all__ = [
+    "placed",
+]
+
+
+def placed(where: str | Path, split: str | None, encoding: str | None, stack: ExitStack) -> Source:
+    """Where to read from; standard input is kept in a file, because it is read more than once.
+
+    Raises:
+        ConfigError: no such encoding.
+        DataError: standard input cannot be read.
+    """
+    found = Source.of(where, split=split, encoding=encoding)
+    if where != STDIN:
+        return _run_around(found) or _decoded(found)
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
+    problems = Problems()
+    with NotingReadErrors(found.name, problems), (folder / "stdin").open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    problems.raise_if_any()
+    return _decoded(replace(found, path=folder / "stdin"))
+
+
+def _decoded(place: Source) -> Source:
+    """The source with its encoding, where that has to be guessed."""
+    if place.encoding is not None or place.path is None or not place.path.is_file():
+        return place
+    head = place.head(Problems())
+    place.close()
+    guess = None if head is None else guess_encoding(head)
+    if guess is None:
+        return place
+    notes = {f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)": None}
+    return replace(place, encoding=guess, notes=notes)
+
+
+_RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", "manifest.json", JOURNAL_FILE})
+
+
+def _run_around(place: Source) -> Source | None:
+    """The run's folder, for one of its files: it knows more than they do."""
+    path = place.path
+    if path is None or path.name not in _RUN_FILES:
+        return None
+    folder = path.parent
+    if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+        return None
+    return replace(place, name=str(folder), path=folder)
