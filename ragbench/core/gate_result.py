@@ -20,6 +20,7 @@ __all__ = [
     "JudgedRun",
     "NeededCases",
     "Refusal",
+    "Settled",
     "UnstableCase",
     "UnstableSubject",
 ]
@@ -114,6 +115,10 @@ class Ground(StrEnum):
     """No case lost."""
     HALVED = "halved"
     """Fewer than half of what the baseline measured is measured now."""
+    SETTLED_WORSE = "settled: worse"
+    """A loss larger than tolerated is shown by asking both systems again."""
+    SETTLED_NOT_WORSE = "settled: not worse"
+    """It is ruled out by asking both systems again."""
     OPEN = "open"
     """Neither shown nor ruled out."""
     RARE_LOSSES = "rare losses"
@@ -212,6 +217,28 @@ class Drop:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """What asking both systems again said of an undecided drop, on these cases."""
+
+    change: str
+    """``"worse"``, ``"not worse"``, or ``"open"`` where the budget was spent first."""
+    asked: int
+    """How often both systems were asked."""
+    cases: int
+    """How many different cases were asked about."""
+    unmeasured: int
+    """How many of the answers could not be compared; they count as no difference."""
+    drop: float | None
+    """The mean drop; a negative one is a gain. None where nothing was asked."""
+    p_worse: float
+    """p-value of "the drop is not larger than tolerated"; holds whenever one stops."""
+    p_not_worse: float
+    """p-value of "the drop is larger than tolerated, or as large"; likewise."""
+    level: float
+    """Largest ``p_worse`` at which it is called worse."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GateCheck:
     """One thing that the gate looked at."""
 
@@ -246,6 +273,8 @@ class GateCheck:
     """What is counted, where it is a share of cases: ``"failed"``."""
     missing: str = ""
     """What the run does not store, where it cannot be judged for that."""
+    settled: Settled | None = None
+    """What asking again brought, where it was asked."""
 
     @property
     def holds(self) -> bool:

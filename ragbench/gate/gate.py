@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ragbench.core.gate_result import (
     CaseChange,
@@ -10,8 +11,10 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     GateResult,
+    Ground,
     JudgedRun,
     Refusal,
+    Settled,
 )
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
@@ -33,12 +36,13 @@ from ragbench.gate.drops import (
     drop_checks,
     drop_question,
 )
-from ragbench.gate.words import headline, undecided_note
+from ragbench.gate.words import again_text, headline, undecided_note, worded
 
 __all__ = [
     "gate",
     "lost_cases",
     "notes_on",
+    "with_settled",
 ]
 
 
@@ -127,6 +131,49 @@ def _gold_note(run: RunScores, config: GateConfig) -> Iterator[str]:
         )
 
 
+def with_settled(
+    verdict: GateResult, settled: Mapping[str, Settled], config: GateConfig
+) -> GateResult:
+    """The result with what asking both systems again said of its open checks.
+
+    Args:
+        verdict: what the gate decided.
+        settled: by metric.
+        config: what is demanded.
+    """
+    checks = [
+        _settled(check, settled[check.subject], config)
+        if check.is_open_drop and not check.informational and check.subject in settled
+        else check
+        for check in verdict.checks
+    ]
+    checks.sort(key=_rank)
+    outcome = _outcome(checks, verdict.refusals, config.undecided)
+    old = set(notes_on(verdict.checks, config))
+    kept = [note for note in verdict.notes if note not in old]
+    kept += [f"{check.name} was {told}." for check in checks if (told := again_text(check))]
+    return replace(
+        verdict,
+        outcome=outcome,
+        headline=headline(outcome, checks, verdict.refusals),
+        checks=tuple(checks),
+        notes=(*kept, *notes_on(checks, config)),
+    )
+
+
+def _settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
+    outcome, ground = {
+        "worse": (GateOutcome.FAILED, Ground.SETTLED_WORSE),
+        "not worse": (GateOutcome.PASSED, Ground.SETTLED_NOT_WORSE),
+    }.get(settled.change, (check.outcome, check.ground))
+    found = replace(check, outcome=outcome, ground=ground, settled=settled)
+    return worded(found, least=config.min_cases)
+
+
+def _rank(check: GateCheck) -> tuple[bool, int]:
+    return check.informational, _ORDER.index(check.outcome)
+
+
 _ORDER = (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE, GateOutcome.PASSED)
 
 
@@ -162,7 +209,7 @@ def gate(
     checks += proof_check(run, config)
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))
-    checks.sort(key=lambda check: (check.informational, _ORDER.index(check.outcome)))
+    checks.sort(key=_rank)
     outcome = _outcome(checks, compared.refusals, config.undecided)
     counted = tuple(d for d in demands if not d.gate.informational and d.drops)
     comparable = [demand for demand in counted if demand.column.name in compared.metrics]

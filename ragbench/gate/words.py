@@ -18,6 +18,7 @@ from ragbench.core.gate_result import (
 )
 
 __all__ = [
+    "again_text",
     "cases",
     "figure",
     "headline",
@@ -181,6 +182,8 @@ def _rest(check: GateCheck) -> str:
     text = {
         Ground.SHOWN: f": {tolerated} is shown ({_p(drop.p_worse, drop.resolution)})",
         Ground.RULED_OUT: f": {tolerated} is ruled out ({_p(drop.p_not_worse)})",
+        Ground.SETTLED_WORSE: f", and {tolerated} is shown",
+        Ground.SETTLED_NOT_WORSE: f", and {tolerated} is ruled out",
         Ground.UNCHANGED: f": none of {cases(drop.cases)} changed",
         Ground.NONE_LOST: f": none of {cases(drop.cases)} lost",
         Ground.HALVED: ": fewer than half",
@@ -194,7 +197,26 @@ def _rest(check: GateCheck) -> str:
         Ground.OPEN: f": {tolerated} is neither shown nor ruled out",
     }[ground]
     advice = _settling(drop, check.unit) if check.outcome is GateOutcome.INCONCLUSIVE else ""
-    return f"{_interval(drop, check.unit)}{text}{advice}"
+    return f"{_interval(drop, check.unit)}{text}{_again(check)}{advice}"
+
+
+def _again(check: GateCheck) -> str:
+    told = again_text(check)
+    return f" ({told})" if told else ""
+
+
+def again_text(check: GateCheck) -> str:
+    """What asking both systems again brought; empty where it was not asked."""
+    settled = check.settled
+    if settled is None or settled.drop is None:
+        return ""
+    way = "a drop" if settled.drop >= 0 else "a gain"
+    p_value = settled.p_worse if settled.drop > check.limit else settled.p_not_worse
+    lost = f", {settled.unmeasured:,} not measured" if settled.unmeasured else ""
+    return (
+        f"asked again {settled.asked:,} times about {cases(settled.cases)}{lost}: {way} of "
+        f"{figure(abs(settled.drop), check.unit)}, {_p(p_value)}"
+    )
 
 
 def _interval(drop: Drop, unit: str) -> str:

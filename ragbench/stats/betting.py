@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ragbench.errors import ConfigError, InputError
+from ragbench.errors import InputError
 
 __all__ = [
     "MeanBet",
@@ -18,8 +18,10 @@ __all__ = [
 
 _MOST = 0.75
 """Share of the stake that a single bet can lose, at most."""
-_PRIOR = 0.25
-"""Spread that is assumed before anything was seen, as a share of the range; counts as one value."""
+_PRIOR = 0.5
+"""Spread that is assumed before anything was seen, as a share of the scale; counts as one value."""
+_NARROW = 1e-3
+"""Share of the scale that a bet never takes a value to be closer to the limit than."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -38,10 +40,8 @@ class MeanBet:
 
     limit: float
     """Which side of it the mean lies on is asked."""
-    lowest: float
-    """No value lies below."""
-    highest: float
-    """No value lies above."""
+    scale: float
+    """How far values lie apart, about: what the first bets assume of their spread."""
     below: float = 0.0
     """Logarithm of the stake of the bet that the mean lies below the limit."""
     above: float = 0.0
@@ -55,36 +55,25 @@ class MeanBet:
     _sum: float = 0.0
     _squares: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Checks the bounds.
-
-        Raises:
-            ConfigError: the limit does not lie between them, so nothing is asked.
-        """
-        if not self.lowest < self.limit < self.highest:
-            raise ConfigError(
-                f"the limit {self.limit:g} does not lie between the smallest and the largest "
-                f"possible value, {self.lowest:g} and {self.highest:g}"
-            )
-
-    def see(self, value: float) -> None:
-        """Settles the bets with a value, and makes the next ones.
+    def see(self, value: float, *, lowest: float, highest: float) -> None:
+        """Settles the bets with a value.
 
         Args:
-            value: between the bounds.
+            value: its mean, given all before, is the one that is asked about.
+            lowest: it could not lie below; known before it was drawn.
+            highest: it could not lie above; likewise.
 
         Raises:
-            InputError: it is not; the bet would not have been fair.
+            InputError: it lies outside; the bet would not have been fair.
         """
-        slack = 1e-9 * (self.highest - self.lowest)
-        if not self.lowest - slack <= value <= self.highest + slack:
-            raise InputError(
-                f"a value of {value:g} lies outside of {self.lowest:g} to {self.highest:g}"
-            )
-        away = value - self.limit
-        bet = self._bet()
-        self.above += math.log1p(min(max(bet, 0.0), _MOST / (self.limit - self.lowest)) * away)
-        self.below += math.log1p(max(min(bet, 0.0), -_MOST / (self.highest - self.limit)) * away)
+        slack = 1e-9 * self.scale
+        if not lowest - slack <= value <= highest + slack:
+            raise InputError(f"a value of {value:g} lies outside of {lowest:g} to {highest:g}")
+        bet, away = self._bet(), value - self.limit
+        most = _MOST / max(self.limit - lowest, self.scale * _NARROW)
+        self.above += math.log1p(min(max(bet, 0.0), most) * away)
+        most = _MOST / max(highest - self.limit, self.scale * _NARROW)
+        self.below += math.log1p(max(min(bet, 0.0), -most) * away)
         self.best_above = max(self.best_above, self.above)
         self.best_below = max(self.best_below, self.below)
         self.count += 1
@@ -112,6 +101,6 @@ class MeanBet:
 
     def _bet(self) -> float:
         distance = self._mean() - self.limit
-        spread = _PRIOR * (self.highest - self.lowest)
+        spread = _PRIOR * self.scale
         variance = (spread**2 + self._squares) / (self.count + 1)
         return distance / (variance + distance**2)

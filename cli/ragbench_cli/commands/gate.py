@@ -121,6 +121,43 @@ def command(
             "inconclusive.",
         ),
     ] = False,
+    settle: Annotated[
+        bool,
+        option(
+            "--settle",
+            help="Ask both systems again about what is undecided, the baseline's from its commit, "
+            "until a test that may be stopped at any time decides. The level is shared: half for "
+            "the gate's test, half for that one.",
+        ),
+    ] = False,
+    ask: Annotated[
+        str | None,
+        option(
+            "--ask",
+            help="With --settle: the options of ragbench eval that ask the system, such as "
+            "'--pipeline rag.yaml'. By default those that the run keeps.",
+            metavar="OPTIONS",
+        ),
+    ] = None,
+    max_asked: Annotated[
+        int | None,
+        option(
+            "--max-asked",
+            help="With --settle: how often both systems may be asked. By default ten times per "
+            "case.",
+            metavar="N",
+            min=1,
+        ),
+    ] = None,
+    settle_cost: Annotated[
+        float | None,
+        option(
+            "--settle-cost",
+            help="With --settle: budget for what judging the new answers costs.",
+            metavar="NUMBER",
+            min=0,
+        ),
+    ] = None,
     rejudge: Annotated[
         bool,
         option(
@@ -167,7 +204,11 @@ def command(
       ragbench gate run --min recall@5=0.8
       ragbench gate run --baseline main-run --max-drop recall@5=0.02
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
+      ragbench gate run --baseline main-run --settle --max-asked 2000
     """
+    from dataclasses import replace
+
+    from ragbench.errors import ConfigError
     from ragbench.verbs.gate import gate_run
     from ragbench_cli.options import one_of
 
@@ -187,6 +228,10 @@ def command(
         max_cost=max_cost or (),
         max_tokens=max_tokens or (),
     )
+    if settle:
+        demanded = replace(demanded, alpha=demanded.alpha / 2.0)
+    elif ask is not None or max_asked is not None or settle_cost is not None:
+        raise ConfigError("--ask, --max-asked and --settle-cost belong to --settle")
     with _judging(run) if rejudge else nullcontext() as judging:
         verdict = gate_run(
             run,
@@ -197,6 +242,12 @@ def command(
     has_page = html is not None or html_folder is not None
     against = _against(verdict) if has_page or md is not None else None
     markdown = "" if md is None else _markdown(verdict, against)
+    if settle:
+        from ragbench_cli.settle import settled_gate
+
+        verdict = settled_gate(
+            verdict, run, demanded, ask=ask, max_asked=max_asked, max_cost=settle_cost
+        )
     _write(verdict, md=md, markdown=markdown, junit=junit, junit_cases=junit_cases)
     if has_page:
         from ragbench.views.html.gate_page import gate_page

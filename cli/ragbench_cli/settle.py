@@ -1,0 +1,312 @@
+"""``ragbench gate --settle``: both systems are asked again, each in its own checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
+from ragbench_cli import console
+
+if TYPE_CHECKING:
+    from ragbench.core.case import Case
+    from ragbench.core.gate_result import GateResult
+    from ragbench.core.run_scores import RunScores
+    from ragbench.gate.config import GateConfig
+    from ragbench.ledger.folder import RunFolder
+
+__all__ = [
+    "Asking",
+    "base_checkout",
+    "eval_options",
+    "settled_gate",
+]
+
+_LAST = 12
+"""How many lines of what a system said are shown when it cannot be asked."""
+_PER_CASE = 10
+"""How often a case may be asked about on average, where nothing else is said."""
+_PATIENCE = 0.2
+"""Seconds between two looks whether the user wants to stop."""
+
+
+def settled_gate(
+    verdict: GateResult,
+    path: Path,
+    config: GateConfig,
+    *,
+    ask: str | None,
+    max_asked: int | None,
+    max_cost: float | None,
+) -> GateResult:
+    """The result of a gate with what was undecided asked again.
+
+    Args:
+        verdict: the gate's result.
+        path: the folder of the run that it judged.
+        config: what it demanded.
+        ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
+        max_asked: pairs of questions at most; ten per case when not given.
+        max_cost: what judging them may cost.
+
+    Raises:
+        ConfigError: the systems cannot be asked again.
+        InterruptedRunError: the user stopped it; the same command continues.
+        RunError: a system could not be asked.
+    """
+    from ragbench.gate.runs import read_run
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.manifest import read_manifest
+    from ragbench.verbs.settle import open_checks, settle
+
+    found = open_checks(verdict)
+    if verdict.baseline is None or not found:
+        return verdict
+    folder = RunFolder(path=path)
+    if not folder.exists:
+        raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
+    manifest = read_manifest(folder.manifest)
+    options = (
+        shlex.split(ask)
+        if ask is not None
+        else eval_options(manifest.rag.description, manifest.settings)
+    )
+    run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
+    cases = _cases(folder)
+    names = [check.subject for check in found]
+    home = _home(path.absolute(), run, baseline, (names, options, config.seed))
+    with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
+        asking = Asking(
+            folder=home,
+            cases=cases,
+            options=options,
+            baseline=baseline,
+            run=run,
+            base=base,
+            max_cost=max_cost,
+            stopped=stopped,
+        )
+        return settle(
+            verdict,
+            run,
+            baseline,
+            config,
+            asking,
+            most=max_asked or _PER_CASE * len(cases),
+            may_go_on=lambda: asking.may_go_on,
+            tell=console.say,
+        )
+
+
+def _cases(folder: RunFolder) -> dict[str, Case]:
+    from ragbench.ledger.journal import Journal
+
+    with Journal(folder.journal) as journal:
+        return {stored.case.id: stored.case for window in journal.cases() for stored in window}
+
+
+def _home(
+    path: Path,
+    run: RunScores,
+    baseline: RunScores,
+    rest: tuple[Sequence[str], Sequence[str], int],
+) -> Path:
+    """Where the rounds of this question are kept: another question has a folder of its own."""
+    from ragbench.ledger.fingerprint import fingerprint
+
+    scores = [each.values(name) for name in rest[0] for each in (run, baseline)]
+    told = (rest, run.fingerprints, baseline.fingerprints, baseline.commit, scores)
+    home = path.with_name(f"{path.name}-settle-{fingerprint(told)[:8]}")
+    home.mkdir(exist_ok=True)
+    return home
+
+
+@dataclass(kw_only=True, slots=True)
+class Asking:
+    """Asks both systems the same questions in child processes, and reads what they scored."""
+
+    folder: Path
+    """Where rounds are kept: the same command continues there."""
+    cases: Mapping[str, Case]
+    options: Sequence[str]
+    """What names the system and how it is asked, for ``ragbench eval``."""
+    baseline: RunScores
+    run: RunScores
+    base: Path
+    """Where the baseline's system is at home; the run's is in the working directory."""
+    max_cost: float | None
+    """What judging all of it may cost."""
+    stopped: Callable[[], bool]
+    spent: float = 0.0
+
+    def __call__(
+        self, number: int, metrics: Sequence[str], drawn: Sequence[str]
+    ) -> tuple[RunScores, RunScores]:
+        """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn.
+
+        Raises:
+            InterruptedRunError: the user stopped it.
+            RunError: a system could not be asked.
+            RunMismatchError: it is not the system that the stored run is of.
+        """
+        from ragbench.io.own_form import write_cases
+
+        home = self.folder / f"round-{number:03}"
+        home.mkdir(parents=True, exist_ok=True)
+        asked = (replace(self.cases[id_], id=str(at)) for at, id_ in enumerate(drawn))
+        write_cases(asked, home / "cases.jsonl")
+        before = self._one(home, "baseline", self.base, metrics, self.baseline)
+        return before, self._one(home, "run", Path.cwd(), metrics, self.run)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the money is not spent."""
+        return self.max_cost is None or self.spent < self.max_cost
+
+    def _one(
+        self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
+    ) -> RunScores:
+        from ragbench.gate.runs import read_run
+
+        out = home / name
+        command = [
+            *(sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl"), "--quiet"),
+            *("--out", str(out), "--metrics", ",".join(metrics), "--matching", like.matching),
+            *self.options,
+        ]
+        if self.max_cost is not None:
+            command += ["--max-cost", f"{max(self.max_cost - self.spent, 1e-9):.9f}"]
+        if not (out / "report.json").exists():  # written last
+            self._child(command, place, like)
+        found = read_run(out)
+        if found.fingerprints.get("rag") != like.fingerprints.get("rag"):
+            raise RunMismatchError(
+                f"what answers at {like.commit or 'the working directory'} is not the system of "
+                f"{like.source}: its class, its source file or its arguments differ. Uncommitted "
+                "changes, a package that is installed instead of read from the checkout, or "
+                "options of eval that the run does not keep do that; give the last with --ask"
+            )
+        self.spent += found.judge_cost or 0.0
+        return found
+
+    def _child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
+        """Runs one evaluation to its end; what it says is shown where it fails."""
+        # An answer from a cache would be the same one again, and no new observation.
+        paths = [str(place), str(place / "src"), os.environ.get("PYTHONPATH", "")]
+        environment = {
+            **os.environ,
+            "RAGBENCH_LLM_CACHE": "off",
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
+        with subprocess.Popen(
+            command,
+            cwd=place,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # the terminal's Ctrl-C reaches it once, through this process
+        ) as child:
+            said = self._watched(child)
+        if self.stopped():
+            raise InterruptedRunError("asking again was stopped; the same command continues")
+        if child.returncode not in (0, 1):
+            shown = "\n".join(said.strip().splitlines()[-_LAST:])
+            raise RunError(
+                f"the system of {like.source} could not be asked again in {place}: "
+                f"exit code {child.returncode} of\n{shlex.join(command[1:])}\n{shown}"
+            )
+
+    def _watched(self, child: subprocess.Popen[str]) -> str:
+        is_told = False
+        while True:
+            try:
+                _, said = child.communicate(timeout=_PATIENCE)
+            except subprocess.TimeoutExpired:
+                if self.stopped() and not is_told:
+                    is_told = True
+                    child.send_signal(signal.SIGINT)
+            else:
+                return said
+
+
+def eval_options(described: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
+    """The options of ``ragbench eval`` that ask a stored run's system.
+
+    Args:
+        described: the run's description of its system.
+        settings: the run's settings.
+
+    Raises:
+        ConfigError: the run does not say enough.
+    """
+    spec = str(described.get("spec") or "")
+    told = json.dumps(described)
+    if ":" not in spec or "***" in told or settings.keys() - {"matching", "top_k"}:
+        raise ConfigError(
+            f"how to ask the system ({spec or 'a pipeline'}) does not follow from the run. Give "
+            "the options of ragbench eval that do, such as --ask '--rag app:MyRAG --rag-args "
+            "\"{}\"' or --ask '--pipeline rag.yaml'"
+        )
+    found = ["--rag", spec]
+    if described.get("arguments"):
+        found += ["--rag-args", json.dumps(described["arguments"])]
+    if settings.get("top_k") is not None:
+        found += ["--top-k", str(settings["top_k"])]
+    return found
+
+
+@contextmanager
+def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
+    """The baseline's commit in a git worktree, which goes away again.
+
+    Args:
+        baseline: names the commit.
+        folder: where the worktree is put.
+
+    Yields:
+        The directory in it that the working directory is in the repository.
+
+    Raises:
+        ConfigError: there is no such commit here.
+    """
+    if baseline.commit is None or baseline.dirty:
+        why = "had uncommitted changes" if baseline.commit else "knows no commit"
+        raise ConfigError(
+            f"the baseline {baseline.source} {why}, so its system cannot be asked again: make it "
+            "from a commit"
+        )
+    place = folder / "base"
+    _git("worktree", "prune")
+    if place.exists():
+        with suppress(ConfigError):
+            _git("worktree", "remove", "--force", str(place))
+    _git("worktree", "add", "--detach", "--force", str(place), baseline.commit)
+    try:
+        yield place / _git("rev-parse", "--show-prefix")
+    finally:
+        with suppress(ConfigError):
+            _git("worktree", "remove", "--force", str(place))
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
+    except FileNotFoundError as error:
+        raise ConfigError("--settle needs git, to check the baseline's commit out") from error
+    except subprocess.CalledProcessError as error:
+        raise ConfigError(
+            f"git {shlex.join(arguments)}: {error.stderr.strip()}. A shallow clone does not hold "
+            "the baseline's commit: fetch it, or clone with fetch-depth: 0"
+        ) from error
+    return done.stdout.strip()

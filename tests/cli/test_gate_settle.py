@@ -1,0 +1,135 @@
+"""``ragbench gate --settle``: both systems are asked again, each from its own commit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import ragbench.views
+
+Ragbench = Callable[..., Any]
+
+SCHEMA = json.loads(
+    (Path(ragbench.views.__file__).parent / "verdict.schema.json").read_text("utf-8")
+)
+APP = """
+import random
+
+from ragbench import RAGInterface, RetrievalResult
+
+RIGHT = {right}
+
+
+class Noisy(RAGInterface):
+    asked = 0
+
+    def retrieve(self, query, top_k=None):
+        return RetrievalResult([query], context_ids=["d"])
+
+    def generate(self, query, contexts):
+        # Another answer each time, and the same ones in every test.
+        Noisy.asked += 1
+        draw = random.Random(f"{{RIGHT}} {{query}} {{Noisy.asked}}").random()
+        return "yes" if draw < RIGHT else "no"
+"""
+LIMITS = ("--max-drop", "exact_match=0.05", "--settle")
+
+
+def git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repository(workplace: Path) -> Path:
+    """Two commits of a noisy system, with a run of each: too few cases to tell them apart."""
+    cases = ({"id": f"q{n}", "query": f"Question {n}?", "reference": "yes"} for n in range(12))
+    (workplace / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
+    (workplace / ".gitignore").write_text("base*\nhead*\n__pycache__\n", encoding="utf-8")
+    git("init", "--quiet")
+    for name, right in (("base", 0.9), ("head", 0.6)):
+        (workplace / "app.py").write_text(APP.format(right=right), encoding="utf-8")
+        git("add", "--all")
+        git("commit", "--quiet", "--message", name)
+        # In a process of its own: this one would keep the module of the commit before.
+        command = ("eval", "cases.jsonl", "--rag", "app.py:Noisy", "-m", "exact_match", "-q")
+        subprocess.run(
+            [sys.executable, "-m", "ragbench_cli", *command, "--out", name],
+            check=True,
+            capture_output=True,
+        )
+    return workplace
+
+
+def test_a_drop_that_too_few_cases_could_not_show_is_settled(
+    ragbench: Ragbench, repository: Path
+) -> None:
+    undecided = json.loads(ragbench("gate", "head", "-b", "base", *LIMITS[:2], "--json").out)
+    assert (undecided["outcome"], undecided["checks"][0]["ground"]) == ("passed", "open")
+    done = ragbench("gate", "head", "-b", "base", *LIMITS, "--json")
+    found = json.loads(done.out)
+    jsonschema.validate(found, SCHEMA)
+    (check,) = [one for one in found["checks"] if one["kind"] == "drop"]
+    assert (done.code, found["outcome"], check["ground"]) == (1, "failed", "settled: worse")
+    assert check["settled"]["drop"] == pytest.approx(0.3, abs=0.15)
+    assert check["settled"]["p_worse"] <= check["settled"]["level"] == 0.025
+    assert found["settings"]["alpha"] == 0.025  # the other half is the gate's own
+    (folder,) = repository.glob("head-settle-*")
+    assert not (folder / "base").exists()
+    assert git("worktree", "list").count("\n") == 1
+    # The same command finds all rounds there, and gives the same bytes.
+    kept = {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")}
+    again = ragbench("gate", "head", "-b", "base", *LIMITS, "--json")
+    assert again.out == done.out
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")} == kept
+    told = ragbench("gate", "head", "-b", "base", *LIMITS).out
+    assert f"was asked again {check['settled']['asked']:,} times" in " ".join(told.split())
+
+
+def test_a_budget_ends_it_undecided(ragbench: Ragbench, repository: Path) -> None:
+    done = ragbench("gate", "head", "-b", "base", *LIMITS, "--max-asked", "10", "--json")
+    (check,) = [one for one in json.loads(done.out)["checks"] if one["kind"] == "drop"]
+    assert (done.code, check["outcome"]) == (0, "inconclusive")
+    assert (check["settled"]["change"], check["settled"]["asked"]) == ("open", 10)
+    strict = ragbench("gate", "head", "-b", "base", *LIMITS, "--max-asked", "10", "--strict")
+    assert strict.code == 3
+
+
+def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, repository: Path) -> None:
+    (repository / "app.py").write_text(APP.format(right=0.1), encoding="utf-8")
+    done = ragbench("gate", "head", "-b", "base", *LIMITS)
+    assert done.code == 2
+    assert "is not the system of head" in done.err
+
+
+def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:
+    for arguments, told in (
+        (("head", "-b", "base", *LIMITS[:2], "--max-asked", "5"), "belong to --settle"),
+        (("head/report.json", "-b", "base", *LIMITS), "needs the folder of a run"),
+        (("head", "-b", "base", *LIMITS, "--ask", "--rag app.py:Gone"), "could not be asked again"),
+    ):
+        done = ragbench("gate", *arguments)
+        assert done.code == 2
+        assert told in done.err
+    manifest = json.loads((repository / "base" / "manifest.json").read_text("utf-8"))
+    manifest["git"]["dirty"] = True
+    (repository / "base" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    report = repository / "base" / "report.json"
+    stored = json.loads(report.read_text("utf-8"))
+    stored["manifest"]["git"]["dirty"] = True
+    report.write_text(json.dumps(stored), encoding="utf-8")
+    done = ragbench("gate", "head", "-b", "base", *LIMITS)
+    assert done.code == 2
+    assert "had uncommitted changes" in done.err
