@@ -37,6 +37,7 @@ __all__ = [
     "QuietOption",
     "RagArgsOption",
     "RagOption",
+    "RagRepeatsOption",
     "RepeatsOption",
     "RetryFailedOption",
     "ReuseOption",
@@ -316,6 +317,18 @@ MaxCostRunOption = Annotated[
         help="The most that models may cost in all commands of this run together, those included "
         "that were killed.",
         metavar="AMOUNT",
+    ),
+]
+RagRepeatsOption = Annotated[
+    int,
+    option(
+        "--rag-repeats",
+        help="How many times the RAG is asked for each case, retrieval and generation. A score is "
+        "the mean; the report shows how much of the variance is the system's own noise. Needs "
+        "--rag.",
+        metavar="N",
+        min=1,
+        show_default=True,
     ),
 ]
 RepeatsOption = Annotated[

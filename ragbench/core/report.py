@@ -13,6 +13,7 @@ from ragbench.core.gold_search import GoldCause, GoldSearch
 from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
+from ragbench.core.repeats import Repeats
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
 
@@ -227,7 +228,7 @@ class CaseRow:
     failures: tuple[Failure, ...]
     """What failed, a failure a stage or metric."""
     cells: tuple[Cell, ...]
-    """A cell a metric, in the report's order."""
+    """A cell a metric, in the report's order; the mean, where the case was asked repeatedly."""
     judgements: tuple[tuple[Judgement, ...], ...] = ()
     """What each cell rests on, in the same order, where a model judged it; empty when no metric of
     the run asks one."""
@@ -244,6 +245,9 @@ class CaseRow:
     matches: Mapping[str, Matched] = field(default_factory=dict[str, Matched])
     """Which chunks are relevant contexts, by the stage that gave them (``"retrieve"``,
     ``"post_retrieve"``); a stage is missing where there was nothing to compare."""
+    repeats: tuple[Repeats | None, ...] = ()
+    """What each cell is the mean of, in the same order; None for one that is no mean. Empty where
+    the case was asked once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,12 +10,12 @@ from typing import Any
 from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.repeats import Repeats, coverage_of
 from ragbench.core.report import Latency, StageCount
 
 __all__ = [
     "GOLD",
     "MetricColumn",
-    "Repeats",
     "RunFacts",
     "RunScores",
     "ScoredCase",
@@ -66,35 +65,6 @@ class MetricColumn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Repeats:
-    """One metric of one case, as often as it was asked for; the case's cell holds the mean."""
-
-    cells: tuple[Cell | None, ...]
-    """Oldest first; None where the case was not asked, or was another one then."""
-
-    @property
-    def values(self) -> tuple[float | None, ...]:
-        """What was measured, in the same order; None where nothing was."""
-        return tuple(None if cell is None else cell.value for cell in self.cells)
-
-    @property
-    def coverage(self) -> tuple[float | None, ...]:
-        """1 where it was measured, 0 where not; None where the metric did not apply."""
-        return tuple(map(_coverage, self.cells))
-
-    @property
-    def mean(self) -> Cell:
-        """The mean of what was measured; without any, how it ended last."""
-        values = [value for value in self.values if value is not None]
-        if not values:
-            known = (cell for cell in reversed(self.cells) if cell is not None)
-            return next(known, Cell(status=Status.SKIPPED))
-        # Equal values have themselves as their mean: a sum may round.
-        is_same = min(values) == max(values)
-        return Cell.measured(values[0] if is_same else math.fsum(values) / len(values))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFacts:
     """What must be known of one of the runs that scores are made of."""
 
@@ -133,7 +103,7 @@ class ScoredCase:
         """Share of the times that the metric was measured when it applied; None: it never did."""
         repeats = self.repeats.get(metric)
         if repeats is None:
-            return _coverage(self.scores.get(metric))
+            return coverage_of(self.scores.get(metric))
         known = [state for state in repeats.coverage if state is not None]
         return sum(known) / len(known) if known else None
 
@@ -209,12 +179,6 @@ def clustered_by_gold(
         replace(case, cluster=name) if name in shared else case
         for case, name in zip(cases, names, strict=True)
     )
-
-
-def _coverage(cell: Cell | None) -> float | None:
-    if cell is None or cell.status is Status.SKIPPED:
-        return None
-    return float(cell.status is Status.MEASURED)
 
 
 def _value(case: ScoredCase, metric: str) -> float | None:

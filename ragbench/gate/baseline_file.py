@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from ragbench.core.history import MainRun
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.repeats import Repeats
 from ragbench.core.report import StageCount
-from ragbench.core.run_scores import MetricColumn, Repeats, RunFacts, RunScores, ScoredCase
+from ragbench.core.run_scores import MetricColumn, RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.io.atomic import written_whole

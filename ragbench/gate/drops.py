@@ -15,7 +15,8 @@ from ragbench.core.gate_result import (
     Ground,
     NeededCases,
 )
-from ragbench.core.run_scores import Repeats, RunScores, ScoredCase
+from ragbench.core.repeats import Repeats
+from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.gate.checks import MetricDemand
 from ragbench.gate.config import Correction, GateConfig
 from ragbench.gate.words import worded

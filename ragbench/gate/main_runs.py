@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from ragbench.core.history import MainRun
 from ragbench.core.outcome import Cell
-from ragbench.core.run_scores import MetricColumn, Repeats, RunScores, ScoredCase
+from ragbench.core.repeats import Repeats
+from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, BaselineCase
 from ragbench.gate.comparable import scale_of

@@ -9,8 +9,14 @@ from pathlib import Path
 
 from ragbench.core.attribution import Cause
 from ragbench.core.outcome import Cell, Status
+from ragbench.core.repeats import Repeats
 from ragbench.core.report import Latency, StageCount
-from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase, clustered_by_gold
+from ragbench.core.run_scores import (
+    MetricColumn,
+    RunScores,
+    ScoredCase,
+    clustered_by_gold,
+)
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_from, is_baseline
 from ragbench.gate.stored_json import Json, column_of, read_json, understood
@@ -106,6 +112,12 @@ def _report_case(row: Json) -> ScoredCase:
         retrieved_ids=_ids(row["retrieved_ids"]),
         stages={stage: Status(status) for stage, status in row["stages"].items()},
         cause=_cause(row),
+        repeats={
+            name: Repeats(
+                cells=tuple(None if cell is None else _report_cell(cell) for cell in cells)
+            )
+            for name, cells in row.get("repeats", {}).items()
+        },
     )
 
 

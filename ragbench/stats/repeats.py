@@ -10,10 +10,8 @@ from ragbench.errors import ConfigError
 from ragbench.stats.clusters import check_finite, check_share
 
 __all__ = [
-    "PairedNoise",
     "VarianceComponents",
     "case_means",
-    "paired_noise",
     "variance_components",
 ]
 
@@ -63,39 +61,6 @@ class VarianceComponents:
         if self.within is None or self.between is None:
             return None
         return _repeats_for(self.within, self.between, share)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairedNoise:
-    """How much of the variance of paired differences comes from repeats that differ."""
-
-    cases: int
-    """Cases scored in both runs."""
-    total: float | None
-    """Variance of the differences of case means; None below two cases."""
-    noise: float | None
-    """Part of it that more repeats would remove; None when a run has no repeated case."""
-    repeats: float | None
-    """Harmonic mean of the scores a case and run."""
-
-    @property
-    def share_noise(self) -> float | None:
-        """Share of the variance that more repeats would remove, at most 1."""
-        if self.total is None or self.noise is None:
-            return None
-        return min(1.0, self.noise / self.total) if self.total > 0.0 else 0.0
-
-    def error_factor(self, repeats: int) -> float | None:
-        """What the standard error would be multiplied by with ``repeats`` scores a case and run.
-
-        The detectable difference shrinks by the same factor.
-        """
-        if repeats < 1:
-            raise ConfigError(f"repeats is {repeats}: at least 1 is needed")
-        share = self.share_noise
-        if share is None or self.repeats is None:
-            return None
-        return math.sqrt(1.0 - share + share * self.repeats / repeats)
 
 
 def case_means(scores: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
@@ -154,50 +119,8 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
     )
 
 
-def paired_noise(
-    baseline: Mapping[str, Sequence[float]], candidate: Mapping[str, Sequence[float]]
-) -> PairedNoise:
-    """How much of the variance of paired differences more repeats would remove.
-
-    The difference of two case means varies by ``within_A / r_A + within_B / r_B`` from one
-    repetition of both runs to the next; the rest is how differently the change acts on cases.
-
-    Source: Miller 2024, "Adding Error Bars to Evals", sections 3 and 4.
-
-    Args:
-        baseline: repeated scores by case.
-        candidate: the same for the run that is judged.
-
-    Raises:
-        InputError: a score is NaN, infinite or too large; names the case.
-    """
-    shared = [case for case, before in baseline.items() if before and candidate.get(case)]
-    runs = [{case: run[case] for case in shared} for run in (baseline, candidate)]
-    parts = [variance_components(run) for run in runs]
-    differences = [_mean(candidate[case]) - _mean(baseline[case]) for case in shared]
-    noise: float | None = 0.0
-    for part in parts:
-        if noise is None or part.within is None or part.repeats is None:
-            noise = None
-            continue
-        noise += part.within / part.repeats
-    return PairedNoise(
-        cases=len(shared),
-        total=_variance(differences),
-        noise=noise,
-        repeats=_harmonic([len(run[case]) for run in runs for case in shared]),
-    )
-
-
 def _mean(repeats: Sequence[float]) -> float:
     return math.fsum(repeats) / len(repeats)
-
-
-def _variance(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def _harmonic(counts: Sequence[int]) -> float | None:

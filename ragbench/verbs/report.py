@@ -26,6 +26,7 @@ from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, read_manifest, write_manifest
+from ragbench.ledger.repeats import repeat_folders
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder
@@ -33,6 +34,7 @@ from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
+from ragbench.stages.repeated import RepeatCells, Repeated, averaged
 from ragbench.stages.run_tally import RunTally, failures_of, stage_outcomes
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.story import story_of
@@ -164,6 +166,7 @@ class ReportBuilder:
         self._biographies = BiographyTally()
         self._causes = CauseTally()
         self._attributed = Attributed.of(path, manifest, self._metrics)
+        self._repeated = _repeated(path, self._metrics)
 
     def add(self, case: TracedCase) -> None:
         """Counts a case that is through all stages; its context texts are needed."""
@@ -172,6 +175,7 @@ class ReportBuilder:
         self._biographies.add(case.trace.case.id, biography)
         self._causes.add(case.trace.case.id, self._attributed.cause(case, matching, biography))
         cells = cast("tuple[Cell, ...]", case.cells) if all(case.cells) else _complete(case)
+        cells = self._repeated.add(case.trace.case.id, case.fingerprint, cells)
         self._summaries.add(case.trace.case, cells)
         self._tally.add(case.trace, cells)
         if any(case.judgements):
@@ -196,7 +200,11 @@ class ReportBuilder:
             failures=tally.failures(),
             latencies=tally.latencies(),
             reused_from=reused_from,
-            notes=(*_notes(self.manifest, tally), *_metric_notes(summaries)),
+            notes=(
+                *_notes(self.manifest, tally),
+                *self._repeated.notes(),
+                *_metric_notes(summaries),
+            ),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
             operators=self._biographies.table(),
@@ -208,10 +216,33 @@ class ReportBuilder:
     def _rows(self) -> Iterator[CaseRow]:
         attributed = Attributed.of(self._path, self.manifest, self._metrics)
         matching = _matching_of(self.manifest)
+        repeated = _repeated(self._path, self._metrics)
         for case in open_traces(self._path):
             biography = biography_of(case.trace, matching)
             story = story_of(case.trace, matching, case.judgements, self._metrics)
-            yield _row(case, biography, attributed.cause(case, matching, biography), story)
+            row = _row(case, biography, attributed.cause(case, matching, biography), story)
+            asked = repeated.cells(case.trace.case.id, case.fingerprint, row.cells)
+            yield replace(row, cells=averaged(row.cells, asked), repeats=asked)
+
+
+def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
+    """What the repeats of a run hold; nothing where it was asked once.
+
+    Raises:
+        RunMismatchError: a repeat was scored by other metrics.
+    """
+    later: list[RepeatCells] = []
+    for folder in repeat_folders(path):
+        known = metrics_of(read_manifest(RunFolder(path=folder).manifest))
+        if [metric.name for metric in known] != [metric.name for metric in metrics]:
+            raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
+        later.append(
+            {
+                case.trace.case.id: (case.fingerprint, _complete(case))
+                for case in open_traces(folder, with_texts=False)
+            }
+        )
+    return Repeated(metrics, later)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,12 @@ def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str,
         "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
         "failures": [failure_object(failure) for failure in row.failures],
     }
+    if row.repeats:
+        found["repeats"] = {
+            name: [None if cell is None else _cell_object(cell) for cell in repeats.cells]
+            for name, position in columns
+            if (repeats := row.repeats[position]) is not None
+        }
     if row.attribution is not None:
         found["attribution"] = row.attribution
     if row.validation is not None:

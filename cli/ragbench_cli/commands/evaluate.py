@@ -41,6 +41,7 @@ from ragbench_cli.eval_options import (
     QuietOption,
     RagArgsOption,
     RagOption,
+    RagRepeatsOption,
     RepeatsOption,
     RetryFailedOption,
     ReuseOption,
@@ -124,6 +125,7 @@ def command(
     dry_run: DryRunOption = False,
     max_cost: MaxCostOption = None,
     max_cost_run: MaxCostRunOption = None,
+    rag_repeats: RagRepeatsOption = 1,
     repeats: RepeatsOption = 1,
     panel: PanelOption = None,
     panel_vote: PanelVoteOption = None,
@@ -151,6 +153,8 @@ def command(
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
+    from functools import partial
+
     from ragbench.errors import ConfigError
     from ragbench.io.read import Selection
     from ragbench.ledger.watch import Watch
@@ -158,6 +162,7 @@ def command(
     from ragbench.metrics.registry import default_metrics, parse_metrics
     from ragbench.stages.stage import CallSettings
     from ragbench.verbs.evaluate import evaluate
+    from ragbench.verbs.rag_repeats import evaluate_repeatedly
     from ragbench.views.write import write_reports
     from ragbench_cli.console import progress
     from ragbench_cli.eval_source import SourceChoice, opened_source, say_lines
@@ -177,6 +182,7 @@ def command(
         rag=rag,
         others={"--corpus": corpus, "--rag-args": rag_args, "--post-retrieval": post_retrieval},
     )
+    _check_repeats(rag_repeats, rag=rag, dry_run=dry_run)
     if max_error_rate is not None and not 0 <= max_error_rate <= 1:
         raise ConfigError(f"--max-error-rate must be between 0 and 1, not {max_error_rate:g}")
     with console.stdout_for_data():
@@ -255,10 +261,9 @@ def command(
         )
         source.check_out(folder)
         with booked_run(models, system.receipts, folder, quiet=quiet):
-            report = evaluate(
-                source.entries(),
-                system.rag,
-                out=folder,
+            once = partial(
+                evaluate,
+                rag=system.rag,
                 post_retrieval=stage,
                 validator=judge,
                 locator=system.locator,
@@ -286,6 +291,9 @@ def command(
                 stopped=stopped,
                 advance=bars,
             )
+            report = evaluate_repeatedly(
+                lambda cases, place: once(cases, out=place), source.entries(), folder, rag_repeats
+            )
             if canaries and models.judging is not None:
                 report = with_canaries(report, models, folder, canaries, seed, stopped)
     if models.dry_run is not None:
@@ -296,6 +304,21 @@ def command(
     if not quiet:
         _hint(report, folder, invocation_of(context), is_asked=system.rag is not None)
     _end(report, 1.0 if max_error_rate is None else max_error_rate)
+
+
+def _check_repeats(count: int, *, rag: str | None, dry_run: bool) -> None:
+    """Refuses repeats that would not be any."""
+    from ragbench.errors import ConfigError
+
+    if count == 1:
+        return
+    if rag is None:
+        raise ConfigError(
+            "--rag-repeats needs --rag: recorded answers are the same each time, and so are the "
+            "kept answers of a pipeline's models"
+        )
+    if dry_run:
+        raise ConfigError("--dry-run estimates one time: multiply it, and leave --rag-repeats out")
 
 
 def _version(folder: Path, dataset: str, *, stay: bool, quiet: bool) -> Path:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.repeats import case_means, paired_noise, variance_components
+from ragbench.stats.repeats import case_means, variance_components
 
 SCORES = {"a": [1.0, 3.0], "b": [5.0, 7.0]}
 
@@ -78,33 +78,6 @@ def test_a_score_that_never_changes_is_no_noise() -> None:
     assert variance_components({"a": [1e-12, 2e-12], "b": [3e-12, 5e-12]}).within
 
 
-def test_the_noise_of_paired_differences() -> None:
-    draw = np.random.default_rng(5)
-    truth = draw.normal(0, 5, 3000)
-    runs = [
-        {
-            str(case): [float(x) for x in draw.normal(mean + change, 2, 4)]
-            for case, (mean, change) in enumerate(zip(truth, draw.normal(0, 1, 3000), strict=True))
-        }
-        for _ in range(2)
-    ]
-    noise = paired_noise(*runs)
-    # Each run: 1 of its own change, and 4 / 4 of noise.
-    assert noise.total == pytest.approx(4.0, rel=0.08)
-    assert noise.noise == pytest.approx(2.0, rel=0.05)
-    assert noise.share_noise == pytest.approx(0.5, abs=0.04)
-    assert noise.error_factor(4) == pytest.approx(1.0)
-    assert noise.error_factor(1) == pytest.approx((0.5 + 0.5 * 4) ** 0.5, abs=0.06)
-    assert noise.repeats == 4.0
-
-
-def test_noise_that_nobody_measured() -> None:
-    single = paired_noise({"a": [1.0], "b": [2.0]}, {"a": [1.0, 2.0], "b": [3.0], "c": [4.0]})
-    assert (single.cases, single.noise, single.share_noise) == (2, None, None)
-    assert single.error_factor(2) is None
-    assert paired_noise({}, {}).total is None
-
-
 def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="case 'b': score 1"):
         variance_components({"a": [1.0], "b": [1.0, float("nan")]})
@@ -112,5 +85,3 @@ def test_bad_input_is_refused() -> None:
         variance_components(SCORES).variance_with(0)
     with pytest.raises(ConfigError):
         variance_components(SCORES).repeats_for(1.0)
-    with pytest.raises(ConfigError):
-        paired_noise(SCORES, SCORES).error_factor(0)

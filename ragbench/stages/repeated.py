@@ -1,0 +1,101 @@
+"""The cells of a run that was asked several times: their means, and the system's own noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Cell
+from ragbench.core.repeats import Repeats
+from ragbench.stats.repeats import variance_components
+
+__all__ = [
+    "RepeatCells",
+    "Repeated",
+    "averaged",
+]
+
+_LITTLE = 0.1
+"""Share of the variance at which noise is little."""
+
+RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
+"""Of one repeat: the digest and the cells of each case, by id."""
+
+
+def averaged(cells: Sequence[Cell], asked: Sequence[Repeats | None]) -> tuple[Cell, ...]:
+    """Each cell as the mean of its repeats; as it is where it has none."""
+    if not asked:
+        return tuple(cells)
+    return tuple(
+        cell if repeats is None else repeats.mean
+        for cell, repeats in zip(cells, asked, strict=True)
+    )
+
+
+class Repeated:
+    """Averages the cases of a run as they come."""
+
+    def __init__(self, metrics: Sequence[Metric], later: Sequence[RepeatCells]) -> None:
+        """Begins without a case.
+
+        Args:
+            metrics: of the run.
+            later: what the second time and on gave; none where cases were asked once.
+        """
+        self._metrics = tuple(metrics)
+        self._later = tuple(later)
+        self._values: dict[str, dict[str, list[float]]] = {}
+
+    def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
+        """What each cell of a case is the mean of; empty where it was asked once.
+
+        A metric whose figure is no mean over cases keeps the first time's: of its values, a mean
+        need not be one.
+
+        Args:
+            case: its id.
+            digest: of the case; a repeat that asked another one of the same id does not count.
+            cells: of the first time.
+        """
+        if not self._later:
+            return ()
+        rows: list[tuple[Cell, ...] | None] = []
+        for repeat in self._later:
+            other, found = repeat.get(case, (b"", ()))
+            rows.append(found if other == digest else None)
+        return tuple(
+            None
+            if metric.definition.aggregate
+            else Repeats(cells=(cell, *(None if row is None else row[at] for row in rows)))
+            for at, (metric, cell) in enumerate(zip(self._metrics, cells, strict=True))
+        )
+
+    def add(self, case: str, digest: bytes, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        """Counts a case, and gives its means; see `cells`."""
+        asked = self.cells(case, digest, cells)
+        for metric, repeats in zip(self._metrics, asked, strict=False):
+            if repeats is not None:
+                known = [value for value in repeats.values if value is not None]
+                self._values.setdefault(metric.name, {})[case] = known
+        return averaged(cells, asked)
+
+    def notes(self) -> Iterator[str]:
+        """How often cases were asked, and how much of the variance is the system's own noise."""
+        if not self._later:
+            return
+        yield (
+            f"Each case was asked {len(self._later) + 1} times; scores are the means of a case. "
+            "Answers, chunks, causes and times are those of the first time."
+        )
+        for metric in self._metrics:
+            parts = variance_components(self._values.get(metric.name, {}))
+            share, whole = parts.share_within, parts.variance_with(1)
+            if share is None or whole is None or not metric.definition.deterministic:
+                continue
+            once = (parts.within or 0.0) / whole if whole else 0.0
+            enough = parts.repeats_for(_LITTLE) if share > _LITTLE else None
+            advice = "" if enough is None else f"; with {enough:,} repeats it would be a tenth"
+            yield (
+                f"{metric.name}: {once:.0%} of the variance of a score is the system's own noise, "
+                f"{share:.0%} of that of a case's mean{advice}."
+            )

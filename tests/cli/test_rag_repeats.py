@@ -1,0 +1,112 @@
+"""``eval --rag-repeats``: a system that answers at random, asked several times."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ragbench = Callable[..., Any]
+
+NOISY = '''
+"""Answers by the number of times that it was asked a question, which it counts in a file."""
+from pathlib import Path
+
+from ragbench import RAGInterface, RetrievalResult
+
+WORDS = ["{first}", "no", "{first}", "no"]
+
+
+class Noisy(RAGInterface):
+    def retrieve(self, query, top_k=None):
+        return [query]
+
+    def generate(self, query, contexts):
+        log = Path("asked.log")
+        before = log.read_text().splitlines() if log.exists() else []
+        with log.open("a") as file:
+            file.write(query + "\\n")
+        return WORDS[before.count(query) % len(WORDS)]
+'''
+
+
+@pytest.fixture
+def cases() -> None:
+    """Four cases whose answer is yes."""
+    lines = [{"id": f"q{n}", "query": f"Is {n} a number?", "reference": "yes"} for n in range(4)]
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    Path("noisy.py").write_text(NOISY.replace("{first}", "yes"), "utf-8")
+
+
+EVAL = ("eval", "cases.jsonl", "--rag", "noisy.py:Noisy", "-m", "token_f1", "-q", "-o", "run")
+
+
+def asked() -> int:
+    return len(Path("asked.log").read_text("utf-8").splitlines())
+
+
+@pytest.mark.usefixtures("cases")
+def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None:
+    done = ragbench(*EVAL, "--rag-repeats", "3", "--json")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    (f1,) = [one for one in report["summaries"] if one["metric"] == "token_f1"]
+    assert f1["score"] == pytest.approx(2 / 3)
+    assert (f1["measured"], f1["total"]) == (4, 4)
+    row = report["cases"][0]
+    assert row["scores"]["token_f1"]["value"] == pytest.approx(2 / 3)
+    assert [cell["value"] for cell in row["repeats"]["token_f1"]] == [1.0, 0.0, 1.0]
+    notes = " ".join(report["notes"])
+    assert "Each case was asked 3 times; scores are the means of a case." in notes
+    assert "token_f1: 100% of the variance of a score is the system's own noise" in notes
+    assert asked() == 12
+    # Rendered again, it is the same report.
+    before = Path("run/report.json").read_bytes()
+    assert ragbench("report", "run").code == 0
+    assert Path("run/report.json").read_bytes() == before
+
+
+@pytest.mark.usefixtures("cases")
+def test_each_time_is_continued_and_reused_by_itself(ragbench: Ragbench) -> None:
+    assert ragbench(*EVAL, "--rag-repeats", "2", "--reuse").code == 0
+    assert asked() == 8
+    shutil.copy("run/report.json", "before.json")
+    # As if the second time had been interrupted: only what is missing is asked again.
+    assert ragbench(*EVAL, "--rag-repeats", "2", "--reuse").code == 0
+    assert asked() == 8
+    shutil.rmtree("run/repeats/2")
+    assert ragbench(*EVAL, "--rag-repeats", "2", "--reuse").code == 0
+    assert asked() == 12
+    once = ragbench(*EVAL, "--reuse", "--json")
+    assert asked() == 12
+    assert "repeats" not in json.loads(once.out)["cases"][0]
+
+
+@pytest.mark.usefixtures("cases")
+def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
+    assert ragbench(*EVAL, "--rag-repeats", "3").code == 0
+    assert ragbench("baseline", "set", "run").code == 0
+    shown = json.loads(ragbench("baseline", "show", "--json").out)
+    assert shown["runs"][0]["repeats"] == 3
+    (metric,) = [one for one in shown["metrics"] if one["metric"] == "token_f1"]
+    assert metric["within_variance"] == pytest.approx(1 / 3)
+    assert ragbench("gate", "run", "-b", "ragbench-baseline.json").code == 0
+
+
+@pytest.mark.usefixtures("cases")
+def test_what_cannot_be_repeated_is_refused(ragbench: Ragbench) -> None:
+    for more, told in (
+        (("--rag-repeats", "0"), "--rag-repeats"),
+        (("--rag-repeats", "21"), "give 1 to 20"),
+        (("--rag-repeats", "2", "--dry-run"), "--dry-run"),
+    ):
+        done = ragbench(*EVAL, *more)
+        assert done.code == 2
+        assert told in done.err
+    done = ragbench("eval", "cases.jsonl", "-q", "-o", "other", "--rag-repeats", "2")
+    assert done.code == 2
+    assert "--rag-repeats needs --rag" in done.err
