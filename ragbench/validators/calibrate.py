@@ -117,9 +117,10 @@ def calibrate(
     The threshold of an answer is the smallest whose precision on the labels reaches what is asked;
     or, with ``error``, the conformal one: of queries without the answer at most that share is
     called Yes, on average over sets of labels like these (split conformal prediction; Vovk et al.
-    2005, Angelopoulos and Bates 2023). The threshold of a chunk is the one with the best F1, at
-    most a quarter of the odds of the former. Figures "after" come from five-fold cross-validation
-    over queries, so that they hold for queries that were not learned from.
+    2005, Angelopoulos and Bates 2023). The threshold of a chunk, where the answer is not present,
+    is the one with the best F1, at most a quarter of the odds of the former. Figures "after" come
+    from five-fold cross-validation over queries, so that they hold for queries that were not
+    learned from.
 
     Args:
         verdicts: of one validator, before calibration, with their query ids.
@@ -277,12 +278,15 @@ def _on(scale: PlattScale, rows: Sequence[_Scored]) -> list[_Scored]:
     return [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
 
 
-def _present(learned: _Learned) -> float:
+def _present(learned: _Learned, _answers: Sequence[_Scored]) -> float:
     return learned.thresholds.present
 
 
-def _relevant(learned: _Learned) -> float:
-    return learned.thresholds.relevant
+def _relevant(learned: _Learned, answers: Sequence[_Scored]) -> float:
+    """From where on a query's chunks are relevant; see `ragbench.validators.verdict.decide`."""
+    limits = learned.thresholds
+    is_present = any(learned.scale.apply(one.probability) >= limits.present for one in answers)
+    return limits.present if is_present else limits.relevant
 
 
 def _crossed(
@@ -291,19 +295,21 @@ def _crossed(
     chunks: Sequence[Sequence[_Scored]],
     folds: Sequence[int],
     fit: Fit,
-    limit: Callable[[_Learned], float],
+    limit: Callable[[_Learned, Sequence[_Scored]], float],
 ) -> list[_Scored]:
     """Rows as calibrations learned on the other folds have them."""
     found: list[_Scored] = []
     for fold in range(_FOLDS):
         rest = [at for at, of in enumerate(folds) if of != fold]
-        own = [row for at, of in enumerate(folds) if of == fold for row in groups[at]]
+        own = [at for at, of in enumerate(folds) if of == fold and groups[at]]
         if not own or not rest:
             continue
         learned = fit(_flat([answers[at] for at in rest]), _flat([chunks[at] for at in rest]))
-        for row in own:
-            probability = learned.scale.apply(row.probability)
-            found.append(_Scored(probability, probability >= limit(learned), row.positive))
+        for at in own:
+            floor = limit(learned, answers[at])
+            for row in groups[at]:
+                probability = learned.scale.apply(row.probability)
+                found.append(_Scored(probability, probability >= floor, row.positive))
     return found
 
 

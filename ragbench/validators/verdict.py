@@ -5,8 +5,11 @@ words, or each holds nearly all that the query asks about. Two that say the same
 contradict each other in it. What differs between them is reported, never resolved.
 
 - A chunk's probability is that it holds the answer; the best chunk's is that of the answer.
-- A chunk is relevant from the probability ``relevant`` on, the answer present from ``present`` on:
-  chosen for a precision of 98 %. ``relevant`` lies below, and what lies between is Partial.
+- The answer is present from the probability ``present`` on: chosen for a precision of 98 %.
+  ``relevant`` lies below, and what lies between is Partial.
+- A chunk is relevant from ``relevant`` on where the answer is not present: it is the best there is.
+  Where the answer is present, only chunks that reach ``present`` themselves are: what is less
+  certain beside them is on the topic, and nearly never an answer.
 - What speaks against a chunk (`ragbench.validators.objections`) keeps it in the middle of both.
 - The retrieval quality is Good when the answer is present, Partial when it is not and a chunk is
   relevant all the same, Poor when no chunk is relevant.
@@ -336,14 +339,11 @@ def decide(
     """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda one: -one.probability)
-    relevant = [one for one in ranked if one.probability >= thresholds.relevant]
     present = answer_probability >= thresholds.present and bool(ranked)
-    if present and not relevant:
-        relevant = ranked[:1]
+    relevant = _relevant(ranked, thresholds, present=present)
     quality = _quality(present, relevant)
-    shown = [one for one in relevant if one.probability >= thresholds.present or not present]
     evidence = tuple(
-        quote(one.chunk, span) for one in (shown or relevant)[:_QUOTED_CHUNKS] for span in one.spans
+        quote(one.chunk, span) for one in relevant[:_QUOTED_CHUNKS] for span in one.spans
     )
     named = tuple(one.chunk.id for one in relevant)
     told = [*reasons, _about_answer(answer_probability, thresholds.present, present)]
@@ -365,6 +365,15 @@ def decide(
         conflicts=find_conflicts(query, evidence),
         details=dict(details or {}),
     )
+
+
+def _relevant(ranked: Sequence[Finding], thresholds: Thresholds, *, present: bool) -> list[Finding]:
+    """The relevant ones, the best first; where the answer is present there is at least one."""
+    for floor in (thresholds.present, thresholds.relevant) if present else (thresholds.relevant,):
+        found = [one for one in ranked if one.probability >= floor]
+        if found:
+            return found
+    return [*ranked[:1]] if present else []
 
 
 def _about_chunk(finding: Finding) -> list[str]:

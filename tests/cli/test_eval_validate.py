@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -170,3 +171,51 @@ def test_bad_options_are_told(ragbench: Ragbench, dataset: str) -> None:
     done = ragbench("eval", dataset, "--rag", "half.py:Half", "--calibration", "c.json")
     assert done.code == 2
     assert "name one with --validate" in done.err
+
+
+def test_cases_csv_says_of_each_query_what_was_judged_and_why(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    dates = ["The mill was built in 1901.", "The mill was built in 1905."]
+    rows = [
+        {"id": "two dates", "query": "When was the mill built?", "retrieved_contexts": dates},
+        {"id": "none", "query": "Who painted the harbour?", "retrieved_contexts": ["It rains."]},
+        {"id": "formula", "query": "=1+1", "retrieved_contexts": ["It rains."]},
+        {"id": "not retrieved", "query": "When was it sold?", "response": "In 1990."},
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (workplace / "answers.jsonl").write_text(lines, encoding="utf-8")
+    done = ragbench("eval", "answers.jsonl", "--validate", "lexical", "-o", "run", "-q")
+    assert done.code == 0, done.err
+    with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
+        found = {row["id"]: row for row in csv.DictReader(file)}
+    columns = [name for name in found["none"] if name.startswith("verdict_")]
+    assert columns == [
+        "verdict_answer_present", "verdict_probability", "verdict_quality", "verdict_message",
+        "verdict_reasons", "verdict_conflicts",
+    ]  # fmt: skip
+    twice, none = found["two dates"], found["none"]
+    assert twice["query"] == "When was the mill built?"
+    assert (twice["verdict_answer_present"], twice["verdict_quality"]) == ("yes", "Good")
+    assert "1901" in twice["verdict_conflicts"] and "1905" in twice["verdict_conflicts"]
+    assert "reaches" in twice["verdict_reasons"]
+    assert (none["verdict_answer_present"], none["verdict_quality"]) == ("no", "Poor")
+    assert none["verdict_message"] == "No relevant information found in retrieved data."
+    assert "stays below" in none["verdict_reasons"]
+    assert none["verdict_conflicts"] == ""
+    # The same numbers as in the report, where it is JSON.
+    report = json.loads(Path("run/report.json").read_text("utf-8"))
+    verdicts = {case["id"]: case.get("validation") for case in report["cases"]}
+    for id_ in ("two dates", "none"):
+        told = float(found[id_]["verdict_probability"])
+        assert told == verdicts[id_]["answer_probability"]
+    assert verdicts["not retrieved"] is None
+    # Nothing that a spreadsheet runs, and nothing of what was not judged.
+    assert found["formula"]["query"] == "'=1+1"
+    assert [found["not retrieved"][name] for name in columns] == [""] * len(columns)
+
+
+def test_without_a_validator_cases_csv_has_no_verdicts(ragbench: Ragbench, dataset: str) -> None:
+    assert evaluated(ragbench, dataset, "-o", "run").code == 0
+    header = Path("run/cases.csv").read_text("utf-8").splitlines()[0]
+    assert "verdict_" not in header

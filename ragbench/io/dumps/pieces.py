@@ -37,7 +37,7 @@ __all__ = [
     "lines_of",
 ]
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
 _MORE = 1 << 20
 """How much is read at a time of a line that ends behind its piece."""

@@ -10,8 +10,19 @@ from hypothesis import strategies as st
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError, InputError
-from ragbench.validators.calibrate import Label, calibrate, expected_calibration_error, reliability
-from ragbench.validators.calibration import PlattScale, calibration_text, read_calibration
+from ragbench.validators.calibrate import (
+    CalibrationReport,
+    Label,
+    calibrate,
+    expected_calibration_error,
+    reliability,
+)
+from ragbench.validators.calibration import (
+    DecisionRule,
+    PlattScale,
+    calibration_text,
+    read_calibration,
+)
 from ragbench.validators.lexical import LexicalValidator
 
 
@@ -131,3 +142,76 @@ def test_a_platt_scale_by_hand() -> None:
     assert PlattScale(slope=2.0, offset=math.log(3)).apply(0.5) == pytest.approx(0.75)
     with pytest.raises(ConfigError, match="above 0"):
         PlattScale(slope=-1.0)
+
+
+# --- a guaranteed error
+
+
+def drawn(draw: random.Random, negatives: int, positives: int, digits: int) -> list[float]:
+    """Probabilities of queries without the answer, then of those with it: they overlap widely."""
+    without = [draw.betavariate(1.2, 2.0) for _ in range(negatives)]
+    having = [draw.betavariate(2.0, 1.2) for _ in range(positives)]
+    return [round(one, digits) for one in (*without, *having)]
+
+
+def calibrated(probabilities: list[float], negatives: int, error: float) -> CalibrationReport:
+    verdicts = [verdict(str(at), one) for at, one in enumerate(probabilities)]
+    labels = [
+        Label(query_id=str(at), answer_present=at >= negatives) for at, _ in enumerate(verdicts)
+    ]
+    return calibrate(verdicts, labels, error=error)
+
+
+def says_yes(report: CalibrationReport, probability: float) -> bool:
+    """As a validator with this calibration does."""
+    found = report.calibration
+    rule = DecisionRule(scale=found.scale, thresholds=found.thresholds)
+    return rule.on_scale(probability) >= found.thresholds.present
+
+
+@pytest.mark.parametrize("digits", [4, 1], ids=["distinct", "tied"])
+@pytest.mark.parametrize("error", [0.05, 0.2])
+def test_the_error_holds_for_new_queries_that_are_drawn_alike(error: float, digits: int) -> None:
+    """Over many sets of 60 labels without the answer: on average, as the guarantee says."""
+    draw = random.Random(18)
+    rates: list[float] = []
+    for _ in range(60):
+        report = calibrated(drawn(draw, 60, 20, digits), 60, error)
+        new = drawn(draw, 200, 0, digits)
+        rates.append(sum(says_yes(report, one) for one in new) / len(new))
+        assert report.error == error
+    mean = sum(rates) / len(rates)
+    spread = math.sqrt(sum((one - mean) ** 2 for one in rates)) / len(rates)
+    assert mean <= error + 3 * spread
+    if digits == 4:  # and it is not bought by saying No: of 61 places, so many are allowed
+        assert mean >= math.floor(error * 61) / 61 - 3 * spread
+
+
+def test_the_threshold_of_a_guaranteed_error_by_hand() -> None:
+    # 19 scores and one to come are 20 places: of an error of 0.1 two may lie at or above it.
+    without = [at / 20 for at in range(1, 20)]
+    report = calibrated([*without, *[0.99] * 10], 19, 0.1)
+    assert [one for one in without if says_yes(report, one)] == [0.95]
+    assert says_yes(report, 0.99)
+
+
+def test_too_few_labels_for_an_error_give_no_yes_at_all() -> None:
+    # 15 scores and one to come: no share below 1/16 can be guaranteed.
+    report = calibrated([*[0.01] * 15, *[1.0] * 15], 15, 0.05)
+    assert not any(says_yes(report, one) for one in (0.01, 0.9, 0.999, 1.0))
+    assert report.answer_after.called == 0
+
+
+def test_what_other_errors_would_keep_rises_with_them() -> None:
+    report = calibrated(drawn(random.Random(3), 400, 200, 4), 400, 0.02)
+    assert [one.target for one in report.tradeoffs] == [0.01, 0.02, 0.05, 0.1]
+    recalls = [one.quality.recall or 0.0 for one in report.tradeoffs]
+    assert recalls == sorted(recalls)
+    assert recalls[0] < recalls[-1]
+
+
+@pytest.mark.parametrize("error", [0.0, 1.0, -0.1, 2.0])
+def test_an_error_that_is_no_share_is_refused(error: float) -> None:
+    verdicts, labels = labelled(100)
+    with pytest.raises(InputError, match="the error must lie between 0 and 1"):
+        calibrate(verdicts, labels, error=error)

@@ -21,7 +21,7 @@ from ragbench.validators.lexical_features import LEXICAL_FEATURES
 from ragbench.validators.local import LOCAL_FEATURES
 from ragbench.validators.objections import Objection
 from ragbench.validators.parts import Part
-from ragbench.validators.verdict import Finding, Thresholds
+from ragbench.validators.verdict import Finding, Thresholds, decide
 
 SHIPPED = {"lexical": LEXICAL_FEATURES, "local": LOCAL_FEATURES}
 ORDER = [RetrievalQuality.POOR, RetrievalQuality.PARTIAL, RetrievalQuality.GOOD]
@@ -75,6 +75,34 @@ def test_the_best_chunk_is_the_answers_probability(
     assert verdict.answer_probability == max(verdict.relevance.values())
     assert verdict.answer_present == (max(probabilities) >= limits.present)
     assert bool(verdict.relevant_chunk_ids) == (max(probabilities) >= limits.relevant)
+
+
+def test_beside_an_answer_only_answers_are_relevant() -> None:
+    limits = Thresholds(relevant=0.5, present=0.9)
+    assert judged([0.6, 0.95, 0.9, 0.89, 0.1], limits).relevant_chunk_ids == ("c1", "c2")
+    # Without one, what might be one is.
+    assert judged([0.6, 0.89, 0.1], limits).relevant_chunk_ids == ("c1", "c0")
+    assert judged([0.4, 0.3], limits).relevant_chunk_ids == ()
+
+
+def test_an_answer_that_no_single_chunk_is_sure_of_is_in_the_best_ones() -> None:
+    query = "When was the mill built?"
+    chunks = [Chunk(id=f"c{at}", text="text") for at in range(3)]
+    for probabilities, relevant in (([0.6, 0.2, 0.7], ("c2", "c0")), ([0.1, 0.2, 0.3], ("c2",))):
+        found = [
+            Finding(chunk=chunk, probability=one, spans=())
+            for chunk, one in zip(chunks, probabilities, strict=True)
+        ]
+        verdict = decide(
+            query,
+            inspect_chunks(query, chunks),
+            found,
+            answer_probability=0.99,
+            thresholds=Thresholds(relevant=0.5, present=0.9),
+            validator="x",
+        )
+        assert verdict.retrieval_quality is RetrievalQuality.GOOD
+        assert verdict.relevant_chunk_ids == relevant
 
 
 def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:

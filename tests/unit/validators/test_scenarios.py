@@ -1,13 +1,16 @@
 """The acceptance scenarios of the specification, for every validator that asks no other one."""
 
+import json
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
+from ragbench.validators.llm import LlmValidator
 from ragbench.validators.validator import build_validator
 from ragbench.validators.verdict import NOTHING_RELEVANT
+from tests.unit.validators.test_llm import ScriptedChat
 
 Judge = Callable[[str, Sequence[str]], Verdict]
 SHIPPED = [
@@ -106,6 +109,43 @@ def test_us32_quotes_come_from_the_chunks_that_hold_them(judge: Judge) -> None:
         assert texts[one.chunk_id][one.start : one.end] == one.text
 
 
+def test_us41_what_answers_the_whole_question_is_good(judge: Judge) -> None:
+    verdict = judge(
+        "When does the museum open and what does a ticket cost?",
+        ["The museum opens at 10 o'clock every day.", "A ticket costs twelve euros."],
+    )
+    assert verdict.retrieval_quality is RetrievalQuality.GOOD
+    assert sorted(verdict.relevant_chunk_ids) == ["c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        (
+            "How long is the warranty of the X200?",
+            ["The warranty of the X200 covers the battery and the screen.", "It is sold in Leeds."],
+        ),
+        (
+            "What is the price of the X200?",
+            ["The price of the X200 is available on request.", "The X200 weighs two kilograms."],
+        ),
+        (
+            "Who designed the X200 and how long does the battery of the X200 last?",
+            ["The X200 has a battery that lasts nine hours.", "The lens is made of glass."],
+        ),
+    ],
+    ids=["another side of it", "said to be elsewhere", "one of two questions"],
+)
+def test_us42_what_is_on_the_topic_and_lacks_the_key_information_is_partial(
+    judge: Judge, query: str, texts: Sequence[str]
+) -> None:
+    verdict = judge(query, texts)
+    assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
+    assert not verdict.answer_present
+    assert verdict.relevant_chunk_ids == ("c1",)
+    assert "Not stated for certain: " in verdict.message
+
+
 def test_us43_what_is_unrelated_is_poor(judge: Judge) -> None:
     verdict = judge("Who designed the Eiffel Tower?", ["Potatoes are rich in starch.", "It rains."])
     assert verdict.retrieval_quality is RetrievalQuality.POOR
@@ -118,3 +158,39 @@ def test_a_query_in_another_script_is_not_answered_by_a_sentence_on_potatoes(
     judge: Judge, query: str
 ) -> None:
     assert not judge(query, ["Potatoes are rich in starch."]).answer_present
+
+
+# --- the validator that asks a language model: what counts is what its quotes prove
+
+
+def asked_model(present: bool, quotes: Sequence[str]) -> Judge:
+    answer = {
+        "passages": [{"number": 1, "confidence": 0.9, "quotes": list(quotes)}] if quotes else [],
+        "answer_present": present,
+        "confidence": 0.9,
+    }
+
+    def call(query: str, texts: Sequence[str]) -> Verdict:
+        chunks = [Chunk(id=f"c{at}", text=text) for at, text in enumerate(texts, start=1)]
+        return LlmValidator(chat=ScriptedChat(json.dumps(answer))).validate(query, chunks)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("present", "quotes", "quality"),
+    [
+        (True, ["the X200 covers two years"], RetrievalQuality.GOOD),
+        (False, ["The warranty of the X200"], RetrievalQuality.PARTIAL),
+        (False, [], RetrievalQuality.POOR),
+        (True, ["it lasts for ten years"], RetrievalQuality.POOR),
+    ],
+)
+def test_us4_every_rating_of_the_language_model_rests_on_quotes(
+    present: bool, quotes: list[str], quality: RetrievalQuality
+) -> None:
+    verdict = asked_model(present, quotes)(
+        "How long is the warranty of the X200?", ["The warranty of the X200 covers two years."]
+    )
+    assert verdict.retrieval_quality is quality
+    assert verdict.answer_present is (quality is RetrievalQuality.GOOD)
