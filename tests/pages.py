@@ -82,6 +82,17 @@ class Hostile(RAGInterface[Any]):
         return GenerationResult(said, multi_responses=[said, PAYLOADS[at - 6]], confidence=0.5)
 
 
+class Changed(Hostile):
+    """The same with another chunk and other answers."""
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        at = PAYLOADS.index(query)
+        return RetrievalResult([PAYLOADS[at - 2]], context_ids=[f"{PAYLOADS[at - 3]} x"])
+
+    def generate_with_metadata(self, query: str, contexts: list[str]) -> GenerationResult:
+        return GenerationResult(PAYLOADS[PAYLOADS.index(query) - 10], confidence=0.5)
+
+
 def hostile_cases(payloads: Sequence[str] = PAYLOADS) -> list[Case]:
     """A case for each payload, with payloads in all fields."""
     return [
@@ -100,13 +111,18 @@ def hostile_cases(payloads: Sequence[str] = PAYLOADS) -> list[Case]:
     ]
 
 
-def hostile_run(folder: Path) -> None:
-    """A stored run of them, with its report."""
+def hostile_run(folder: Path, rag: RAGInterface[Any] | None = None) -> None:
+    """A stored run of them, with its report.
+
+    Args:
+        folder: of the run.
+        rag: what answers; `Hostile` when not given.
+    """
     from ragbench.views.write import write_reports
 
     report = evaluate(
         hostile_cases(),
-        Hostile(),
+        rag or Hostile(),
         out=folder,
         name=PAYLOADS[0],
         rag_name=PAYLOADS[5],
