@@ -254,15 +254,9 @@ def _opened(
         )
         opened = engine.collection(collection)
         strategy = opened.strategy(settings.strategy)
-        given = parse_filters(settings.filters) if settings.filters else None
-        problem = filter_problem(opened.store, opened.store.info().dimension, given)
-        notes = [] if problem is None else [f"Warning: {problem}"]
-        if exactly(strategy) is not None and opened.store.count() > 1:
-            effort = effort_of(strategy)
-            notes.append(str(check_index(opened.store, queries=_CHECKED, effort=effort)))
         return _OpenEngine(
             settings=settings,
-            notes=tuple(notes),
+            notes=_notes(settings, opened.store, strategy),
             store=opened.store,
             made_by=opened.identity,
             embedder=embedder,
@@ -271,6 +265,20 @@ def _opened(
             word_weights=_word_weights(strategy, opened.identity),
             closing=stack.pop_all(),
         )
+
+
+def _notes(settings: _Settings, store: VectorStore, strategy: Strategy) -> tuple[str, ...]:
+    """What a report says of the search: a filter that lets nothing pass, what an index misses.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    given = parse_filters(settings.filters) if settings.filters else None
+    problem = filter_problem(store, store.info().dimension, given)
+    notes = [] if problem is None else [f"Warning: {problem}"]
+    if exactly(strategy) is not None and store.count() > 1:
+        notes.append(str(check_index(store, queries=_CHECKED, effort=effort_of(strategy))))
+    return tuple(notes)
 
 
 def _indexed(

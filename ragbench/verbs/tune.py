@@ -49,6 +49,7 @@ _MEASURES: Mapping[Measure, Callable[..., float | Skip]] = {
     "recall": recall,
     "mrr": reciprocal_rank,
 }
+_SHOWN: Mapping[Measure, str] = {"ndcg": "nDCG", "recall": "recall", "mrr": "MRR"}
 _EFS = (16, 40, 100, 200, 400)
 _WEIGHTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 _FOLDS = 5
@@ -212,25 +213,14 @@ def tune(
             f"{', '.join(get_args(Measure))}; found {k}, {margin}, {measure}"
         )
     asked = [case for case in cases if case.query.strip()]
-    legs = _legs(collection, asked, max(k, _CANDIDATES), advance)
-    rankings = {
-        setting: _rankings(setting, legs, max(k, _CANDIDATES))
-        for setting in _settings(legs, collection.present)
-    }
+    depth = max(k, _CANDIDATES)
+    legs = _legs(collection, asked, depth, advance)
+    tried = _settings(legs, collection.present)
+    rankings = {setting: _rankings(setting, legs, depth) for setting in tried}
     scores = _scores(asked, rankings, k=k, measure=measure, matching=matching)
-    kept = [at for at in range(len(asked)) if all(one[at] is not None for one in scores.values())]
-    if len(kept) < 2 * _FOLDS:
-        raise DataError(
-            [
-                Problem(
-                    message=f"only {len(kept)} of {len(cases)} questions have gold that can be "
-                    f"compared with what was found: {2 * _FOLDS} are needed"
-                )
-            ]
-        )
+    kept = _comparable(scores, len(asked), len(cases))
     clusters = [asked[at].cluster for at in kept]
     table = {name: [cast("float", one[at]) for at in kept] for name, one in scores.items()}
-    chosen = _chosen(table, clusters, margin)
     best = _best(table)
     settings = [
         TunedSetting(
@@ -244,20 +234,36 @@ def tune(
         for setting, values in table.items()
     ]
     return Tuning(
-        measure=f"{'nDCG' if measure == 'ndcg' else measure.upper()}@{k}"
-        if measure != "recall"
-        else f"recall@{k}",
+        measure=f"{_SHOWN[measure]}@{k}",
         k=k,
         margin=margin,
         questions=len(kept),
         skipped=len(cases) - len(kept),
         settings=tuple(settings),
         best=best.name,
-        chosen=chosen.name,
+        chosen=_chosen(table, clusters, margin).name,
         present=collection.present.name,
         held_out=_held_out(table, clusters, collection.present, margin, seed),
         seed=seed,
     )
+
+
+def _comparable(
+    scores: Mapping[SearchSetting, Sequence[float | None]], asked: int, cases: int
+) -> list[int]:
+    """The questions that every setting has a score for, by position.
+
+    Raises:
+        DataError: there are too few for five folds.
+    """
+    kept = [at for at in range(asked) if all(one[at] is not None for one in scores.values())]
+    if len(kept) < 2 * _FOLDS:
+        message = (
+            f"only {len(kept)} of {cases} questions have gold that can be compared with what was "
+            f"found: {2 * _FOLDS} are needed"
+        )
+        raise DataError([Problem(message=message)])
+    return kept
 
 
 _Leg: TypeAlias = Effort | Literal["sparse"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +25,9 @@ from ragbench_cli.stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-    from ragbench.pipeline.index import IndexResult
+    from ragbench.pipeline.index import IndexProgress, IndexResult
 
 __all__ = [
     "command",
@@ -143,9 +144,7 @@ def command(
     from ragbench.errors import ConfigError
     from ragbench.pipeline.chunking import ChunkSize, make_chunker
     from ragbench.pipeline.index import index
-    from ragbench.stages.stage import Progress
     from ragbench.text.token_counter import token_counter
-    from ragbench_cli.console import progress
     from ragbench_cli.options import mapping
     from ragbench_cli.systems import collection_name
 
@@ -157,40 +156,21 @@ def command(
     if corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
     size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
-    total = 0
-
-    def counted(documents: int) -> None:
-        nonlocal total
-        total = documents
-
-    try:
-        with console.stdout_for_data(), progress(shown=not quiet) as advance:
-
-            def told(*, documents: int, chunks: int, unchanged: int) -> None:
-                if advance is not None:
-                    advance(Progress("index", total, documents))
-
-            result = index(
-                corpus,
-                store,
-                collection or collection_name(corpus),
-                embedder=embedder or DEFAULT_EMBEDDER,
-                embedder_settings=settings_of(embedder_setting, "--embedder-setting"),
-                chunker=make_chunker(chunker, size),
-                format=format,
-                fields=mapping(field, "--field"),
-                engine=engine,
-                workers=workers,
-                progress=told,
-                counted=counted,
-            )
-    except KeyboardInterrupt:
-        from ragbench.errors import InterruptedRunError
-
-        raise InterruptedRunError(
-            "what was embedded is kept; the same command continues. Until it is through, the "
-            "collection is not complete and cannot be searched"
-        ) from None
+    with console.stdout_for_data(), _told(shown=not quiet) as (progress, counted):
+        result = index(
+            corpus,
+            store,
+            collection or collection_name(corpus),
+            embedder=embedder or DEFAULT_EMBEDDER,
+            embedder_settings=settings_of(embedder_setting, "--embedder-setting"),
+            chunker=make_chunker(chunker, size),
+            format=format,
+            fields=mapping(field, "--field"),
+            engine=engine,
+            workers=workers,
+            progress=progress,
+            counted=counted,
+        )
     if result.skipped:
         console.say(_skipped(result.skipped))
     if json:
@@ -199,6 +179,37 @@ def command(
         console.print_json(asdict(result))
     else:
         typer.echo(_summary(result))
+
+
+@contextmanager
+def _told(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
+    """What an indexing tells while it runs, as a progress bar; Ctrl-C says what becomes of it.
+
+    Raises:
+        InterruptedRunError: it was interrupted.
+    """
+    from ragbench.errors import InterruptedRunError
+    from ragbench.stages.stage import Progress
+
+    total = 0
+
+    def counted(documents: int) -> None:
+        nonlocal total
+        total = documents
+
+    try:
+        with console.progress(shown=shown) as advance:
+
+            def told(*, documents: int, chunks: int, unchanged: int) -> None:
+                if advance is not None:
+                    advance(Progress("index", total, documents))
+
+            yield told, counted
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            "what was embedded is kept; the same command continues. Until it is through, the "
+            "collection is not complete and cannot be searched"
+        ) from None
 
 
 def _skipped(files: Sequence[str]) -> str:
