@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.operator import Query
-from ragbench.post.rerankers.mmr import MmrReranker
+from ragbench.post.rerankers.mmr import MmrReranker, lexical_similarity
 from tests.unit.post.rerankers.builders import chunk, notes, order, query
 
 Vectors = list[tuple[int, int, int]]
@@ -89,3 +91,18 @@ def test_another_models_query_embedding_is_refused() -> None:
 def test_a_balance_out_of_range_is_refused() -> None:
     with pytest.raises(ConfigError, match="balance"):
         MmrReranker(balance=1.1)
+
+
+def test_lexical_similarity_by_hand() -> None:
+    found = lexical_similarity(["red red car", "red sea", "blue car", "", "sky"])
+    # Five texts; red and car are in two of them, sea, blue and sky in one.
+    two, one = math.log(1 + 5 / 2), math.log(1 + 5)
+    twice = (1 + math.log(2)) * two
+    first, second, third = math.hypot(twice, two), math.hypot(two, one), math.hypot(one, two)
+    assert found[0, 1] == pytest.approx(twice * two / (first * second))
+    assert found[0, 2] == pytest.approx(two * two / (first * third))
+    assert found[1, 2] == 0.0
+    # A text without words is like none; one whose word stands nowhere else is like itself.
+    assert [float(found[at, at]) for at in range(5)] == [1.0, 1.0, 1.0, 0.0, 1.0]
+    assert not found[4, :4].any()
+    assert (found == found.T).all()

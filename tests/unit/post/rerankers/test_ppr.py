@@ -168,3 +168,72 @@ def test_links_that_cannot_be_read_are_named(links: object) -> None:
 def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="ppr"):
         PersonalisedPageRankReranker(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a field by name
+
+
+DIRECTIONS = {"a": [1.0, 0.0], "b": [0.8, 0.6], "c": [0.0, 1.0], "d": [-0.6, 0.8]}
+"""Unit vectors: the lowest cosine is -0.6, of a and d."""
+
+
+def written_out(damping: float, neighbours: int, sharpness: float) -> list[float]:
+    """The definition: nearest neighbours, weights, both directions, the walk solved at once."""
+    names = list(DIRECTIONS)
+    cosine = [[float(np.dot(DIRECTIONS[i], DIRECTIONS[j])) for j in names] for i in names]
+    weight = np.zeros((4, 4))
+    for i in range(4):
+        nearest = sorted((j for j in range(4) if j != i), key=lambda j: -cosine[i][j])
+        for j in nearest[:neighbours]:
+            share = ((cosine[i][j] + 0.6) / 1.6) ** sharpness
+            weight[i, j] = weight[j, i] = max(share, weight[i, j])
+    walk = weight / weight.sum(axis=1, keepdims=True)
+    start = np.array([1.0, 0.0, 0.0, 0.0])
+    found = np.linalg.solve(np.eye(4) - damping * walk.T, (1 - damping) * start)
+    return [float(one) for one in found]
+
+
+@pytest.mark.parametrize("neighbours", [1, 2, 3])
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 2.0, 4.0])
+def test_neighbours_weigh_by_their_cosines(neighbours: int, sharpness: float) -> None:
+    given = [
+        chunk(name, score=float(name == "a"), embedding=vector)
+        for name, vector in DIRECTIONS.items()
+    ]
+    reranker = PersonalisedPageRankReranker(neighbours=neighbours, sharpness=sharpness, damping=0.5)
+    expected = written_out(0.5, neighbours, sharpness)
+    assert list(reranker.score(query(), given)) == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_defaults_are_those_that_are_documented() -> None:
+    given = [
+        chunk(name, score=float(name == "a"), embedding=vector)
+        for name, vector in DIRECTIONS.items()
+    ]
+    found = list(PersonalisedPageRankReranker().score(query(), given))
+    assert found == pytest.approx(written_out(0.3, 3, 4.0), abs=1e-8)
+    # 0.85 for a graph of one's own: x0 = 0.15 + 0.85 x1, x1 = 0.85 x0.
+    matrix = sparse_from_edges((1, 1), (0, 1), (1, 0), 2)
+    alone = personalised_pagerank(matrix, np.array([1.0, 0.0]))
+    assert alone.tolist() == pytest.approx([1 / 1.85, 0.85 / 1.85])
+
+
+@pytest.mark.parametrize("tolerance", [0.1, 1e-3, 1e-6])
+def test_the_result_is_as_near_as_was_asked(tolerance: float) -> None:
+    damping, size = 0.9, 12
+    edges = [(at, (at + 1) % size, 1.0) for at in range(size)]
+    sources, targets, weights = zip(*edges, strict=True)
+    matrix = sparse_from_edges(weights, sources, targets, size)
+    start = np.eye(size)[0]
+    found = personalised_pagerank(matrix, start, damping=damping, tolerance=tolerance)
+    exact = np.array([damping**at for at in range(size)])
+    assert np.abs(found - exact / exact.sum()).sum() <= tolerance
+
+
+def test_seeds_by_rank_pass_over_the_scores() -> None:
+    given = [chunk("a", score=0.0), chunk("b", score=1.0)]
+    found = PersonalisedPageRankReranker(seeds="rank").score(query(), given)
+    assert list(found) == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_links_are_not_read_where_no_field_is_named() -> None:
+    given = [chunk("a", score=1.0, links=["b"]), chunk("b", score=0.0)]
+    found = PersonalisedPageRankReranker(links_field=None, neighbours=0).score(query(), given)
+    assert list(found) == [1.0, 0.0]

@@ -1,0 +1,69 @@
+"""One fusion: by hand, and the same in retrieval, in merging and in reranking."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.fusion import min_max, reciprocal_rank_fusion, reciprocal_rank_scores
+from ragbench.post.merge import fuse, in_order
+from ragbench.post.operator import RankedChunk
+from ragbench.post.rerankers.fusion import standard
+
+RANKINGS = st.lists(
+    st.lists(st.sampled_from("abcdef"), max_size=6, unique=True), min_size=1, max_size=3
+)
+
+
+def chunks(ids: list[str]) -> list[Chunk]:
+    return [Chunk(id=id, text=id) for id in ids]
+
+
+def test_reciprocal_ranks_by_hand() -> None:
+    found = reciprocal_rank_scores([["a", "b"], ["b", "c", "b"]])
+    assert found == {
+        "a": pytest.approx(1 / 61),
+        "b": pytest.approx(1 / 62 + 1 / 61),
+        "c": pytest.approx(1 / 62),
+    }
+    found = reciprocal_rank_scores([["a"], ["a", "b"]], weights=[2, 0.5], rrf_k=1)
+    assert found == {"a": pytest.approx(2 / 2 + 0.5 / 2), "b": pytest.approx(0.5 / 3)}
+    with pytest.raises(ValueError, match="argument"):
+        reciprocal_rank_scores([["a"]], weights=[1, 2])
+
+
+def test_of_equal_scores_the_lower_id_comes_first() -> None:
+    found = reciprocal_rank_fusion([chunks(["b", "x"]), chunks(["a", "x"])])
+    assert [one.id for one in found] == ["x", "a", "b"]
+    assert [one.id for one in reciprocal_rank_fusion([chunks(["b"]), chunks(["a"])])] == ["a", "b"]
+    assert [one.id for one in reciprocal_rank_fusion([chunks(["b", "a"])], top_k=1)] == ["b"]
+
+
+def test_scores_are_brought_to_one_scale() -> None:
+    assert min_max([2.0, 4.0, 3.0]) == [0.0, 1.0, 0.5]
+    assert min_max([7.0, 7.0]) == [0.5, 0.5]
+    assert min_max([]) == []
+    assert min_max([-1.7e308, 1.7e308]) == [0.0, 1.0]
+    assert standard([1.0, 3.0]) == [-1.0, 1.0]
+    assert standard([3.0, 3.0]) == [0.0, 0.0]
+
+
+@given(RANKINGS)
+def test_retrieval_and_merging_fuse_alike(rankings: list[list[str]]) -> None:
+    weights = [1.0, 0.5, 2.0][: len(rankings)]
+    retrieved = reciprocal_rank_fusion([chunks(ids) for ids in rankings], weights=weights)
+    entries = [
+        in_order(
+            [
+                RankedChunk(chunk=one, score=None, rank=1, initial_score=None, initial_rank=None)
+                for one in chunks(ids)
+            ]
+        )
+        for ids in rankings
+    ]
+    merged = fuse(entries, "rrf", weights)
+    assert [(one.chunk.id, one.score) for one in merged] == [
+        (one.id, one.score) for one in retrieved
+    ]
