@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_fusion, reciprocal_rank_scores
-from ragbench.post.merge import fuse, in_order
-from ragbench.post.operator import RankedChunk
+from ragbench.post.merge import fuse
+from ragbench.post.operator import RankedChunk, in_order
 from ragbench.post.rerankers.fusion import standard
 
 RANKINGS = st.lists(
