@@ -26,7 +26,7 @@ from ragbench.io.fields import (
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.source import Problems, Row
-from ragbench.io.squad import flatten_squad_row
+from ragbench.io.squad_rows import flatten_squad_row
 from ragbench.io.values import (
     ValueProblem,
     as_answers,

@@ -16,13 +16,12 @@ from typing import cast
 
 import orjson
 
-from ragbench.io import arrow, lines, trec
+from ragbench.io import arrow, lines
 from ragbench.io.fields import is_known_field
-from ragbench.io.formats import CASES_FILE, CORPUS_FILE, FORMATS, READERS
-from ragbench.io.json_files import read_json_arrays
+from ragbench.io.formats import FORMATS, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES, READERS
+from ragbench.io.json_files import CASES_FILE, CORPUS_FILE, read_json_arrays
 from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head
-from ragbench.io.mtrag import is_task
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 
 __all__ = [
@@ -105,9 +104,9 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
         return "hf"
     if source.child(CASES_FILE):
         return "ragbench"
-    if (folder / trec.QRELS_FOLDER).is_dir() and source.child(trec.QUERIES_FILE):
+    if (folder / QRELS_FOLDER).is_dir() and source.child(QUERIES_FILE):
         return "beir"
-    if any(source.child(name) for name in trec.QUERY_FILES):
+    if any(source.child(name) for name in QUERY_FILES):
         return "trec"
     if kind == "cases" and (folder / JOURNAL_FILE).is_file():
         return "run"
@@ -221,13 +220,18 @@ def _is_promptfoo(record: Mapping[str, object]) -> bool:
     return isinstance(record.get("vars"), dict) and len(given & record.keys()) >= 2
 
 
+def _is_mtrag(record: Mapping[str, object]) -> bool:
+    turns = record.get("history", record.get("input"))
+    return {"task_id", "contexts", "targets"} <= record.keys() and isinstance(turns, list)
+
+
 _SPECIAL: tuple[tuple[str, Callable[[Mapping[str, object]], bool]], ...] = (
     ("export", _is_export),
     ("export", _has("user_input", "retrieval_status", "generation_status")),
     ("report", _has("id", "query", "retrieved_ids", "retrieve", "generate", "failures")),
     ("verdicts", _has("relevant_chunk_ids", "retrieval_quality", "answer_probability")),
     ("promptfoo", _is_promptfoo),
-    ("mtrag", is_task),
+    ("mtrag", _is_mtrag),
     ("ragchecker", _has("query", "gt_answer")),
     ("open-rag-eval", _has("query", "passage", "generated_answer")),
     ("deepeval", _is_deepeval),

@@ -1,36 +1,28 @@
-"""The formats that cases, documents and recorded answers are read from; ragbench's own folder."""
+"""The formats that cases, documents and recorded answers are read from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ragbench.io.json_files import read_json_lines
-from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import Registry
 
+if TYPE_CHECKING:
+    from ragbench.io.source import Kind
+
 __all__ = [
-    "CASES_FILE",
-    "CORPUS_FILE",
     "FORMATS",
+    "QRELS_FOLDER",
+    "QUERIES_FILE",
+    "QUERY_FILES",
     "READERS",
     "FormatInfo",
-    "read",
 ]
 
-CASES_FILE = "cases.jsonl"
-CORPUS_FILE = "corpus.jsonl"
-
-
-def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields the rows of the file that holds what is asked for."""
-    name = CORPUS_FILE if kind == "documents" else CASES_FILE
-    file = source.child(name)
-    if file is None:
-        problems.add(f"the folder has no {name}", path=source.name)
-        return
-    yield from read_json_lines(file, kind=kind, problems=problems)
-
+QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
+"""By which a folder of BEIR is known."""
+QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
+"""By one of which a folder of TREC is."""
 
 _BOTH: tuple[Kind, ...] = ("cases", "documents")
 _BY_FIELDS = "what its fields say, such as response and retrieved_contexts"
@@ -164,7 +156,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="ragbench",
-        reader="ragbench.io.formats:read",
+        reader="ragbench.io.json_files:read_folder",
         summary="ragbench's own folder: cases.jsonl and corpus.jsonl.",
         example="datasets/handbook/",
         records=_BY_FIELDS,

@@ -14,7 +14,6 @@ from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_object
 
 __all__ = [
-    "is_task",
     "read",
 ]
 
@@ -24,12 +23,6 @@ _HISTORY_NOTE = (
     "MTRAG: the last question of each conversation is asked alone; what was said before is in the "
     "metadata as 'history'"
 )
-
-
-def is_task(record: Mapping[str, object]) -> bool:
-    """Whether a record is a task of MTRAG."""
-    turns = record.get("history", record.get("input"))
-    return {"task_id", "contexts", "targets"} <= record.keys() and isinstance(turns, list)
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ragbench.errors import DataError, Problem
 from ragbench.io.atomic import written_whole
+from ragbench.io.formats import QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
 from ragbench.io.json_files import read_json_lines
 from ragbench.io.lines import decode_line, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
@@ -19,9 +20,6 @@ from ragbench.io.values import ValueProblem, as_id
 
 __all__ = [
     "CORPUS_FILE",
-    "QRELS_FOLDER",
-    "QUERIES_FILE",
-    "QUERY_FILES",
     "RelevanceGrade",
     "join_judgements",
     "pick_qrels",
@@ -192,9 +190,7 @@ def _check_ids(query: str, document: str, path: str) -> None:
             raise DataError([Problem(message=message, path=path)])
 
 
-QUERIES_FILE = "queries.jsonl"
 CORPUS_FILE = "corpus.jsonl"
-QRELS_FOLDER = "qrels"
 _USUAL_SPLIT = "test"
 
 
@@ -283,7 +279,6 @@ def _id_of(values: Mapping[str, object]) -> str | None:
     return None
 
 
-QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
 _DOCUMENT_FILES = ("collection.tsv", "corpus.tsv")
 _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 
