@@ -50,18 +50,18 @@ class ScoreCache:
         )
 
     def logits_of(self, files: OnnxFiles, query: str, texts: Sequence[str]) -> list[float]:
-        """What a cross-encoder without spans says of texts that it can read whole."""
+        """What a cross-encoder without spans says of texts: of a long one, of its best window."""
         kind = f"cross-encoder {local.digest_of(files.model)}"
         missing = [text for text in texts if _key(kind, query, text) not in self._known]
         if missing:
             model = load_pair_classifier(files.model, files.tokenizer, 2)
-            for text, one in zip(
-                missing, model.logits([(query, text) for text in missing]), strict=True
-            ):
-                self._put(_key(kind, query, text), [one])
+            for text in missing:
+                windows = local_models.fitting_windows(model, query, text, 512)
+                logits = model.logits([(query, text[slice(*one)]) for one in windows])
+                self._put(_key(kind, query, text), [max(logits)])
         return [self._known[_key(kind, query, text)][0] for text in texts]
 
-    def _put(self, key: str, value: list[float]) -> None:
+    def _put(self, key: str, value: list[Any]) -> None:
         self._known[key] = value
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([key, value]) + "\n")
