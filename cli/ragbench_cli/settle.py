@@ -76,7 +76,7 @@ def settled_gate(
         raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
     manifest = read_manifest(folder.manifest)
     options = (
-        shlex.split(ask)
+        _split(ask)
         if ask is not None
         else eval_options(manifest.rag.description, manifest.settings)
     )
@@ -105,6 +105,13 @@ def settled_gate(
             may_go_on=lambda: asking.may_go_on,
             tell=console.say,
         )
+
+
+def _split(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        raise ConfigError(f"--ask {options}: {error}; quote it as a shell would") from error
 
 
 def _cases(folder: RunFolder) -> dict[str, Case]:
@@ -221,10 +228,13 @@ class Asking:
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):
+            from ragbench.safe_text import mask_text
+
             shown = "\n".join(said.strip().splitlines()[-_LAST:])
+            called = mask_text(shlex.join(["ragbench", *command[3:]]))
             raise RunError(
                 f"the system of {like.source} could not be asked again in {place}: "
-                f"exit code {child.returncode} of\n{shlex.join(command[1:])}\n{shown}"
+                f"exit code {child.returncode} of\n{called}\n{shown}"
             )
 
     def _watched(self, child: subprocess.Popen[str]) -> str:
