@@ -429,8 +429,8 @@ NativeFilterOption = Annotated[
     option(
         "--native-filter",
         help="What rows of a collection of yours must pass, in the store's own syntax: a JSON "
-        "object for Qdrant and Chroma, an SQL condition for PostgreSQL, an expression for "
-        "Milvus.",
+        "object for Qdrant, Chroma, Elasticsearch and OpenSearch, an SQL condition for "
+        "PostgreSQL, an expression for Milvus.",
         metavar="FILTER",
     ),
 ]
