@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from markupsafe import Markup
+
 from ragbench.core.comparison import ComparedRun, Comparison, MetricComparison
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text
 from ragbench.views.gate import number_text
@@ -51,12 +53,14 @@ def _run(run: ComparedRun) -> list[str]:
 
 def _metric_rows(metric: MetricComparison) -> Iterator[list[object]]:
     figures = [
-        number_text(figure.score, metric.unit)
-        + (f" (better than {', '.join(figure.better_than)})" if figure.better_than else "")
+        Markup("{}<sup>{}</sup>").format(
+            number_text(figure.score, metric.unit), "".join(f" {run}" for run in figure.better_than)
+        )
         for figure in metric.figures
     ]
     if not metric.differences:
-        yield [metric.name, *figures, "–", metric.untested or "–", "", "–", "–", "–"]
+        why = f" ({metric.untested})" if metric.untested else ""
+        yield [f"{metric.name}{why}", *figures, "–", "–", "", "–", "–", "–"]
     drawn = charts.differences(
         [(found.difference, found.low, found.high) for found in metric.differences]
     )
