@@ -87,6 +87,7 @@ class Repeated:
             f"Each case was asked {len(self._later) + 1} times; scores are the means of a case. "
             "Answers, chunks, causes and times are those of the first time."
         )
+        said: dict[str, list[str]] = {}
         for metric in self._metrics:
             parts = variance_components(self._values.get(metric.name, {}))
             share, whole = parts.share_within, parts.variance_with(1)
@@ -95,7 +96,9 @@ class Repeated:
             once = (parts.within or 0.0) / whole if whole else 0.0
             enough = parts.repeats_for(_LITTLE) if share > _LITTLE else None
             advice = "" if enough is None else f"; with {enough:,} repeats it would be a tenth"
-            yield (
-                f"{metric.name}: {once:.0%} of the variance of a score is the system's own noise, "
+            noise = (
+                f"{once:.0%} of the variance of a score is the system's own noise, "
                 f"{share:.0%} of that of a case's mean{advice}."
             )
+            said.setdefault(noise, []).append(metric.name)
+        yield from (f"{', '.join(names)}: {noise}" for noise, names in said.items())

@@ -64,6 +64,9 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     assert "Each case was asked 3 times; scores are the means of a case." in notes
     assert "token_f1: 100% of the variance of a score is the system's own noise" in notes
     assert asked() == 12
+    same = ragbench(*EVAL, "--rag-repeats", "3", "-m", "token_f1,exact_match", "--json")
+    notes = " ".join(json.loads(same.out)["notes"])
+    assert "token_f1, exact_match: 100% of the variance of a score is the system's own" in notes
     # Rendered again, it is the same report.
     before = Path("run/report.json").read_bytes()
     assert ragbench("report", "run").code == 0
