@@ -9,6 +9,8 @@ from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, print_block, styled
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ragbench.llm.estimate import Estimate
     from ragbench.stages.dry_run import JudgingEstimate
 
@@ -24,6 +26,26 @@ def print_estimate(estimate: JudgingEstimate, judgements: int) -> None:
 
     console = data_console()
     print_block(console, styled((f"{judgements:,} judgements would be made", "bold")))
+    print_block(console, _calls(estimate))
+    cost = estimate.cost
+    currency = estimate.least.currency or ""
+    told = "not known" if cost is None else f"{_amounts(*cost, known=False)} {currency}".rstrip()
+    print_block(console, styled("all together: ", (told, "bold")))
+    for origin in _origins(estimate):
+        print_block(console, styled(f"price: {origin}"))
+    guessed = sum(line.guessed for line in estimate.least.lines)
+    counted = "counts tokens, about" if estimate.least.approximate else "counts tokens"
+    if estimate.least.counter:
+        print_block(console, styled(f"{estimate.least.counter} {counted}"))
+    if guessed:
+        note = f"{guessed:,} prompts hold answers that are not there yet. Assumed: {ASSUMPTIONS}"
+        print_block(console, styled(note))
+    note = "Calls that are made again after errors come on top; --max-cost caps the whole."
+    print_block(console, styled(note))
+
+
+def _calls(estimate: JudgingEstimate) -> Table:
+    """Calls, tokens and cost, a line for each metric and its embeddings."""
     table = bare_table("metric", "calls", "kept", "tokens in", "tokens out", "cost", gap=2)
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
         table.add_row(
@@ -51,22 +73,7 @@ def print_estimate(estimate: JudgingEstimate, judgements: int) -> None:
             styled("-"),
             styled(_amounts(paid, paid, known=False)),
         )
-    print_block(console, table)
-    cost = estimate.cost
-    currency = estimate.least.currency or ""
-    told = "not known" if cost is None else f"{_amounts(*cost, known=False)} {currency}".rstrip()
-    print_block(console, styled("all together: ", (told, "bold")))
-    for origin in _origins(estimate):
-        print_block(console, styled(f"price: {origin}"))
-    guessed = sum(line.guessed for line in estimate.least.lines)
-    counted = "counts tokens, about" if estimate.least.approximate else "counts tokens"
-    if estimate.least.counter:
-        print_block(console, styled(f"{estimate.least.counter} {counted}"))
-    if guessed:
-        note = f"{guessed:,} prompts hold answers that are not there yet. Assumed: {ASSUMPTIONS}"
-        print_block(console, styled(note))
-    note = "Calls that are made again after errors come on top; --max-cost caps the whole."
-    print_block(console, styled(note))
+    return table
 
 
 def estimate_object(estimate: JudgingEstimate, judgements: int) -> dict[str, Any]:

@@ -155,56 +155,79 @@ def opened_source(
         ConfigError: an option is wrong or has no use.
         DataError: a source cannot be read.
     """
-    from ragbench.errors import ConfigError
     from ragbench.io.joined import join_answers
-    from ragbench.io.sources import open_source
 
-    if choice.answers is None and choice.answers_format is not None:
-        raise ConfigError("--answers-format is for a file of answers: name it with --answers")
     own = {n: v for n, v in choice.fields.items() if not n.startswith(_ANSWERS)}
     other = {n.removeprefix(_ANSWERS): v for n, v in choice.fields.items() if n not in own}
-    if choice.answers is None and other:
-        raise ConfigError(f"--field {_ANSWERS}...: there is no file of answers (--answers FILE)")
+    _check_answers(choice, other)
     with ExitStack() as stack:
-        cases = stack.enter_context(
-            open_source(
-                choice.dataset,
-                form=choice.format,
-                fields=own,
-                split=choice.split if choice.answers is None else None,
-                corpus=choice.corpus,
-                queries=choice.queries,
-                qrels=choice.qrels,
-                encoding=choice.encoding,
-            )
-        )
+        cases = stack.enter_context(_cases(choice, own))
         if choice.answers is not None:
-            answers = open_source(
-                choice.answers,
-                form=choice.answers_format,
-                fields=other,
-                split=choice.split,
-                corpus=choice.corpus or _folder(choice.dataset),
-                encoding=choice.encoding,
-                is_join=True,
+            cases = stack.enter_context(
+                join_answers(cases, _answers(choice, choice.answers, other))
             )
-            cases = stack.enter_context(join_answers(cases, answers))
         opened = OpenedSource(source=cases, choice=choice)
         if not cases.info.looked:
             for _ in cases:  # says what is wrong with it
                 break
-        used = cases.info.answers or cases.info
-        if choice.corpus is not None and not used.uses_corpus and not has_pipeline:
-            if has_rag:
-                raise ConfigError(
-                    "--corpus is for the baseline RAG: leave it out or leave out --rag"
-                )
-            if opened.is_recorded:
-                raise ConfigError(
-                    f"--corpus has no use: {used.path} has answers recorded, and nobody is asked. "
-                    "To ask the built-in baseline all the same, add --ask-again"
-                )
+        if not has_pipeline:
+            _check_corpus(opened, has_rag=has_rag)
         yield opened
+
+
+def _check_answers(choice: SourceChoice, fields: dict[str, str]) -> None:
+    """Refuses what is said of a file of answers that is not named."""
+    from ragbench.errors import ConfigError
+
+    if choice.answers is None and choice.answers_format is not None:
+        raise ConfigError("--answers-format is for a file of answers: name it with --answers")
+    if choice.answers is None and fields:
+        raise ConfigError(f"--field {_ANSWERS}...: there is no file of answers (--answers FILE)")
+
+
+def _cases(choice: SourceChoice, fields: dict[str, str]) -> EntrySource:
+    from ragbench.io.sources import open_source
+
+    return open_source(
+        choice.dataset,
+        form=choice.format,
+        fields=fields,
+        split=choice.split if choice.answers is None else None,
+        corpus=choice.corpus,
+        queries=choice.queries,
+        qrels=choice.qrels,
+        encoding=choice.encoding,
+    )
+
+
+def _answers(choice: SourceChoice, where: str, fields: dict[str, str]) -> EntrySource:
+    from ragbench.io.sources import open_source
+
+    return open_source(
+        where,
+        form=choice.answers_format,
+        fields=fields,
+        split=choice.split,
+        corpus=choice.corpus or _folder(choice.dataset),
+        encoding=choice.encoding,
+        is_join=True,
+    )
+
+
+def _check_corpus(opened: OpenedSource, *, has_rag: bool) -> None:
+    """Refuses documents that nobody reads."""
+    from ragbench.errors import ConfigError
+
+    used = opened.info.answers or opened.info
+    if opened.choice.corpus is None or used.uses_corpus:
+        return
+    if has_rag:
+        raise ConfigError("--corpus is for the baseline RAG: leave it out or leave out --rag")
+    if opened.is_recorded:
+        raise ConfigError(
+            f"--corpus has no use: {used.path} has answers recorded, and nobody is asked. "
+            "To ask the built-in baseline all the same, add --ask-again"
+        )
 
 
 def _is_same(one: Path, other: Path) -> bool:

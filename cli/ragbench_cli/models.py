@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -13,7 +13,7 @@ from ragbench_cli import console
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel, Message
-    from ragbench.core.metric import Metric
+    from ragbench.core.metric import Metric, Need
     from ragbench.core.report import Report
     from ragbench.llm.book import CallBook
     from ragbench.llm.budget import Budget, Receipt
@@ -206,6 +206,27 @@ class ModelsInUse:
         return self.session
 
 
+def _named(
+    choice: ModelChoice, needs: Collection[Need]
+) -> tuple[list[LLMSettings], list[LLMSettings]]:
+    """The chat model and the embedder that metrics need, in lists; empty where none is named."""
+    from ragbench.core.metric import Need
+    from ragbench.errors import NoModelError
+    from ragbench_cli.llm_options import embedding_settings
+
+    chat: list[LLMSettings] = []
+    embeddings: list[LLMSettings] = []
+    # Where none is named, what needs it says so, with its name.
+    if Need.LLM in needs or Need.EMBEDDINGS in needs:
+        with suppress(NoModelError):
+            chat.append(choice.chat())
+    if Need.EMBEDDINGS in needs:
+        with suppress(NoModelError):
+            known = chat[0] if chat else None
+            embeddings.append(embedding_settings(config=choice.config, chat=known))
+    return chat, embeddings
+
+
 @contextmanager
 def models_in_use(
     choice: ModelChoice, metrics: Sequence[Metric], *, dry_run: bool
@@ -221,27 +242,13 @@ def models_in_use(
         ConfigError: a setting is wrong.
     """
     from ragbench.core.metric import Need
-    from ragbench.errors import NoModelError
     from ragbench.llm.session import LLMSession, open_models
     from ragbench.stages.judge import Judging
-    from ragbench_cli.llm_options import embedding_settings, panel_settings
+    from ragbench_cli.llm_options import panel_settings
 
     needs = {need for metric in metrics for need in metric.definition.needs}
     budget = choice.budget()
-    chat: list[LLMSettings] = []
-    embeddings: list[LLMSettings] = []
-    if Need.LLM in needs or Need.EMBEDDINGS in needs:
-        try:
-            chat.append(choice.chat())
-        except NoModelError:  # what needs it says so, with its name
-            chat.clear()
-    if Need.EMBEDDINGS in needs:
-        try:
-            known = chat[0] if chat else None
-            embeddings.append(embedding_settings(config=choice.config, chat=known))
-        except NoModelError:
-            embeddings.clear()
-
+    chat, embeddings = _named(choice, needs)
     panel, vote = panel_settings(
         config=choice.config,
         panel=choice.panel,
