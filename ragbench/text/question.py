@@ -306,6 +306,8 @@ def said_as_clause(question: str) -> str | None:
 def _in_order(rest: str) -> str:
     """Subject before verb: "was X built" -> "X was built"."""
     verb, *words = rest.split()
+    if words[:1] in (["not"], ["never"]):
+        return rest  # "which rooms are not heated": the subject stands before the verb
     if verb.lower() in ("did", "does", "do"):
         return " ".join(words) or rest
     if words and _AUXILIARY.fullmatch(verb.lower()):

@@ -1,6 +1,6 @@
 import pytest
 
-from ragbench.text.question import holds_number, parse_question
+from ragbench.text.question import holds_number, parse_question, said_as_clause
 
 
 def test_function_words_are_left_out() -> None:
@@ -49,3 +49,16 @@ def test_whether_a_number_is_asked_for(query: str, wanted: bool) -> None:
 )
 def test_whether_a_text_holds_a_number(text: str, held: bool) -> None:
     assert holds_number(text) is held
+
+
+@pytest.mark.parametrize(
+    ("question", "clause"),
+    [
+        ("When was the mill built?", "when the mill was built"),
+        ("Which rooms are not heated?", "which rooms are not heated"),
+        ("Who did not sign the treaty?", "who did not sign the treaty"),
+        ("Is it open?", None),
+    ],
+)
+def test_a_question_becomes_part_of_a_sentence(question: str, clause: str | None) -> None:
+    assert said_as_clause(question) == clause
