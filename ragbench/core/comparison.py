@@ -10,6 +10,7 @@ from ragbench.core.attribution import CauseFlow
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
+from ragbench.core.run_origin import RunOrigin
 
 __all__ = [
     "CaseDifference",
@@ -35,19 +36,11 @@ class CaseKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedRun:
+class ComparedRun(RunOrigin):
     """One of the runs."""
 
     mark: str
     """A letter, in the order in which the runs were given: ``"a"``, ``"b"`` ..."""
-    source: str
-    """Where it was read from."""
-    dataset: str
-    rag: str
-    cases: int
-    """Cases of it that were compared."""
-    commit: str | None
-    dirty: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ragbench.core.report import Interval
+from ragbench.core.run_origin import RunOrigin
 
 __all__ = [
     "CaseChange",
@@ -328,15 +329,9 @@ class CaseChange:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedRun:
-    """What must be known of a run to find it again."""
+class JudgedRun(RunOrigin):
+    """The run that is judged, or what it is held against."""
 
-    source: str
-    dataset: str
-    rag: str
-    cases: int
-    commit: str | None
-    dirty: bool
     date: str | None = None
     """When it was made, ISO 8601; the newest one, of several."""
     runs: int = 1

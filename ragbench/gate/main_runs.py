@@ -57,6 +57,8 @@ class Added:
     changes: tuple[MainChange, ...] = ()
     """What is shown to have changed. With any of these, or with something that does not compare,
     later runs are held against this run alone."""
+    dropped: int = 0
+    """Cases that the baseline had and the run has not: later runs are not compared on them."""
 
 
 def baseline_of(runs: Sequence[RunScores]) -> Baseline:
@@ -73,7 +75,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     found = _alone(runs[0], ())
     for run in runs[1:]:
         _check_names(found, run)
-        other = _incomparable(found, run)
+        other = _incomparable(found, run) or _not_the_same(runs[0], run)
         if other:
             raise RunMismatchError(f"{run.source} does not compare with {runs[0].source}: {other}")
         if _is_known(found, run):
@@ -114,12 +116,13 @@ def with_run(
     _check_names(baseline, run)
     if _is_known(baseline, run):
         return Added(baseline=baseline, is_known=True)
+    dropped = len({case.id for case in baseline.cases} - {case.id for case in run.cases})
     other = _incomparable(baseline, run)
     changes = () if other else _changes(baseline, run, alpha, resamples, seed)
     if other or changes:
         alone = _alone(run, _without_old_formulas(baseline, run))
-        return Added(baseline=alone, other=other, changes=changes)
-    return Added(baseline=_joined(baseline, run, keep))
+        return Added(baseline=alone, other=other, changes=changes, dropped=dropped)
+    return Added(baseline=_joined(baseline, run, keep), dropped=dropped)
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
@@ -149,6 +152,15 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
     if not any(ids.get(case.id) == case.fingerprint for case in run.cases):
         return "no case is the same"
     return ""
+
+
+def _not_the_same(first: RunScores, run: RunScores) -> str:
+    """What runs that are given as one system's do not share, though later runs of main need not."""
+    cases = [{case.id: case.fingerprint for case in one.cases} for one in (first, run)]
+    if cases[0] != cases[1]:
+        return f"it has {len(run.cases):,} cases, there are {len(first.cases):,}, not all the same"
+    metrics = [{c.identity for c in one.metrics if c.has_cells} for one in (first, run)]
+    return "" if metrics[0] == metrics[1] else "it has other metrics"
 
 
 def _main_run(run: RunScores) -> MainRun:

@@ -181,6 +181,11 @@ def add(
     else:
         typer.echo(out)
         console.say(_told(added))
+    if added.dropped:
+        console.say(
+            f"Warning: {added.dropped:,} cases of the baseline are not in this run. Later runs are "
+            "not compared on them."
+        )
     _warn(scores)
 
 
@@ -225,7 +230,8 @@ def _print(facts: dict[str, Any]) -> None:
     several = len(facts["runs"]) > 1
     if several:
         dates = [run["date"][:10] for run in facts["runs"] if run["date"]]
-        span = f", {dates[0]} to {dates[-1]}" if dates else ""
+        days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
+        span = f", {' to '.join(days)}" if days else ""
         print_block(page, f"the mean of {len(facts['runs'])} runs{span}")
     print_block(page, "")
     table = bare_table("metric", "score", "version", "measured", *(["noise"] if several else []))
@@ -271,6 +277,7 @@ def _outcome(added: Added) -> dict[str, Any]:
         "known": added.is_known,
         "other": added.other or None,
         "changes": [asdict(change) for change in added.changes],
+        "dropped": added.dropped,
     }
 
 

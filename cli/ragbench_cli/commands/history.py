@@ -60,7 +60,8 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
 
     count = len(history.runs)
     dates = [run.date[:10] for run in history.runs if run.date]
-    span = f", {dates[0]} to {dates[-1]}" if dates else ""
+    days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
+    span = f", {' to '.join(days)}" if days else ""
     runs = "1 run" if count == 1 else f"{count} runs"
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""

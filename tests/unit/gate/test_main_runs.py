@@ -169,6 +169,12 @@ def test_cases_that_are_edited_or_new_have_the_scores_of_the_new_run_alone() -> 
     assert [case.coverage("m") for case in added.baseline.scores("b").cases] == [1.0, 1.0, 1.0]
 
 
+def test_cases_that_a_run_lacks_are_dropped_and_counted() -> None:
+    added = with_run(baseline_of([main_run([1, 0, 1], day=1)]), main_run([1], day=2))
+    assert added.dropped == 2
+    assert added.baseline.scores("b").values("m") == {"q1": 1.0}
+
+
 def test_the_same_run_is_not_counted_twice() -> None:
     first = main_run([1, 0], day=1, commit="c")
     baseline = baseline_of([first])
@@ -185,6 +191,10 @@ def test_what_cannot_be_a_baseline_is_refused() -> None:
         baseline_of([])
     with pytest.raises(RunMismatchError, match="not runs of one unchanged system"):
         baseline_of([first, main_run([1, 0], day=2, fingerprints={**SYSTEM, "rag": "other"})])
+    with pytest.raises(RunMismatchError, match="it has 1 cases, there are 2"):
+        baseline_of([first, main_run([1], day=2)])
+    with pytest.raises(RunMismatchError, match="it has other metrics"):
+        baseline_of([first, run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02")])
     with pytest.raises(RunMismatchError, match="of the dataset other, and the baseline of quiz"):
         with_run(baseline_of([first]), main_run([1, 0], day=2, dataset="other"))
     with pytest.raises(RunMismatchError, match="of the system other"):
