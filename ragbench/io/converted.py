@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import logging
 import zipfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -129,6 +130,11 @@ def _block(block: Any) -> str:
 @contextmanager
 def _told(kind: str) -> Generator[None]:
     """What a package raises over a damaged file, in one line; they raise whatever comes to them."""
+    # What they log of it stands in the error, or was repaired.
+    loggers = [logging.getLogger(name) for name in ("pypdf", "trafilatura", "htmldate")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     except (ConversionError, OSError, MemoryError, RagbenchError):
@@ -136,6 +142,9 @@ def _told(kind: str) -> Generator[None]:
     except Exception as error:
         said = shortened_line(str(error)) or type(error).__name__
         raise ConversionError(f"it is no {kind} document that can be read: {said}") from error
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 _WORD = Converter(package="docx", convert=_docx)

@@ -129,7 +129,9 @@ def test_a_pdf_without_a_password_to_read_is_read(tmp_path: Path) -> None:
     assert [document.text for document in read_documents(tmp_path)] == ["Rent is due."]
 
 
-def test_all_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
+def test_all_that_cannot_be_read_are_named_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder(
         tmp_path,
         damaged__pdf=b"%PDF-1.4 and then nothing",
@@ -145,6 +147,7 @@ def test_all_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
     assert said["damaged.pdf"].startswith("it is no PDF document that can be read: ")
     assert said["no.docx"].startswith("it is no Word document that can be read: ")
     assert all("\n" not in message for message in said.values())
+    assert caplog.messages == []
 
 
 def test_a_scanned_pdf_is_a_document_without_text(tmp_path: Path) -> None:
