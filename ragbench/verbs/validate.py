@@ -166,14 +166,7 @@ def validate_dump(
         if split is not None:
             dump.read_elsewhere(read_pieces(split, pool))
         stage = DumpStage(bytes.fromhex(identity), pool)
-        run = Running(
-            journal=store.journal,
-            calls=CallSettings(),
-            retry_failed=True,
-            stopped=stopped,
-            in_loop=asyncio.run,
-            report=advance or (lambda _: None),
-        )
+        run = _running(store.journal, stopped, advance)
 
         def count(row: Row) -> None:
             retrieved = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
@@ -196,6 +189,19 @@ def validate_dump(
         return _summary(
             tally, dump, validator.name, identity, store.journal, demands or Demands(), doctor
         )
+
+
+def _running(
+    journal: Journal, stopped: Callable[[], bool], advance: Callable[[Progress], None] | None
+) -> Running:
+    return Running(
+        journal=journal,
+        calls=CallSettings(),
+        retry_failed=True,
+        stopped=stopped,
+        in_loop=asyncio.run,
+        report=advance or (lambda _: None),
+    )
 
 
 def _pool(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,7 @@ from ragbench_cli.validate_options import (
 if TYPE_CHECKING:
     from ragbench.validators.calibrate import Quality
     from ragbench.verbs.calibrate import DumpCalibration
+    from ragbench_cli.console import StageAdvance
 
 __all__ = [
     "command",
@@ -120,10 +122,8 @@ def command(
       ragbench validate dump.jsonl --calibration mine.json
     """
     from ragbench.io.atomic import written_whole
-    from ragbench.stages.stage import Progress
     from ragbench.validators.calibration import calibration_text
     from ragbench.verbs.calibrate import calibrate_dump
-    from ragbench_cli.console import progress
 
     choice = DumpChoice(
         path=labels,
@@ -143,26 +143,8 @@ def command(
         api_key_env=llm_api_key_env,
         api_key_file=llm_api_key_file,
     )
-    with (
-        console.stop_on_signal() as stopped,
-        console.stdout_for_data(),  # Ray reports workers that end on standard output
-        validator_maker(judge) as (make, may_be_many),
-        opened(choice, quiet=quiet) as source,
-        progress(shown=not quiet) as bars,
-    ):
-        found = calibrate_dump(
-            source,
-            make,
-            precision=precision,
-            error=error,
-            seed=seed,
-            engine=chosen_engine(engine, may_be_many=may_be_many),
-            workers=workers,
-            stopped=stopped,
-            advance=None if bars is None else lambda done: bars(Progress("validate", None, done)),
-        )
-        for problem in source.problems:
-            console.say(f"malformed: {problem}")
+    work = partial(calibrate_dump, precision=precision, error=error, seed=seed, workers=workers)
+    found = _fitted(work, judge, choice, engine, quiet=quiet)
     with written_whole(out) as file:
         file.write(calibration_text(found.report.calibration).encode())
     if json:
@@ -175,6 +157,42 @@ def command(
         console.say(
             f"use          ragbench validate DUMP --validator {judge.name} --calibration {out}"
         )
+
+
+def _fitted(
+    work: partial[DumpCalibration],
+    judge: ValidatorChoice,
+    choice: DumpChoice,
+    engine: str,
+    *,
+    quiet: bool,
+) -> DumpCalibration:
+    """Opens what the options name, and has it judged."""
+    from ragbench_cli.console import progress
+
+    with (
+        console.stop_on_signal() as stopped,
+        console.stdout_for_data(),  # Ray reports workers that end on standard output
+        validator_maker(judge) as (make, may_be_many),
+        opened(choice, quiet=quiet) as source,
+        progress(shown=not quiet) as bars,
+    ):
+        found = work(
+            source,
+            make,
+            engine=chosen_engine(engine, may_be_many=may_be_many),
+            stopped=stopped,
+            advance=None if bars is None else partial(_advance, bars),
+        )
+        for problem in source.problems:
+            console.say(f"malformed: {problem}")
+    return found
+
+
+def _advance(bars: StageAdvance, done: int) -> None:
+    from ragbench.stages.stage import Progress
+
+    bars(Progress("validate", None, done))
 
 
 def _print(found: DumpCalibration) -> None:
