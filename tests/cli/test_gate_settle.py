@@ -111,7 +111,8 @@ def test_another_system_than_the_run_s_is_not_asked(ragbench: Ragbench, reposito
     (repository / "app.py").write_text(APP.format(right=0.1), encoding="utf-8")
     done = ragbench("gate", "head", "-b", "base", *LIMITS)
     assert done.code == 2
-    assert "is not the system of head" in done.err
+    said = " ".join(done.err.split())
+    assert "is not the system of head: sources.app:Noisy differs. Uncommitted changes," in said
 
 
 def test_what_cannot_be_asked_again_is_said(ragbench: Ragbench, repository: Path) -> None:
