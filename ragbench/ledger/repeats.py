@@ -36,7 +36,9 @@ def keep_repeats(run: Path, count: int) -> None:
 
 def forget_repeats(run: Path) -> None:
     """Says that only the first time counts; what the others were answered stays to be reused."""
-    (run / _FOLDER / _COUNT).unlink(missing_ok=True)
+    path = run / _FOLDER / _COUNT
+    if path.is_file():  # what is no folder is told by whoever opens the run
+        path.unlink()
 
 
 def count_repeats(run: Path) -> int:
