@@ -76,7 +76,7 @@ def _search_blocks(search: SpaceSearch) -> Iterator[RenderableType]:
     # Names are long: they stand behind their numbers, so that the figures have room.
     shown = list(candidate_rows(search))
     numbered = [(str(at), *cells) for at, (_, *cells) in enumerate(shown, 1)]
-    yield _rows(("candidate", *CANDIDATE_COLUMNS), numbered)
+    yield _rows(("  #", *CANDIDATE_COLUMNS), numbered)
     yield from paragraph(
         "candidates", ((f"{at}  {name}", "") for at, (name, *_) in enumerate(shown, 1))
     )

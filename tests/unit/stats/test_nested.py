@@ -129,3 +129,33 @@ def test_what_cannot_be_cut_is_refused() -> None:
         honest_gain(values, ALONE, folds=3)
     with pytest.raises(ConfigError, match="there are 1"):
         honest_gain(values, {"a": "one", "b": "one"})
+
+
+def test_by_hand_over_three_folds() -> None:
+    # Without c0, which alone gains, the second is not chosen; without c1 or c2 it is, and loses.
+    gains = {"c0": 3.0, "c1": -1.0, "c2": -1.0}
+    values: list[dict[str, float]] = [dict.fromkeys(gains, 0.0), gains]
+    found = honest_gain(values, ALONE, folds=3, partitions=2)
+    assert found.gain == pytest.approx(-2 / 3)
+    assert found.chosen == pytest.approx((1 / 3, 2 / 3))
+    assert (found.low, found.high) == (None, None)  # one case says nothing of the spread
+
+
+def test_clusters_of_several_sizes_by_hand() -> None:
+    gains = {"p": [9.0], "q": [4.0, 6.0], "r": [2.0, 4.0, 6.0], "s": [7.0, 7.0]}
+    cases = {f"{name}{at}": gain for name, of in gains.items() for at, gain in enumerate(of)}
+    values = [dict.fromkeys(cases, 0.0), cases]
+    found = honest_gain(values, {case: case[0] for case in cases}, partitions=1)
+    expected: list[float] = []
+    for other in "qrs":
+        error = 0.0
+        for half in ({"p", other}, set("pqrs") - {"p", other}):
+            size = sum(len(gains[name]) for name in half)
+            mean = sum(sum(gains[name]) for name in half) / size
+            spread = sum((sum(gains[name]) - mean * len(gains[name])) ** 2 for name in half)
+            error += size / 8 * (2 * spread) ** 0.5 / size
+        expected.append(error)
+    assert found.gain == pytest.approx(45 / 8)
+    assert found.high is not None
+    reached = (found.high - found.gain) / 12.7062
+    assert any(reached == pytest.approx(error, rel=1e-4) for error in expected)
