@@ -105,16 +105,22 @@ def stdout_for_data() -> Generator[None]:
 def stop_on_signal() -> Generator[Callable[[], bool]]:
     """Turns the first SIGINT or SIGTERM into a request to stop.
 
-    Calls in flight are finished and recorded. A second signal ends the command at once.
+    Calls in flight are finished and recorded. A second signal ends the command at once, and so
+    does the first where nobody has asked yet: before there are calls, nobody would heed it.
 
     Yields:
         Whether a stop was requested.
     """
-    requested = False
+    requested = asked = False
+
+    def stopped() -> bool:
+        nonlocal asked
+        asked = True
+        return requested
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         nonlocal requested
-        if requested:
+        if requested or not asked:
             raise KeyboardInterrupt
         requested = True
         start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
@@ -125,7 +131,7 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     for number in before:
         signal.signal(number, on_signal)
     try:
-        yield lambda: requested
+        yield stopped
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
