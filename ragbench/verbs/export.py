@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ragbench.core.outcome import Cell
+from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.io.export import EXPORTS, Exported, Scores, export
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.manifest import read_manifest
+from ragbench.post.stage import POST_RETRIEVE
+from ragbench.stages.stored import TracedCase
 from ragbench.verbs.report import open_traces
 
 __all__ = [
@@ -41,7 +45,7 @@ def export_run(run: Path, to: str, out: Path | None = None) -> Exported:
     target = out or run / f"samples{_SUFFIXES.get(to, f'.{to}')}"
     return export(
         to,
-        _remembering(run, names, latest),
+        _remembering(run, names, latest, as_ranked=to == "trec"),
         target,
         scores=Scores(metrics=names, cells=latest),
     )
@@ -66,10 +70,37 @@ class _LatestCells(Mapping[str, Mapping[str, Cell]]):
         return 1
 
 
-def _remembering(run: Path, names: tuple[str, ...], latest: _LatestCells) -> Iterator[Trace]:
+def _remembering(
+    run: Path, names: tuple[str, ...], latest: _LatestCells, *, as_ranked: bool
+) -> Iterator[Trace]:
     for traced in open_traces(run):
         latest.case = traced.trace.case.id
         latest.cells = {
             name: cell for name, cell in zip(names, traced.cells, strict=True) if cell is not None
         }
-        yield traced.trace
+        yield _as_ranked(traced) if as_ranked else traced.trace
+
+
+def _as_ranked(traced: TracedCase) -> Trace:
+    """A case with its chunks named as rank metrics count them, for tools that know ids alone.
+
+    A chunk that was recognised as a relevant document has that document's id, and what has no place
+    of its own, such as a further chunk of a document, is left out: over the run and its qrels these
+    tools find the figures that the report has.
+    """
+    trace = traced.trace
+    result = trace.context.value
+    matched = traced.matches.get("retrieve" if trace.post_retrieval is None else POST_RETRIEVE)
+    ids = None if result is None else result.context_ids
+    if result is None or ids is None or matched is None or not matched.is_by_id:
+        return trace
+    named = {match.rank: matched.golds[match.gold] for match in reversed(matched.matches)}
+    kept = [rank for rank in range(1, len(ids) + 1) if rank not in matched.repeated]
+    ranked = RetrievalResult(
+        [result.contexts[rank - 1] for rank in kept],
+        context_ids=[named.get(rank, ids[rank - 1]) for rank in kept],
+        scores=None if result.scores is None else [result.scores[rank - 1] for rank in kept],
+    )
+    if trace.post_retrieval is None:
+        return replace(trace, retrieval=replace(trace.retrieval, value=ranked))
+    return replace(trace, post_retrieval=replace(trace.post_retrieval, value=ranked))
