@@ -209,6 +209,12 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     call("compare", "a", "b", "--md", "compare.md")
     call("compare", "a", "b", "--json")
     call("baseline", "show", "baseline.json")
+    for added in ("a", "b"):
+        call("baseline", "add", added, "--out", "main.json")
+    call("history", "main.json")
+    call("history", "main.json", "--json")
+    call("report", "b", "--against", "a", "--html", "against.html")
+    call(*EVAL, "--out", "l", "-m", "token_f1", "--rag-repeats", "2")
     call("flaky", "a", "b")
     call("flaky", "a", "b", "--json")
     call("cache", "stats")

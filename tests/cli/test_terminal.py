@@ -164,6 +164,11 @@ def test_no_text_acts_on_the_terminal(
             ("flaky", "a", "b"),
             ("baseline", "set", "a", "--out", "base.json"),
             ("baseline", "show", "base.json"),
+            ("baseline", "add", "a", "--out", "main.json"),
+            ("history", "main.json"),
+            ("report", "b", "--against", "a", "--html", "against.html"),
+            ("eval", "cases.jsonl", "--rag", "evil.py:Evil", "-m", "token_f1", "--out", "t",
+             "--rag-repeats", "2"),
             ("ablate", "a", "--variants", "variants.yaml", "-m", "recall@1"),
             ("export", "a", "--to", "jsonl", "--out", "x.jsonl"),
             ("index", "docs.jsonl", "--store", "memory:store"),
@@ -195,5 +200,5 @@ def test_no_text_acts_on_the_terminal(
     assert acting == {}
     # Otherwise nothing was tried: most commands had such a text to show, and showed it spelled.
     spelled = [command for command, text in screens.items() if "\\u001b" in text or "\\x1b" in text]
-    assert len(screens) == 47 and len(spelled) >= 24, spelled
+    assert len(screens) == 51 and len(spelled) >= 24, spelled
     assert any("\x1b[" in screen for screen in screens.values())  # colours are still there

@@ -236,6 +236,8 @@ def _print(facts: dict[str, Any]) -> None:
     print_block(page, "")
     table = bare_table("metric", "score", "version", "measured", *(["noise"] if several else []))
     for metric in facts["metrics"]:
+        if not metric["measured"]:
+            continue
         score = "-" if metric["score"] is None else f"{metric['score']:.3f}"
         cells = [metric["metric"], score, str(metric["version"]), f"{metric['measured']:,}"]
         if several:
@@ -243,6 +245,10 @@ def _print(facts: dict[str, Any]) -> None:
             cells.append("-" if share is None else f"{share:.0%}")
         table.add_row(*(styled(cell) for cell in cells))
     print_block(page, table)
+    silent = ", ".join(metric["metric"] for metric in facts["metrics"] if not metric["measured"])
+    if silent:
+        print_block(page, "")
+        print_block(page, f"not measured: {silent}")
     if several:
         print_block(page, "")
         print_block(page, "noise: share of the variance of a case's mean that more runs remove")

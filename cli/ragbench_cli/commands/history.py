@@ -72,6 +72,8 @@ def _blocks(history: History, page: Console) -> Iterator[RenderableType]:
     if not changed and history.is_long_enough:
         yield ""
         yield "No change is shown: runs of one system differ as much."
+    silent = ", ".join(metric.metric for metric in history.metrics if not _is_measured(metric))
+    yield from paragraph("never measured", ((text, "") for text in ([silent] if silent else [])))
     yield from paragraph("notes", ((text, "") for text in remarks(history)))
 
 
@@ -80,11 +82,16 @@ def _table(history: History, page: Console) -> Table:
 
     table = bare_table("metric", "first", "last", "change", "", "runs")
     table.columns[-1].justify = "left"
-    longest = max((len(metric.metric) for metric in history.metrics), default=0)
+    shown = [metric for metric in history.metrics if _is_measured(metric)]
+    longest = max((len(metric.metric) for metric in shown), default=0)
     room = max(10, page.width - longest - 3 * 9 - 10)
-    for metric in history.metrics:
+    for metric in shown:
         table.add_row(*(styled(cell) for cell in _cells(metric, history, room, page)))
     return table
+
+
+def _is_measured(metric: MetricHistory) -> bool:
+    return any(figure is not None for figure in metric.figures)
 
 
 def _cells(
