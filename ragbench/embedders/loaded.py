@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -186,14 +185,7 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def _model(self) -> Any:
-        try:
-            package = importlib.import_module("sentence_transformers")
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                "the embedder sentence-transformers needs that package: pip install "
-                "sentence-transformers (it brings PyTorch; https://pytorch.org names the build for "
-                "your machine)"
-            ) from error
+        package: Any = require("sentence_transformers", extra="sentence-transformers")
         try:
             return package.SentenceTransformer(
                 self.model, device=self.device, revision=self.revision

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from ragbench.errors import ConfigError, MissingExtraError
 
 __all__ = [
+    "ShortReadError",
     "is_address",
     "open_address",
     "read_range",
@@ -80,6 +81,7 @@ def read_range(address: str, start: int, end: int) -> bytes:
         end: offset behind the last one; at most the size of the file.
 
     Raises:
+        ShortReadError: the file is shorter now.
         OSError: they cannot be read; and what `open_address` raises.
     """
     path = _shared_path(address)
@@ -92,8 +94,12 @@ def read_range(address: str, start: int, end: int) -> bytes:
         with _translated():
             found = cast("bytes", files.cat_file(name, start=start, end=end))
     if len(found) != end - start:
-        raise OSError(None, f"{end - start:,} bytes were asked for and {len(found):,} came")
+        raise ShortReadError(None, f"{end - start:,} bytes were asked for and {len(found):,} came")
     return found
+
+
+class ShortReadError(OSError):
+    """Fewer bytes came than the file had when it was looked at."""
 
 
 def _shared_path(address: str) -> Path | None:

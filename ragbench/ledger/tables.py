@@ -147,10 +147,12 @@ COMMIT;
 def last_started(path: Path) -> str | None:
     """When the latest run of a journal began, ISO 8601; None where the file does not say.
 
-    The file is only read: it may lie where nothing can be written.
+    The file is only read: it may lie where nothing can be written. Where nobody has it open, it is
+    read as one that does not change: else SQLite would leave files of its own beside it.
     """
+    still = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
     except sqlite3.Error:
         return None
     try:

@@ -18,6 +18,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import DataError, Problem, RunError
+from ragbench.io.addresses import ShortReadError
 from ragbench.io.dumps.pieces import Piece, PieceItem, Place, PlacedRetrieval, SplitDump
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
@@ -186,6 +187,8 @@ def _changed(split: SplitDump) -> DataError:
 
 
 def _unreadable(split: SplitDump, error: OSError) -> DataError:
+    if isinstance(error, ShortReadError):
+        return _changed(split)
     why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
     message = f"a worker cannot read it: {why}. Every node must reach it under this address"
     return DataError([Problem(message=message, path=split.name)])

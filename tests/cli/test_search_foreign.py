@@ -133,7 +133,10 @@ def test_a_file_of_questions_is_dumped_and_can_be_validated(
         ([*DOCS, "--strategy", "sparse"], "name one with --map words=FIELD"),
         ([*DOCS, *HASHING, "--native-filter", "key = 5"], "of Qdrant is a JSON object"),
         ([*DOCS, *HASHING, "--native-filter", '{"mst": []}'], "Extra inputs are not permitted"),
-        (["--store", "memory:x", *HASHING, "--map", "text=a"], "begin with one of chroma:, milvus"),
+        (
+            ["--store", "memory:x", *HASHING, "--map", "text=a"],
+            "begin with one of chroma:, elasticsearch:, milvus:, opensearch:",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(

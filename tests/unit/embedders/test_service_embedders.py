@@ -18,7 +18,7 @@ import pytest
 from ragbench.embedders.embedder import open_embedder
 from ragbench.embedders.http import HttpEmbedder
 from ragbench.embedders.loaded import FastembedEmbedder
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.io.http import HTTPRagError
 from ragbench.pipeline.index import index
 from ragbench.pipeline.search_engine import open_engine
@@ -312,5 +312,5 @@ def test_without_sentence_transformers_it_is_said_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ConfigError, match="pip install sentence-transformers"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[sentence-transformers\]"):
         open_embedder("sentence-transformers:a/b").embed_queries(["a?"])

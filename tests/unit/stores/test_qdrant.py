@@ -56,7 +56,7 @@ def test_a_collection_in_use_elsewhere_is_said_to_be(tmp_path: Path) -> None:
         return done.stdout.strip()
 
     with create_store(address, "c", dimension=1):
-        assert "the collection 'c' is in use by another process" in elsewhere()
+        assert f"{address}: in use by another process" in elsewhere()
         with pytest.raises(StoreError, match="in use by another process"):
             open_store(address, "c")
     assert elsewhere() == "0"
