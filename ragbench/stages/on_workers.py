@@ -146,7 +146,9 @@ def _asking(
     limited = plain if timeout is None else with_deadline(plain, timeout)
 
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
-        done = attempt(limited, items, stage=stage.name)
+        # Where each query is a call of its own, it has its own time, and its failure is its own.
+        calls = [items] if stage.takes_batches else [[item] for item in items]
+        done = (part for one in calls for part in attempt(limited, one, stage=stage.name))
         return [outcome for _, outcomes in done for outcome in outcomes]
 
     return call

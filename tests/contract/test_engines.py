@@ -459,7 +459,16 @@ def test_an_evaluation_gives_the_same_bytes_on_every_engine(
     assert {*Path("pids").read_text("utf-8").split()} == {str(os.getpid())}
     Path("pids").unlink()
     assert evaluated(cases, name, "--workers", "2", "--batch-size", "8") == here
-    assert str(os.getpid()) not in Path("pids").read_text("utf-8").split()
+    asked = Path("pids").read_text("utf-8").split()
+    assert str(os.getpid()) not in asked
+    # Each question is a call of its own: one that raises costs no other a second call, or its time.
+    assert len(asked) == 80
+    times = json.loads(Path(f"out-{name}", "timings.json").read_bytes())["latencies"]
+    assert [(one["stage"], one["sharing"]) for one in times] == [
+        ("retrieve", 1),
+        ("validate", 1),
+        ("generate", 1),
+    ]
 
 
 def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
