@@ -471,3 +471,15 @@ def test_a_chunk_agrees_with_any_of_the_reference_contexts() -> None:
         for id in "abc"
     ]
     assert verdict(*part) == MatchingVerdict(Matching.DOCUMENT_ID)
+
+
+def test_half_of_the_words_make_two_long_texts_one_and_fewer_do_not() -> None:
+    """Letter by letter they are alike (a partial ratio above 93); misspelled words are not."""
+    gold = "warranty extension applies whenever registered customers complete inspections"
+
+    def misspelled(count: int) -> str:
+        words = gold.split()
+        return " ".join([*(f"{word[:3]}q{word[4:]}" for word in words[:count]), *words[count:]])
+
+    assert holds(misspelled(4), gold)
+    assert not holds(misspelled(5), gold)
