@@ -56,3 +56,52 @@ def test_which_answers_say_something() -> None:
     assert [is_telling(one) for one in ("four", "abc", "both", "none.", "5 kg")] == [
         True, False, False, False, True,
     ]  # fmt: skip
+
+
+def named(prefix: str, count: int) -> list[str]:
+    """Words that only this prefix has, without numbers in them."""
+    return [f"{prefix}{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("of_the_reference", "shared", "others", "expected"),
+    [
+        (7, 4, 5, True),  # F1 is 8 / 16
+        (7, 4, 6, False),  # 8 / 17
+        (20, 14, 30, True),  # of a long reference 7 in 10 are there
+        (20, 13, 30, None),
+        (20, 3, 7, None),  # 3 in 20: a paraphrase might
+        (20, 2, 8, False),
+        (13, 3, 20, None),  # more than 12 words are long
+        (12, 3, 20, False),
+    ],
+)
+def test_shares_of_words_decide_at_their_thresholds(
+    of_the_reference: int, shared: int, others: int, expected: bool | None
+) -> None:
+    reference = named("ref", of_the_reference)
+    response = [*reference[:shared], *named("other", others)]
+    assert answer_is_right(" ".join(response), " ".join(reference)) is expected
+
+
+@pytest.mark.parametrize(("there", "expected"), [(14, True), (13, False)])
+def test_a_long_answer_is_held_from_seven_in_ten_of_its_words(there: int, expected: bool) -> None:
+    answer = named("word", 20)
+    chunk = [*answer[:there], *named("other", 50)]
+    assert holds_answer(" ".join(reversed(chunk)), " ".join(answer)) is expected
+
+
+@pytest.mark.parametrize(
+    ("response", "reference", "expected"),
+    [
+        ("well yes", "yes", True),  # it is there, word for word
+        ("it depends, no", "yes", None),  # only how an answer begins says yes or no
+        ("no idea, yes", "no", True),
+        ("no ceiling", "no limit", True),  # not a plain no: half of the words are the same
+        ("something", "?!", False),
+        ("?!", "something", False),
+        ("?!", "...", True),  # neither says anything
+    ],
+)
+def test_short_answers(response: str, reference: str, expected: bool | None) -> None:
+    assert answer_is_right(response, reference) is expected
