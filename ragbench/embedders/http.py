@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 
 from ragbench.embedders.embedder import unit_rows
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.io.http import HTTPRagError, JsonEndpoint
+from ragbench.io.http import JsonEndpoint
 from ragbench.io.settings import from_settings
 from ragbench.safe_text import shortened_line
 
@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 Shape: TypeAlias = Literal["cohere", "voyage", "jina"]
-_TOO_MANY = 429
 _PROBE = "dimension"
 
 
@@ -215,7 +214,7 @@ class HttpEmbedder:
         rows: list[NDArray[np.float32]] = []
         for first in range(0, len(texts), size):
             part = list(texts[first : first + size])
-            answer = self._post({**asked, form.texts: part})
+            answer = self._endpoint.post("", {**asked, form.texts: part})
             rows.append(self._checked(_vectors(answer), part))
         if len({one.shape[1] for one in rows}) > 1:
             raise InterfaceError(f"{self._endpoint.url}: vectors of two answers differ in length")
@@ -244,16 +243,6 @@ class HttpEmbedder:
                 "similar to nothing"
             )
         return rows
-
-    def _post(self, payload: dict[str, Any]) -> Any:
-        for attempt in range(self.retries):
-            try:
-                return self._endpoint.post("", payload)
-            except HTTPRagError as error:
-                if error.status != _TOO_MANY:
-                    raise
-            self.sleep(float(2**attempt))
-        return self._endpoint.post("", payload)
 
     def _authorization(self) -> dict[str, str]:
         if self.api_key_env is not None:

@@ -23,7 +23,8 @@ __all__ = [
     "JsonEndpoint",
 ]
 
-_RETRIED = frozenset({502, 503, 504})
+_TOO_MANY = 429
+_RETRIED = frozenset({_TOO_MANY, 502, 503, 504})
 _KEEPING_POST = frozenset({307, 308})
 _LONGEST_WAIT = 60.0
 _SHOWN = 300
@@ -253,9 +254,15 @@ def _secrets(
 
 
 def _wait(attempt: int, response: httpx.Response | None) -> float:
-    """Seconds until the next attempt: what the server asks for, else 0.5, 1, 2, 4, ... up to 8."""
+    """Seconds until the next attempt: what the server asks for, else 0.5, 1, 2, 4, ... up to 8.
+
+    Of a server that counts requests (429) twice that: it needs time, where others had a bad moment.
+    """
     asked = None if response is None else _retry_after(response.headers.get("retry-after"))
-    return float(min(0.5 * 2**attempt, 8.0)) if asked is None else asked
+    if asked is not None:
+        return asked
+    is_limited = response is not None and response.status_code == _TOO_MANY
+    return float(min((1.0 if is_limited else 0.5) * 2**attempt, 8.0))
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.io.http import HTTPRagError, JsonEndpoint
+from ragbench.io.http import JsonEndpoint
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 
@@ -19,7 +19,6 @@ __all__ = [
     "HttpReranker",
 ]
 
-_TOO_MANY = 429
 
 Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
 _NAMED = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
@@ -172,21 +171,11 @@ class HttpReranker:
 
     def _batch(self, query: str, texts: list[str]) -> list[float]:
         asked = {**({"model": self.model} if self.model else {}), **self._fields(query, texts)}
-        answer = self._post({**asked, **self.request})
+        answer = self._endpoint.post("", {**asked, **self.request})
         return _in_order(answer, len(texts), self._endpoint.url)
 
     def _fields(self, query: str, texts: list[str]) -> dict[str, Any]:
         return FORMS[self.shape](query, texts, self.truncate)
-
-    def _post(self, payload: dict[str, Any]) -> Any:
-        for attempt in range(self.retries):
-            try:
-                return self._endpoint.post("", payload)
-            except HTTPRagError as error:
-                if error.status != _TOO_MANY:
-                    raise
-            self.sleep(float(2**attempt))
-        return self._endpoint.post("", payload)
 
     def _authorization(self) -> dict[str, str]:
         if self.api_key_env is None:

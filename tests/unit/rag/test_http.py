@@ -207,6 +207,20 @@ def test_retry_after_is_honoured(server: Any, answer: Any, endpoint: Any) -> Non
     assert waits[2] == 2.0
 
 
+def test_a_server_that_counts_requests_is_given_more_time_or_what_it_asks_for(
+    server: Any, answer: Any, endpoint: Any
+) -> None:
+    server.then(
+        answer(status=429),
+        answer(status=429, headers={"retry-after": "7"}),
+        answer(status=429),
+        answer({"ok": 1}),
+    )
+    waits: list[float] = []
+    assert endpoint(server.url, sleep=waits.append).post("/x", {}) == {"ok": 1}
+    assert waits == [1.0, 7.0, 4.0]
+
+
 def test_a_server_that_asks_for_an_hour_is_not_waited_for(
     server: Any, answer: Any, endpoint: Any
 ) -> None:
