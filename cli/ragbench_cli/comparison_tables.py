@@ -17,6 +17,7 @@ from ragbench.safe_text import shown_line
 from ragbench.views.causes import flow_text
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
 from ragbench.views.gate import number_text
+from ragbench.views.system_change import change_lines, change_title
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 
@@ -55,6 +56,9 @@ def _comparison_blocks(
 ) -> Iterator[RenderableType]:
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), _run(run))
+    for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
+        lines = ((line, "") for line in change_lines(change))
+        yield from paragraph(change_title(pair.first, pair.second), lines)
     yield ""
     yield from _metrics(comparison, console)
     if len(comparison.runs) > 2:

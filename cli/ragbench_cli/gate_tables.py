@@ -22,6 +22,7 @@ from ragbench.views.gate import (
     number_text,
     observed_text,
 )
+from ragbench.views.system_change import change_lines, change_title
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, printable, styled
 
@@ -61,6 +62,9 @@ def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
     if verdict.baseline is not None:
         yield styled(("baseline  ", "dim"), _run(verdict.baseline))
     yield from paragraph("not compared", _refusals(verdict))
+    if verdict.system is not None:
+        lines = ((line, "") for line in change_lines(verdict.system))
+        yield from paragraph(change_title("the baseline", "this run"), lines)
     yield ""
     yield _checks(verdict, console)
     if len(verdict.checks) > _CHECKS:

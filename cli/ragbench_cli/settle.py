@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, InterruptedRunError, RunError, RunMismatchError
 from ragbench_cli import console
@@ -185,6 +185,7 @@ class Asking:
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
         from ragbench.gate.runs import read_run
+        from ragbench.gate.system_change import system_change
 
         out = home / name
         command = [
@@ -197,13 +198,14 @@ class Asking:
         if not (out / "report.json").exists():  # written last
             self._child(command, place, like)
         found = read_run(out)
-        if found.fingerprints.get("rag") != like.fingerprints.get("rag"):
+        change = system_change(like, found)
+        if change.changes or found.fingerprints.get("rag") != like.fingerprints.get("rag"):
+            why = "; ".join(change.changes[:_SHOWN]) or "its class, attributes or arguments differ"
             raise RunMismatchError(
                 f"what answers at {like.commit or 'the working directory'} is not the system of "
-                f"{like.source}: {_differing(out, Path(like.source))}. Uncommitted changes, a "
-                "package that is installed instead of read from the checkout, an attribute that is "
-                "another one at each start, or options of eval that the run does not keep do that; "
-                "give the last with --ask"
+                f"{like.source}: {why}. Uncommitted changes, a package that is installed instead "
+                "of read from the checkout, an attribute that is another one at each start, or "
+                "options of eval that the run does not keep do that; give the last with --ask"
             )
         self.spent += found.judge_cost or 0.0
         return found
@@ -251,31 +253,6 @@ class Asking:
                     child.send_signal(signal.SIGINT)
             else:
                 return said
-
-
-def _differing(asked: Path, stored: Path) -> str:
-    """Which parts of two runs' systems differ, by their names in the manifest."""
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
-
-    folders = [RunFolder(path=path) for path in (asked, stored)]
-    if not all(folder.exists for folder in folders):  # a baseline file keeps a fingerprint alone
-        return "its class, its source file, its attributes or its arguments differ"
-    now, then = (_leaves(read_manifest(folder.manifest).rag.description) for folder in folders)
-    names = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    verb = "differs" if len(names) == 1 else "differ"
-    return f"{', '.join(names[:_SHOWN])}{more} {verb}"
-
-
-def _leaves(value: object, name: str = "") -> dict[str, object]:
-    """The values of nested objects, each by its path."""
-    if not isinstance(value, Mapping):
-        return {name: value}
-    found: dict[str, object] = {}
-    for key, part in cast("Mapping[str, object]", value).items():
-        found |= _leaves(part, f"{name}.{key}" if name else str(key))
-    return found
 
 
 def eval_options(described: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

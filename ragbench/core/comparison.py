@@ -10,7 +10,7 @@ from ragbench.core.attribution import CauseFlow
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
-from ragbench.core.run_origin import RunOrigin
+from ragbench.core.run_origin import RunOrigin, SystemChange
 
 __all__ = [
     "CaseDifference",
@@ -206,6 +206,9 @@ class Comparison:
     """What a reader must know to read the numbers right."""
     settings: Mapping[str, float | int | str | bool]
     """Level, confidence, family, seed: what another comparison needs for the same result."""
+    systems: tuple[SystemChange, ...]
+    """What differs between the first run's system and each other one's, in the order of
+    ``pairs``."""
     flows: tuple[CauseFlow, ...] = ()
     """How causes changed from the first run to each other one, unchanged ones included; empty
     where a run does not tell its causes."""

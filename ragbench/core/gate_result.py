@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ragbench.core.report import Interval
-from ragbench.core.run_origin import RunOrigin
+from ragbench.core.run_origin import RunOrigin, SystemChange
 
 __all__ = [
     "CaseChange",
@@ -351,6 +351,8 @@ class GateResult:
     """Failed ones first, then inconclusive ones, then passed ones, then informational ones."""
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
+    system: SystemChange | None = None
+    """What differs between the systems of the baseline and of the run; None without a baseline."""
     lost: tuple[CaseChange, ...] = ()
     """Newly failing cases first, then by loss; a case once, with the metric it lost most on."""
     settings: Mapping[str, float | int | str | bool] = field(

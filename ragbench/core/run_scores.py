@@ -9,6 +9,7 @@ from typing import Any
 
 from ragbench.core.attribution import Cause
 from ragbench.core.metric import Direction
+from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.repeats import Repeats, coverage_of
 from ragbench.core.report import Latency, StageCount
@@ -140,6 +141,9 @@ class RunScores:
     """When it was made, ISO 8601; None where no file says. The newest one's, of several runs."""
     made_of: tuple[RunFacts, ...] = ()
     """The runs that a baseline's scores are the means of, oldest first; empty for a single run."""
+    origins: tuple[Origin, ...] | None = None
+    """What the outcomes of its stages came from, of the newest of several runs; None where no file
+    says. A stage that was not asked, because its outcomes were recorded, has none."""
 
     @property
     def clusters_are_of_gold(self) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragbench.core.history import MainRun
+from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.repeats import Repeats
 from ragbench.core.report import StageCount
@@ -71,6 +72,8 @@ class Baseline:
     """How many of the newest runs the scores of the cases are from."""
     cases: tuple[BaselineCase, ...]
     """By id."""
+    origins: tuple[Origin, ...] | None = None
+    """What the outcomes of the newest run came from; None where nobody said."""
 
     @property
     def kept_runs(self) -> tuple[MainRun, ...]:
@@ -97,6 +100,7 @@ class Baseline:
                 RunFacts(date=run.date, commit=run.commit, dirty=run.dirty)
                 for run in self.kept_runs
             ),
+            origins=self.origins,
         )
 
 
@@ -150,6 +154,9 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     names = [column.name for column in columns]
+    if baseline.origins is not None:
+        origins = (_json(_origin(origin)) for origin in baseline.origins)
+        lines.append(_block("origins", "[]", origins))
     lines.append(_block("runs", "[]", (_json(_run(run)) for run in baseline.runs)))
     lines.append(_block("stages", "[]", (_json(asdict(stage)) for stage in baseline.stages)))
     lines.append(_block("metrics", "[]", (_json(_metric(column)) for column in columns)))
@@ -189,6 +196,7 @@ def baseline_from(content: Json) -> Baseline:
         runs=runs,
         kept=kept,
         cases=tuple(_read_case(id_, case, names, asked) for id_, case in content["cases"].items()),
+        origins=tuple(map(Origin.from_json, content["origins"])) if "origins" in content else None,
     )
 
 
@@ -221,6 +229,12 @@ def _run(run: MainRun) -> dict[str, Any]:
     known = asdict(replace(run, scores=scores))
     defaults = {"dirty": False, "judge": None, "matching": None, "repeats": 1}
     return {key: value for key, value in known.items() if defaults.get(key, ...) != value}
+
+
+def _origin(origin: Origin) -> dict[str, Any]:
+    """Without what tells how many lines of a file changed, which is long: its digest stays."""
+    short = (part if part.kind == "setting" else part._replace(detail="") for part in origin.parts)
+    return origin._replace(parts=tuple(short)).as_json()
 
 
 def _metric(column: MetricColumn) -> dict[str, Any]:

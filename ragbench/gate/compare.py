@@ -17,6 +17,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import CaseRule, case_changes, find_columns, main_metrics, run_pair
 from ragbench.gate.pairwise import PairwiseOptions, metric_comparisons
+from ragbench.gate.system_change import system_change
 from ragbench.stats.clusters import check_share
 
 __all__ = [
@@ -129,6 +130,7 @@ def compare(
         threshold=threshold,
         pairs=pairs,
         changed=changed,
+        systems=tuple(system_change(cut[0], run) for run in cut[1:]),
         flows=tuple(flow for pair in marked[1:] for flow in cause_flows(marked[0], pair)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
         settings={
@@ -212,7 +214,6 @@ def _described(mark: str, run: RunScores) -> ComparedRun:
 def _notes(
     marked: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
 ) -> Iterator[str]:
-    yield from _same_systems(marked)
     matching = {mark: run.matching for mark, run in marked}
     if len(set(matching.values())) > 1:
         told = ", ".join(f"{mark} by {how}" for mark, how in matching.items())
@@ -224,20 +225,6 @@ def _notes(
     if len(judges) > 1:
         yield "The runs were graded by different judges, which changes scores by itself."
     yield from _left_out(metrics)
-
-
-def _same_systems(marked: Sequence[tuple[str, RunScores]]) -> Iterator[str]:
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for mark, run in marked:
-        known = [run.fingerprints.get(part) for part in ("rag", "settings")]
-        if all(known):
-            alike.setdefault(tuple(map(str, known)), []).append(mark)
-    for marks in alike.values():
-        if len(marks) > 1:
-            yield (
-                f"{' and '.join(marks)} are runs of one system with the same settings: what "
-                "differs between them is noise, and ragbench flaky names the unstable cases."
-            )
 
 
 def _left_out(metrics: Sequence[MetricComparison]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import CaseRule, main_metrics
 from ragbench.gate.compare import common_cases
+from ragbench.gate.system_change import doubt_text, system_change
 from ragbench.stats.mean import mean_interval, proportion_interval
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
 _SYSTEM = ("rag", "settings")
 """Parts of a manifest that runs of one system share."""
 _CONFIDENCE = 0.95
+_SHOWN = 5
+"""How many changes of a system are named."""
 
 Verdicts = Mapping[str, bool]
 
@@ -56,7 +59,7 @@ def flakiness(
     """
     if len(runs) < 2:
         raise ConfigError(f"{len(runs)} runs: instability shows in two or more")
-    shared = same_system(runs)
+    shared, doubts = same_system(runs)
     cut, note = common_cases(runs, only_common_cases=only_common_cases)
     rule = CaseRule(main=main_metrics(_in_all(cut), main), threshold=threshold)
     others = [{case.id: case for case in run.cases} for run in cut]
@@ -86,25 +89,38 @@ def flakiness(
         if has_ends
         else None,
         unstable=tuple(sorted(found, key=lambda case: (-case.flips, case.id))),
-        notes=(note,) if note else (),
+        notes=(*([note] if note else []), *doubts),
     )
 
 
-def same_system(runs: Sequence[RunScores]) -> tuple[tuple[str, str], ...]:
+def same_system(runs: Sequence[RunScores]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """What the runs of one system share: the fingerprints of its code and of its settings.
+
+    Returns:
+        The fingerprints, and what speaks against it that cannot be seen, a sentence each.
 
     Raises:
         RunMismatchError: they are of different systems, or do not tell.
     """
+    sources = ", ".join(run.source for run in runs)
+    doubts: dict[str, None] = {}
+    for run in runs[1:]:
+        found = system_change(runs[0], run)
+        if found.changes:
+            raise _not_one_system(sources, "; ".join(found.changes[:_SHOWN]))
+        doubts |= dict.fromkeys(doubt_text(found))
     for part in _SYSTEM:
         known = {run.fingerprints.get(part) for run in runs}
         if len(known) > 1 or None in known:
-            sources = ", ".join(run.source for run in runs)
-            raise RunMismatchError(
-                f"{sources} are not runs of one unchanged system: their {part} differ. Differences "
-                "between systems are shown by: ragbench compare"
-            )
-    return tuple((part, runs[0].fingerprints[part]) for part in _SYSTEM)
+            raise _not_one_system(sources, f"their {part} differ")
+    return tuple((part, runs[0].fingerprints[part]) for part in _SYSTEM), tuple(doubts)
+
+
+def _not_one_system(sources: str, why: str) -> RunMismatchError:
+    return RunMismatchError(
+        f"{sources} are not runs of one unchanged system: {why}. Differences between systems are "
+        "shown by: ragbench compare"
+    )
 
 
 def _in_all(runs: Sequence[RunScores]) -> tuple[MetricColumn, ...]:

@@ -36,6 +36,7 @@ from ragbench.gate.drops import (
     drop_checks,
     drop_question,
 )
+from ragbench.gate.system_change import system_change
 from ragbench.gate.words import again_text, headline, undecided_note, worded
 
 __all__ = [
@@ -220,6 +221,7 @@ def gate(
         run=_judged(run),
         baseline=None if baseline is None else _judged(baseline),
         checks=tuple(checks),
+        system=None if baseline is None else system_change(baseline, run),
         refusals=compared.refusals,
         notes=(*notes, *compared.notes, *_gold_note(run, config), *notes_on(checks, config)),
         lost=() if mine is None or other is None else lost_cases(mine, other, comparable),

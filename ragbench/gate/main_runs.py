@@ -192,6 +192,7 @@ def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
         stages=run.stages,
         runs=(*earlier, newest)[-REMEMBERED:],
         kept=1,
+        origins=run.origins,
         cases=tuple(_case(case, columns, newest.repeats) for case in run.cases),
     )
 

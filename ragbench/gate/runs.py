@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 from ragbench.core.attribution import Cause
+from ragbench.core.origin import Origin
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.repeats import Repeats
 from ragbench.core.report import Latency, StageCount
@@ -21,7 +23,7 @@ from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_from, is_baseline
 from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.ledger.folder import RunFolder
-from ragbench.ledger.tables import last_started
+from ragbench.ledger.tables import last_started, stored_origins
 
 __all__ = [
     "cut_short",
@@ -177,10 +179,21 @@ def _from_folder(path: Path) -> RunScores:
     folder = RunFolder(path=path)
     if folder.report.is_file():
         run = _from_report(folder.report, read_json(folder.report), str(path))
-        return replace(run, date=last_started(folder.journal))
+        return replace(
+            run, date=last_started(folder.journal), origins=_origins(path, folder.journal)
+        )
     if folder.exists:
         raise cut_short(path)
     raise RunMismatchError(f"{path} is not a run folder: it has no {folder.report.name}")
+
+
+def _origins(path: Path, journal: Path) -> tuple[Origin, ...] | None:
+    stored = stored_origins(journal)
+    if stored is None:
+        return None
+    return understood(
+        path, lambda: tuple(Origin.from_json(json.loads(body)) for body in stored.values())
+    )
 
 
 def _from_report(path: Path, content: Json, source: str) -> RunScores:

@@ -15,14 +15,11 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from pathlib import Path
 from typing import Any
 
+from ragbench.core.origin import Origin, Part, PartKind, Reach
 from ragbench.ledger.content import ABSENT, Content, file_content, folder_content, listing, stamp_of
 from ragbench.ledger.environ import env_digest
 from ragbench.ledger.origin import (
     CHANGED_MEANWHILE,
-    Origin,
-    Part,
-    PartKind,
-    Reach,
     name_of,
     own_state,
     package_version,

@@ -16,8 +16,9 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from ragbench.core.origin import Origin, Part, PartKind
 from ragbench.ledger.content import (
     ABSENT,
     Content,
@@ -33,12 +34,9 @@ __all__ = [
     "CHANGED_MEANWHILE",
     "STATE",
     "Changed",
-    "Origin",
-    "Part",
-    "PartKind",
-    "Reach",
     "Reuse",
     "asked_again_sentence",
+    "differences",
     "may_reuse",
     "name_of",
     "named_origin",
@@ -50,61 +48,13 @@ __all__ = [
     "still_same",
 ]
 
-PartKind = Literal[
-    "code", "file", "folder", "model", "setting", "env", "package", "address", "unseen"
-]
-Reach = Literal["closed", "open"]
-
 CHANGED_MEANWHILE = "changed meanwhile"
 """The digest of a file that changed while it was in use: no content is equal to it."""
 STATE = "state"
 """The digest of a setting that a system changes itself while it is asked: it is not compared."""
+_TOO_LARGE = "too large"
 _LONGEST_VALUE = 120
 _SOURCES = re.compile(r"(^|\.)((class_)?sources\..*|source|code)$")
-
-
-class Part(NamedTuple):
-    """One thing that outcomes came from."""
-
-    kind: PartKind
-    """``"address"`` and ``"unseen"`` are not compared: they say how far the others reach."""
-    name: str
-    """A path relative to the project, to the home directory (``~``) or absolute; a setting, a
-    variable, a package; an address; a sentence."""
-    digest: str
-    """Equal where the content is; of a package its version."""
-    size: int = 0
-    """Bytes of a file, entries of a folder."""
-    detail: str = ""
-    """What lets a change be described; see `ragbench.ledger.content.Content`. Of a setting its
-    value, of a variable nothing."""
-
-
-class Origin(NamedTuple):
-    """All that the outcomes of a stage came from, as far as it can be seen."""
-
-    stage: str
-    parts: tuple[Part, ...]
-    """By kind and name."""
-    reach: Reach
-    """``"open"``: something was met that cannot be seen into, so that equal parts prove nothing."""
-
-    @property
-    def digest(self) -> str:
-        """Equal for equal parts."""
-        compared = [(*part[:3],) for part in self.parts]
-        text = json.dumps([self.stage, self.reach, compared])
-        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
-
-    def as_json(self) -> dict[str, Any]:
-        """The origin as JSON can hold it."""
-        return {"stage": self.stage, "reach": self.reach, "parts": [[*p] for p in self.parts]}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Origin:
-        """Takes back `as_json`."""
-        parts = tuple(Part(*part) for part in value["parts"])
-        return cls(value["stage"], parts, value["reach"])
 
 
 class Changed(NamedTuple):
@@ -137,10 +87,9 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
         return Reuse(False, False, "; ".join(change.sentence for change in changed))
     if origin.reach == "closed":
         return Reuse(True, False, "")
-    unseen = [part.detail or part.name for part in origin.parts if part.digest == "open"]
-    because = unseen[0] if unseen else "it reads something that cannot be seen"
-    more = f" (and {len(unseen) - 1} more)" if len(unseen) > 1 else ""
-    return Reuse(True, True, because + more)
+    first, *others = origin.unseen
+    more = f" (and {len(others)} more)" if others else ""
+    return Reuse(True, True, first + more)
 
 
 def named_origin(stage: str, identity: object) -> Origin:
@@ -203,12 +152,7 @@ def still_same(
     found = [change for part in origin.parts if (change := _change(part, base, without))]
     if settings is not None:
         by_file = any(change.part.kind == "code" for change in found)
-        found += [
-            change
-            for change in _changed_settings(origin, settings)
-            # The digest of a source says less than the file that it is of.
-            if not (by_file and _SOURCES.search(change.part.name))
-        ]
+        found += _changed_settings(origin, setting_parts(settings), by_file=by_file)
     return tuple(found)
 
 
@@ -217,7 +161,7 @@ def _change(part: Part, base: Path, without: set[str]) -> Changed | None:
         return Changed(part, f"{part.name} changed while it was in use")
     if part.kind in ("code", "file", "model", "folder"):
         now = _content(part, place_of(part.name, base), without)
-        same = now.digest == part.digest != "too large"
+        same = now.digest == part.digest != _TOO_LARGE
         return None if same else Changed(part, _file_sentence(part, now))
     if part.kind == "env":
         value = os.environ.get(part.name)
@@ -352,20 +296,78 @@ def _is_under(name: str, names: Collection[str]) -> bool:
     return any(name == other or name.startswith(f"{other}.") for other in names)
 
 
-def _changed_settings(origin: Origin, settings: Mapping[str, Any]) -> Iterator[Changed]:
+def _changed_settings(
+    origin: Origin, settings: Iterable[Part], *, by_file: bool
+) -> Iterator[Changed]:
+    """How settings differ; where a source file did, the digests of sources say less than that."""
     state = {part.name for part in origin.parts if part.digest == STATE}
     known = (part for part in origin.parts if part.kind == "setting" and part.digest != STATE)
     before = {part.name: part for part in known}
-    now = {part.name: part for part in setting_parts(settings) if not _is_under(part.name, state)}
-    for name, part in before.items():
-        other = now.get(name)
-        if other is None:
-            yield Changed(part, f"{name}: {part.detail} -> nothing")
-        elif other.digest != part.digest:
-            yield Changed(part, f"{name}: {part.detail} -> {other.detail}")
-    for name, part in now.items():
-        if name not in before:
-            yield Changed(part._replace(digest=ABSENT), f"{name}: nothing -> {part.detail}")
+    now = {part.name: part for part in settings if not _is_under(part.name, state)}
+    for name in (*before, *(name for name in now if name not in before)):
+        if by_file and _SOURCES.search(name):
+            continue
+        old, new = before.get(name), now.get(name)
+        if old is None and new is not None:
+            yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {new.detail}")
+        elif old is not None and (new is None or new.digest != old.digest):
+            yield Changed(
+                old, f"{name}: {old.detail} -> {'nothing' if new is None else new.detail}"
+            )
+
+
+# --- between two runs
+
+
+def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
+    """What differs between what the outcomes of a stage came from in two runs.
+
+    Only what both have met is compared: what a program reads follows from what it has read
+    before, so that the first difference is always among that. That environment variables came or
+    went says nothing between two machines.
+
+    Args:
+        before: of the earlier run.
+        now: of the later one.
+
+    Returns:
+        What differs, code and files first; nothing when all that can be seen is the same.
+    """
+    others = {(part.kind, part.name): part for part in now.parts}
+    both = [
+        (part, other)
+        for part in before.parts
+        if part.kind not in ("setting", "address", "unseen") and part.name != BULK
+        if (other := others.get((part.kind, part.name))) is not None
+    ]
+    both.sort(key=lambda pair: _ORDER.index(pair[0].kind))
+    found = [change for part, other in both if (change := _difference(part, other))]
+    by_file = any(change.part.kind == "code" for change in found)
+    state = [part.name for part in now.parts if part.digest == STATE]
+    settings = [part for part in now.parts if part.kind == "setting" and part.digest != STATE]
+    before = before._replace(
+        parts=tuple(part for part in before.parts if not _is_under(part.name, state))
+    )
+    return (*found, *_changed_settings(before, settings, by_file=by_file))
+
+
+_ORDER: tuple[PartKind, ...] = ("code", "file", "folder", "model", "package", "env")
+
+
+def _difference(part: Part, other: Part) -> Changed | None:
+    digests = (part.digest, other.digest)
+    if CHANGED_MEANWHILE in digests:
+        return Changed(part, f"{part.name} changed while it was in use")
+    by_name = [digest.startswith("names:") for digest in digests]
+    if part.digest == other.digest or _TOO_LARGE in digests or by_name[0] != by_name[1]:
+        return None
+    if part.kind == "package":
+        return Changed(part, f"package {part.name}: {part.digest} -> {other.digest or 'not there'}")
+    if part.kind == "env":
+        states = {"unset": "is not set any more", "set": "changed"}
+        what = "is set now" if part.digest == "unset" else states.get(other.digest, "changed")
+        return Changed(part, f"environment variable {part.name} {what}")
+    return Changed(part, _file_sentence(part, Content(other.digest, other.size, other.detail)))
 
 
 # --- for users

@@ -17,6 +17,7 @@ __all__ = [
     "connect",
     "last_started",
     "score_view",
+    "stored_origins",
     "transaction",
 ]
 
@@ -150,18 +151,31 @@ def last_started(path: Path) -> str | None:
     The file is only read: it may lie where nothing can be written. Where nobody has it open, it is
     read as one that does not change: else SQLite would leave files of its own beside it.
     """
+    rows = _read_only(path, "SELECT started FROM runs ORDER BY run DESC LIMIT 1")
+    return str(rows[0][0]) if rows else None
+
+
+def stored_origins(path: Path) -> dict[str, str] | None:
+    """What the outcomes of each stage of a journal came from, as JSON; None where it cannot say.
+
+    The file is only read, as by `last_started`.
+    """
+    rows = _read_only(path, "SELECT stage, body FROM origins ORDER BY stage")
+    return None if rows is None else {str(stage): str(body) for stage, body in rows}
+
+
+def _read_only(path: Path, query: str) -> list[tuple[object, ...]] | None:
     still = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{still}", uri=True)
     except sqlite3.Error:
         return None
     try:
-        row = db.execute("SELECT started FROM runs ORDER BY run DESC LIMIT 1").fetchone()
+        return db.execute(query).fetchall()
     except sqlite3.Error:
         return None
     finally:
         db.close()
-    return None if row is None else str(row[0])
 
 
 def connect(path: Path | None) -> sqlite3.Connection:

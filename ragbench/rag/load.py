@@ -22,8 +22,8 @@ from ragbench.rag.parts import Adapted
 from ragbench.safe_text import mask_url
 
 if TYPE_CHECKING:
+    from ragbench.core.origin import Origin
     from ragbench.ledger.inputs import Inputs
-    from ragbench.ledger.origin import Origin
 
 __all__ = [
     "describe_rag",

@@ -8,18 +8,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ragbench.core.origin import Origin, Reach
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.inputs import Inputs
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.origin import (
-    Origin,
-    Reach,
-    asked_again_sentence,
-    may_reuse,
-    still_same,
-)
+from ragbench.ledger.origin import asked_again_sentence, may_reuse, still_same
 from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import project_folder
 from ragbench.post.stage import POST_RETRIEVE

@@ -22,6 +22,7 @@ from ragbench.core.outcome import Status
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
 from ragbench.views.causes import flows_markdown
 from ragbench.views.gate import number_text
+from ragbench.views.system_change import change_lines, change_title
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -186,6 +187,7 @@ def comparison_markdown(comparison: Comparison, *, cases: int = _CASES) -> str:
     """
     sections = [
         _title(comparison),
+        _systems(comparison),
         _metrics(comparison),
         _differences(comparison),
         _flows(comparison),
@@ -215,6 +217,14 @@ def _title(comparison: Comparison) -> Iterator[str]:
             for run in comparison.runs
         ),
     )
+
+
+def _systems(comparison: Comparison) -> Iterator[str]:
+    for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
+        yield f"**{change_title(pair.first, pair.second).capitalize()}**"
+        yield ""
+        yield from (f"- {_text(line)}" for line in change_lines(change))
+        yield ""
 
 
 def _commit(commit: str | None, dirty: bool) -> str:

@@ -18,6 +18,7 @@ from ragbench.core.gate_result import (
     JudgedRun,
     Refusal,
 )
+from ragbench.core.run_origin import SystemChange
 from ragbench.safe_text import (
     annotation_message,
     annotation_property,
@@ -25,6 +26,7 @@ from ragbench.safe_text import (
     markdown_text,
     xml_text,
 )
+from ragbench.views.system_change import change_lines, change_title
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -230,11 +232,20 @@ def verdict_object(verdict: GateResult) -> dict[str, Any]:
         "headline": verdict.headline,
         "run": asdict(verdict.run),
         "baseline": None if verdict.baseline is None else asdict(verdict.baseline),
+        "system": None if verdict.system is None else _system_object(verdict.system),
         "checks": [_check(check) for check in verdict.checks],
         "refusals": [asdict(refusal) for refusal in verdict.refusals],
         "notes": list(verdict.notes),
         "lost_cases": [asdict(change) for change in verdict.lost],
         "settings": dict(verdict.settings),
+    }
+
+
+def _system_object(change: SystemChange) -> dict[str, Any]:
+    return {
+        "changes": list(change.changes),
+        "unseen": list(change.unseen),
+        "unknown": change.unknown,
     }
 
 
@@ -273,7 +284,7 @@ def verdict_markdown(verdict: GateResult, story: Iterable[str] = ()) -> str:
         verdict: what the gate decided.
         story: lines on what lies behind it, see `ragbench.views.gate_story.story_markdown`.
     """
-    above = (_title, _refusal_section, _undecided, _check_section)
+    above = (_title, _refusal_section, _undecided, _system, _check_section)
     parts = ["\n".join(section(verdict)) for section in above]
     parts.append("\n".join(story))
     parts += ["\n".join(section(verdict)) for section in (_cases, _notes, _origin)]
@@ -299,6 +310,13 @@ def _undecided(verdict: GateResult) -> Iterator[str]:
         is_open = check.outcome is GateOutcome.INCONCLUSIVE and not check.informational
         if is_open and check.kind is not CheckKind.SLICE:
             yield f"- Cannot tell: `{_code(check.name)}` {_sentence(check.reason)}"
+
+
+def _system(verdict: GateResult) -> Iterator[str]:
+    if verdict.system is not None:
+        yield f"**{change_title('the baseline', 'this run').capitalize()}**"
+        yield ""
+        yield from (f"- {markdown_text(line)}" for line in change_lines(verdict.system))
 
 
 def _check_section(verdict: GateResult) -> Iterator[str]:

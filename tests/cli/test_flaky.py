@@ -64,7 +64,38 @@ def test_the_same_as_data(ragbench: Ragbench, moods: list[str]) -> None:
 
 def test_a_comparison_says_that_it_is_noise(ragbench: Ragbench, moods: list[str]) -> None:
     out = " ".join(ragbench("compare", *moods).out.split())
-    assert "a and b and c are runs of one system" in out
+    assert "what changed between a and b nothing that was imported, read or set" in out
+    assert "what changed between a and c nothing that was imported, read or set" in out
+
+
+def test_runs_that_read_another_prompt_are_not_of_one_system(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    text = RAG.replace('pathlib.Path("good mood").exists()', 'pathlib.Path("p.txt").read_text()')
+    (workplace / "moody.py").write_text(text, encoding="utf-8")
+    for name, prompt in (("one", "be kind"), ("two", "")):
+        (workplace / "p.txt").write_text(prompt, encoding="utf-8")
+        assert ragbench("eval", *EVAL, "--out", name).code == 0
+    said = "one, two are not runs of one unchanged system: p.txt changed"
+    done = ragbench("flaky", "one", "two")
+    assert (done.code, done.out) == (2, "")
+    assert said in " ".join(done.err.split())
+    assert said in " ".join(ragbench("baseline", "set", "one", "two", "-o", "b.json").err.split())
+    out = " ".join(ragbench("compare", "one", "two").out.split())
+    assert "what changed between a and b p.txt changed (1 line) metric" in out
+    assert "noise" not in out
+
+
+def test_of_recorded_answers_nobody_says_that_one_system_gave_them(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    for name, answer in (("one", "27 days"), ("two", "28 days")):
+        row = {"user_input": "How many days?", "reference": "27 days", "response": answer}
+        (workplace / "answers.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        assert ragbench("eval", "answers.jsonl", "-m", "token_f1", "-q", "--out", name).code == 0
+    out = " ".join(ragbench("compare", "one", "two").out.split())
+    assert "not known: the answers of one and two are recorded" in out
+    assert "are recorded" in " ".join(ragbench("flaky", "one", "two").out.split())
 
 
 def test_different_systems_are_refused(ragbench: Ragbench, moods: list[str]) -> None:

@@ -13,6 +13,7 @@ from ragbench.views.html import charts
 from ragbench.views.html.changes import change_groups, flow_rows
 from ragbench.views.html.facts import Page
 from ragbench.views.html.page import render
+from ragbench.views.system_change import change_lines, change_title
 
 __all__ = [
     "comparison_page",
@@ -32,6 +33,10 @@ def comparison_page(comparison: Comparison) -> Page:
         "marks": f"Runs {marks}",
         "dataset": first.dataset,
         "headline": " ".join(pairs),
+        "systems": [
+            [change_title(pair.first, pair.second).capitalize(), list(change_lines(change))]
+            for pair, change in zip(comparison.pairs, comparison.systems, strict=True)
+        ],
         "notes": comparison.notes,
         "groups": list(change_groups(comparison.pairs, comparison.changed)),
         "flows": flow_rows(comparison.flows),

@@ -13,6 +13,7 @@ from ragbench.views.gate import (
 )
 from ragbench.views.html.changes import change_groups, flow_rows
 from ragbench.views.html.facts import Page, facts_page, section
+from ragbench.views.system_change import change_lines, change_title
 
 __all__ = [
     "gate_page",
@@ -37,6 +38,11 @@ def gate_page(result: GateResult, against: Against | None = None) -> Page:
             "Checks",
             ("Check", "outcome", "observed", "limit", "interval", "cases", "why"),
             list(map(_check, result.checks)),
+        ),
+        section(
+            change_title("the baseline", "this run").capitalize(),
+            ("What",),
+            [] if result.system is None else [[line] for line in change_lines(result.system)],
         ),
         *([] if against is None else _changes(against)),
         section(

@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.calling import accounted
+from ragbench.core.origin import Origin
 from ragbench.ledger.content import changed_lines, file_content, folder_content
 from ragbench.ledger.identity import described
 from ragbench.ledger.inputs import Inputs
 from ragbench.ledger.origin import (
-    Origin,
     Reuse,
     asked_again_sentence,
     may_reuse,
@@ -301,7 +301,8 @@ def test_it_is_the_same_in_another_process_and_another_folder(
     known.write_text(json.dumps(session.origin.as_json()))
     code = (
         "import json, sys; from pathlib import Path;"
-        "from ragbench.ledger.origin import Origin, still_same;"
+        "from ragbench.core.origin import Origin;"
+        "from ragbench.ledger.origin import still_same;"
         "from ragbench.rag.load import describe_rag, load_rag;"
         f"spec, arguments = {session.spec!r}, {session.arguments!r};"
         f"origin = Origin.from_json(json.loads(Path({str(known)!r}).read_text()));"

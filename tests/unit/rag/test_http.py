@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.origin import Origin
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.inputs import Inputs
-from ragbench.ledger.origin import Origin, Reuse, may_reuse, still_same
+from ragbench.ledger.origin import Reuse, may_reuse, still_same
 from ragbench.ledger.watch import Watch
 from ragbench.rag.adapt import as_rag
 from ragbench.rag.fallback import PartialBatchError

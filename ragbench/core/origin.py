@@ -1,0 +1,72 @@
+"""What the outcomes of a stage came from, as records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+__all__ = [
+    "Origin",
+    "Part",
+    "PartKind",
+    "Reach",
+]
+
+PartKind = Literal[
+    "code", "file", "folder", "model", "setting", "env", "package", "address", "unseen"
+]
+Reach = Literal["closed", "open"]
+
+
+class Part(NamedTuple):
+    """One thing that outcomes came from."""
+
+    kind: PartKind
+    """``"address"`` and ``"unseen"`` are not compared: they say how far the others reach."""
+    name: str
+    """A path relative to the project, to the home directory (``~``) or absolute; a setting, a
+    variable, a package; an address; a sentence."""
+    digest: str
+    """Equal where the content is; of a package its version."""
+    size: int = 0
+    """Bytes of a file, entries of a folder."""
+    detail: str = ""
+    """What lets a change be described; see `ragbench.ledger.content.Content`. Of a setting its
+    value, of a variable nothing."""
+
+
+class Origin(NamedTuple):
+    """All that the outcomes of a stage came from, as far as it can be seen."""
+
+    stage: str
+    parts: tuple[Part, ...]
+    """By kind and name."""
+    reach: Reach
+    """``"open"``: something was met that cannot be seen into, so that equal parts prove nothing."""
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal parts."""
+        compared = [(*part[:3],) for part in self.parts]
+        text = json.dumps([self.stage, self.reach, compared])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What cannot be seen into, in words; empty where the parts are all there is."""
+        if self.reach == "closed":
+            return ()
+        named = (part.detail or part.name for part in self.parts if part.digest == "open")
+        return tuple(named) or ("it reads something that cannot be seen",)
+
+    def as_json(self) -> dict[str, Any]:
+        """The origin as JSON can hold it."""
+        return {"stage": self.stage, "reach": self.reach, "parts": [[*p] for p in self.parts]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Origin:
+        """Takes back `as_json`."""
+        parts = tuple(Part(*part) for part in value["parts"])
+        return cls(value["stage"], parts, value["reach"])

@@ -1,0 +1,142 @@
+"""What differs between the systems of two runs: seen, not to be seen, not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragbench.core.origin import Origin, Part, Reach
+from ragbench.core.report import StageCount
+from ragbench.core.run_scores import RunScores
+from ragbench.gate.baseline_file import read_baseline, write_baseline
+from ragbench.gate.main_runs import baseline_of
+from ragbench.gate.system_change import doubt_text, system_change
+from ragbench.views.system_change import change_lines
+from tests.unit.gate.builders import run
+
+PROMPT = Part("file", "prompt.txt", "d1", 10)
+CODE = Part("code", "rag.py", "c1", 100)
+TOP_K = Part("setting", "top_k", "s1", 1, "5")
+ADDRESS = Part("address", "api.example.com", "open", 0, "it asks api.example.com")
+
+
+def system(*parts: Part, stages: tuple[str, ...] = ("generate", "retrieve")) -> RunScores:
+    reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
+    origins = tuple(Origin(stage, parts, reach) for stage in stages)
+    return replace(run({"x": [1.0]}), origins=origins)
+
+
+def changes(before: RunScores, now: RunScores) -> tuple[str, ...]:
+    return system_change(before, now).changes
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (PROMPT._replace(digest="d2", size=12), "prompt.txt changed (10 -> 12 bytes)"),
+        (PROMPT._replace(digest="d2"), "prompt.txt changed"),
+        (PROMPT._replace(digest="absent"), "prompt.txt is not there any more"),
+        (PROMPT._replace(digest="changed meanwhile"), "prompt.txt changed while it was in use"),
+        (TOP_K._replace(digest="s2", detail="10"), "top_k: 5 -> 10"),
+    ],
+)
+def test_a_part_that_both_have_met_and_that_differs_is_named(part: Part, sentence: str) -> None:
+    before, now = (PROMPT, TOP_K), [part if part.name == p.name else p for p in (PROMPT, TOP_K)]
+    assert changes(system(*before), system(*now)) == (sentence,)
+
+
+def test_packages_and_variables_are_told_by_what_they_were() -> None:
+    before = system(Part("package", "openai", "1.2"), Part("env", "MODEL", "m1"))
+    now = system(Part("package", "openai", "1.3"), Part("env", "MODEL", "unset"))
+    assert changes(before, now) == (
+        "package openai: 1.2 -> 1.3",
+        "environment variable MODEL is not set any more",
+    )
+    assert changes(now, before)[1] == "environment variable MODEL is set now"
+
+
+def test_what_only_one_of_them_has_met_is_no_difference() -> None:
+    """A cache that was warm, an import that came later: what is read follows from what was read."""
+    found = system_change(system(CODE, PROMPT), system(CODE, Part("file", "other.txt", "o1")))
+    assert found.is_ruled_out
+
+
+def test_a_setting_that_is_there_or_not_is_a_difference() -> None:
+    assert changes(system(CODE), system(CODE, TOP_K)) == ("top_k: nothing -> 5",)
+    assert changes(system(CODE, TOP_K), system(CODE)) == ("top_k: 5 -> nothing",)
+
+
+def test_a_counter_of_the_system_itself_is_no_difference() -> None:
+    counted = Part("setting", "settings.calls", "n1", 1, "7")
+    state = Part("setting", "settings.calls", "state")
+    for one, other in ((counted, state), (state, counted), (state, state)):
+        assert not changes(system(CODE, one), system(CODE, other))
+
+
+def test_a_digest_of_a_source_says_nothing_beside_the_file_it_is_of() -> None:
+    old, new = (Part("setting", "sources.rag:R", digest, 1, digest) for digest in "ab")
+    assert changes(system(CODE, old), system(CODE._replace(digest="c2"), new)) == (
+        "rag.py changed",
+    )
+    assert changes(system(CODE, old), system(CODE, new)) == ("sources.rag:R: a -> b",)
+
+
+def test_a_stage_is_named_where_only_it_differs() -> None:
+    before = system(CODE)
+    generate, retrieve = (
+        Origin(stage, parts, "closed")
+        for stage, parts in (("generate", (CODE,)), ("retrieve", (CODE, TOP_K)))
+    )
+    now = replace(before, origins=(generate, retrieve))
+    assert changes(before, now) == ("top_k: nothing -> 5 (retrieve)",)
+
+
+def test_stages_that_came_or_went_are_named() -> None:
+    before, now = system(CODE), system(CODE, stages=("generate", "post_retrieve", "retrieve"))
+    assert changes(before, now) == ("post_retrieve is asked now",)
+    assert changes(now, before) == ("post_retrieve is not asked any more",)
+
+
+def test_what_cannot_be_seen_keeps_equal_parts_from_proving_anything() -> None:
+    found = system_change(system(CODE, ADDRESS), system(CODE, ADDRESS))
+    assert (found.is_none, found.is_ruled_out) == (True, False)
+    assert list(change_lines(found)) == [
+        "nothing that ragbench can see; it cannot see into all: it asks api.example.com"
+    ]
+    (doubt,) = doubt_text(found)
+    assert "it asks api.example.com" in doubt
+
+
+def test_a_stage_that_was_recorded_cannot_be_seen_into() -> None:
+    counts = StageCount(stage="retrieve", measured=1, abstained=0, skipped=0, failed=0, recorded=1)
+    before = replace(system(CODE, stages=("generate",)), stages=(counts,))
+    found = system_change(before, before)
+    assert found.unseen == ("retrieve is recorded",)
+
+
+def test_runs_that_do_not_say_are_neither_alike_nor_different() -> None:
+    bare = replace(system(), origins=None, source="report.json")
+    recorded = replace(system(), origins=(), source="logs")
+    assert "report.json does not say" in system_change(bare, system(CODE)).unknown
+    assert "logs are recorded" in system_change(system(CODE), recorded).unknown
+    for found in (system_change(bare, recorded), system_change(recorded, recorded)):
+        assert not found.is_none
+        assert next(change_lines(found)).startswith("not known: ")
+
+
+def test_only_the_first_of_many_changes_are_shown() -> None:
+    files = [Part("file", f"{n:02}.txt", "a", 1) for n in range(12)]
+    found = system_change(system(*files), system(*(p._replace(digest="b") for p in files)))
+    assert len(found.changes) == 12
+    assert list(change_lines(found))[-2:] == ["07.txt changed", "and 4 more: see --json"]
+
+
+def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> None:
+    lines = PROMPT._replace(detail="lines AAAA")
+    write_baseline(baseline_of([system(lines, TOP_K)]), tmp_path / "b.json")
+    kept = read_baseline(tmp_path / "b.json").scores("b.json")
+    assert system_change(kept, system(lines, TOP_K)).is_ruled_out
+    assert changes(kept, system(PROMPT._replace(digest="d2"), TOP_K)) == ("prompt.txt changed",)
+    assert "AAAA" not in (tmp_path / "b.json").read_text("utf-8")
