@@ -34,8 +34,8 @@ class SourceChoice:
     split: str | None = None
     encoding: str | None = None
     corpus: str | None = None
-    queries: str | None = None
-    qrels: str | None = None
+    queries: Path | None = None
+    qrels: Path | None = None
     answers: str | None = None
     answers_format: str | None = None
     ask_again: bool = False
@@ -43,8 +43,9 @@ class SourceChoice:
     @property
     def identity(self) -> tuple[object, ...]:
         """What distinguishes the source from others that begin with the same dataset."""
+        beside = [None if path is None else str(path) for path in (self.queries, self.qrels)]
         told = (
-            *(self.format, sorted(self.fields.items()), self.split, self.queries, self.qrels),
+            *(self.format, sorted(self.fields.items()), self.split, *beside),
             *(self.answers, self.answers_format, self.ask_again),
         )
         return tuple(value for value in told if value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -17,15 +18,13 @@ __all__ = [
     "DEFAULT_CONFIG",
     "ConfigOption",
     "LLMBaseUrlOption",
+    "LLMChoice",
     "LLMKeyFileOption",
     "LLMKeyVariableOption",
     "LLMModelOption",
     "PanelOption",
     "PanelVoteOption",
-    "embedding_settings",
     "llm_section",
-    "llm_settings",
-    "panel_settings",
     "write_llm_section",
 ]
 
@@ -78,68 +77,79 @@ ConfigOption = Annotated[
 ]
 
 
-def llm_settings(
-    *,
-    config: Path | None = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    api_key_file: Path | None = None,
-) -> LLMSettings:
-    """What options, the configuration file and the environment say together.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LLMChoice:
+    """The language model that options name; what they leave out, a file or the environment says."""
 
-    Raises:
-        ConfigError: a setting is wrong, or no model is named.
-        DataError: the configuration file cannot be read.
-    """
-    from ragbench.llm.settings import resolve
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_key_file: Path | None = None
+    config: Path | None = None
+    """ragbench.yaml, where there is one, when not given."""
 
-    path = _config(config)
-    options = {
-        "model": model,
-        "base_url": base_url,
-        "api_key_env": api_key_env,
-        "api_key_file": None if api_key_file is None else str(api_key_file),
-    }
-    section: Mapping[str, object] = {} if path is None else _section(path, "llm")
-    return resolve(options, os.environ, section=section, file=str(path or ""))
+    def settings(self) -> LLMSettings:
+        """What options, the configuration file and the environment say together.
 
+        Raises:
+            ConfigError: a setting is wrong, or no model is named.
+            DataError: the configuration file cannot be read.
+        """
+        from ragbench.llm.settings import resolve
 
-def panel_settings(
-    *,
-    config: Path | None = None,
-    panel: str | None = None,
-    vote: str | None = None,
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    api_key_file: Path | None = None,
-) -> tuple[tuple[LLMSettings, ...], Vote]:
-    """The judges beside the language model, and what their verdicts come to.
+        options = {"model": self.model, **self._endpoint()}
+        path = _config(self.config)
+        return resolve(options, os.environ, section=llm_section(self.config), file=str(path or ""))
 
-    Raises:
-        ConfigError: a setting is wrong.
-        DataError: the configuration file cannot be read.
-    """
-    from ragbench.errors import ConfigError
-    from ragbench.llm.settings import resolve_panel
-    from ragbench.metrics.judging import Vote
+    def panel(self, models: str | None, vote: str | None) -> tuple[tuple[LLMSettings, ...], Vote]:
+        """The judges beside the language model, and what their verdicts come to.
 
-    path = _config(config)
-    section: Mapping[str, object] = {} if path is None else _section(path, "llm")
-    options = {
-        "base_url": base_url,
-        "api_key_env": api_key_env,
-        "api_key_file": None if api_key_file is None else str(api_key_file),
-    }
-    found, told = resolve_panel(
-        os.environ, given=panel, options=options, section=section, file=str(path or "")
-    )
-    try:
-        return found, Vote(vote or told or Vote.MEAN.value)
-    except ValueError:
-        raise ConfigError(
-            f"a panel votes by mean or by majority, not by '{vote or told}'"
-        ) from None
+        Args:
+            models: their names, separated by commas; the file says when not given.
+            vote: what their verdicts come to; the file says when not given, else the mean.
+
+        Raises:
+            ConfigError: a setting is wrong.
+            DataError: the configuration file cannot be read.
+        """
+        from ragbench.errors import ConfigError
+        from ragbench.llm.settings import resolve_panel
+        from ragbench.metrics.judging import Vote
+
+        found, told = resolve_panel(
+            os.environ,
+            given=models,
+            options=self._endpoint(),
+            section=llm_section(self.config),
+            file=str(_config(self.config) or ""),
+        )
+        try:
+            return found, Vote(vote or told or Vote.MEAN.value)
+        except ValueError:
+            raise ConfigError(
+                f"a panel votes by mean or by majority, not by '{vote or told}'"
+            ) from None
+
+    def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
+        """The model that gives vectors; it asks the address of ``chat`` if no other is named.
+
+        Raises:
+            ConfigError: a setting is wrong, or no model is named.
+            DataError: the configuration file cannot be read.
+        """
+        from ragbench.llm.settings import resolve_embeddings
+
+        path = _config(self.config)
+        section: Mapping[str, object] = {} if path is None else _section(path, "embeddings")
+        return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
+
+    def _endpoint(self) -> dict[str, str | None]:
+        """Where the model is asked, and where the key is."""
+        return {
+            "base_url": self.base_url,
+            "api_key_env": self.api_key_env,
+            "api_key_file": None if self.api_key_file is None else str(self.api_key_file),
+        }
 
 
 def llm_section(config: Path | None = None) -> Mapping[str, object]:
@@ -150,22 +160,6 @@ def llm_section(config: Path | None = None) -> Mapping[str, object]:
     """
     path = _config(config)
     return {} if path is None else _section(path, "llm")
-
-
-def embedding_settings(
-    *, config: Path | None = None, chat: LLMSettings | None = None
-) -> LLMSettings:
-    """The same for the model that gives vectors, which asks the same address if no other is named.
-
-    Raises:
-        ConfigError: a setting is wrong, or no model is named.
-        DataError: the configuration file cannot be read.
-    """
-    from ragbench.llm.settings import resolve_embeddings
-
-    path = _config(config)
-    section: Mapping[str, object] = {} if path is None else _section(path, "embeddings")
-    return resolve_embeddings(os.environ, section=section, file=str(path or ""), chat=chat)
 
 
 def _config(named: Path | None) -> Path | None:

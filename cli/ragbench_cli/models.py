@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ragbench_cli import console
+from ragbench_cli.llm_options import LLMChoice
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel, Message
     from ragbench.core.metric import Metric, Need
     from ragbench.core.report import Report
-    from ragbench.llm.book import CallBook
-    from ragbench.llm.budget import Budget, Receipt
+    from ragbench.llm.budget import Budget
     from ragbench.llm.schema import Schema
     from ragbench.llm.session import LLMSession, ModelClients
     from ragbench.llm.settings import LLMSettings
+    from ragbench.metrics.judging import Vote
     from ragbench.stages.dry_run import DryRun
     from ragbench.stages.judge import Judging
 
@@ -28,7 +29,6 @@ __all__ = [
     "ModelChoice",
     "ModelsInUse",
     "amount",
-    "booked_run",
     "language_model",
     "models_in_use",
     "with_canaries",
@@ -81,7 +81,7 @@ class LanguageModel:
 @contextmanager
 def language_model(
     purpose: str,
-    settings: Callable[[], LLMSettings] | None = None,
+    settings: Callable[[], LLMSettings],
     *,
     budget: Budget | None = None,
 ) -> Generator[LanguageModel]:
@@ -89,11 +89,10 @@ def language_model(
 
     Args:
         purpose: what its calls are booked under.
-        settings: gives its settings; those of the environment and ragbench.yaml when not given.
+        settings: gives its settings, when it is first asked.
         budget: caps its cost.
     """
     from ragbench.llm.session import LLMSession, open_models
-    from ragbench_cli.llm_options import llm_settings
 
     known: list[LLMSettings] = []
 
@@ -104,7 +103,7 @@ def language_model(
 
         def opened() -> LLMSession:
             if not known:
-                known.append((settings or llm_settings)())
+                known.append(settings())
             return session
 
         yield LanguageModel(opened, purpose)
@@ -114,11 +113,7 @@ def language_model(
 class ModelChoice:
     """What the command line says about models."""
 
-    model: str | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-    api_key_file: Path | None = None
-    config: Path | None = None
+    llm: LLMChoice = field(default_factory=LLMChoice)
     max_cost: str | None = None
     max_cost_run: str | None = None
     panel: str | None = None
@@ -137,22 +132,6 @@ class ModelChoice:
         return Budget(
             amount(self.max_cost, "--max-cost"),
             run_limit=amount(self.max_cost_run, "--max-cost-run"),
-        )
-
-    def chat(self) -> LLMSettings:
-        """Settings of the language model.
-
-        Raises:
-            NoModelError: none is named.
-        """
-        from ragbench_cli.llm_options import llm_settings
-
-        return llm_settings(
-            config=self.config,
-            model=self.model,
-            base_url=self.base_url,
-            api_key_env=self.api_key_env,
-            api_key_file=self.api_key_file,
         )
 
 
@@ -195,7 +174,7 @@ class ModelsInUse:
 
     def _for_stages(self) -> LLMSession:
         if not self._chat:
-            self._chat.append(self.choice.chat())
+            self._chat.append(self.choice.llm.settings())
         if self.dry_run is not None:
             from ragbench.errors import ConfigError
 
@@ -206,25 +185,39 @@ class ModelsInUse:
         return self.session
 
 
-def _named(
-    choice: ModelChoice, needs: Collection[Need]
-) -> tuple[list[LLMSettings], list[LLMSettings]]:
-    """The chat model and the embedder that metrics need, in lists; empty where none is named."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """The models that metrics need, as far as any are named."""
+
+    chat: list[LLMSettings]
+    """The language model; empty where none is named, until a stage names one."""
+    embeddings: LLMSettings | None
+    panel: tuple[LLMSettings, ...]
+    """Further judges."""
+    vote: Vote
+    """What the verdicts of all judges come to."""
+
+    @property
+    def judge(self) -> LLMSettings | None:
+        """The language model that judges."""
+        return self.chat[0] if self.chat else None
+
+
+def _named(choice: ModelChoice, needs: Collection[Need]) -> _Named:
     from ragbench.core.metric import Need
     from ragbench.errors import NoModelError
-    from ragbench_cli.llm_options import embedding_settings
 
     chat: list[LLMSettings] = []
-    embeddings: list[LLMSettings] = []
+    embeddings: LLMSettings | None = None
     # Where none is named, what needs it says so, with its name.
     if Need.LLM in needs or Need.EMBEDDINGS in needs:
         with suppress(NoModelError):
-            chat.append(choice.chat())
+            chat.append(choice.llm.settings())
     if Need.EMBEDDINGS in needs:
         with suppress(NoModelError):
-            known = chat[0] if chat else None
-            embeddings.append(embedding_settings(config=choice.config, chat=known))
-    return chat, embeddings
+            embeddings = choice.llm.embeddings(chat[0] if chat else None)
+    panel, vote = choice.llm.panel(choice.panel, choice.panel_vote)
+    return _Named(chat=chat, embeddings=embeddings, panel=panel, vote=vote)
 
 
 @contextmanager
@@ -243,86 +236,44 @@ def models_in_use(
     """
     from ragbench.core.metric import Need
     from ragbench.llm.session import LLMSession, open_models
-    from ragbench.stages.judge import Judging
-    from ragbench_cli.llm_options import panel_settings
 
     needs = {need for metric in metrics for need in metric.definition.needs}
     budget = choice.budget()
-    chat, embeddings = _named(choice, needs)
-    panel, vote = panel_settings(
-        config=choice.config,
-        panel=choice.panel,
-        vote=choice.panel_vote,
-        base_url=choice.base_url,
-        api_key_env=choice.api_key_env,
-        api_key_file=choice.api_key_file,
-    )
+    named = _named(choice, needs)
 
     def opening() -> AbstractAsyncContextManager[ModelClients]:
-        first = chat[0] if chat else None
-        others = panel if Need.LLM in needs else ()
-        embeds = embeddings[0] if embeddings else None
-        return open_models(first, embeds, panel=others, budget=budget)
+        others = named.panel if Need.LLM in needs else ()
+        return open_models(named.judge, named.embeddings, panel=others, budget=budget)
 
-    with LLMSession(opening) as session:
+    with ExitStack() as stack:
+        session = stack.enter_context(LLMSession(opening))
+        counter = None
+        if dry_run:
+            from ragbench.stages.dry_run import DryRun
+
+            counter = stack.enter_context(DryRun(named.judge, named.embeddings, named.panel))
         judging = None
         if any(metric.is_judged for metric in metrics):
-            judging = Judging(
-                session=session,
-                chat=chat[0] if chat else None,
-                embeddings=embeddings[0] if embeddings else None,
-                panel=panel,
-                vote=vote,
-                repeats=choice.repeats,
-                preflight=choice.preflight,
-            )
-        if not dry_run:
-            yield ModelsInUse(choice, session, judging, None, budget, chat)
-            return
-        from dataclasses import replace
-
-        from ragbench.stages.dry_run import DryRun
-
-        embeds = embeddings[0] if embeddings else None
-        with DryRun(chat[0] if chat else None, embeds, panel) as counter:
-            rehearsed = None if judging is None else replace(judging, rehearsal=counter)
-            yield ModelsInUse(choice, session, rehearsed, counter, budget, chat)
+            judging = _judging(choice, named, session, counter)
+        yield ModelsInUse(choice, session, judging, counter, budget, named.chat)
 
 
-@contextmanager
-def booked_run(
-    models: ModelsInUse, others: Callable[[], Sequence[Receipt]], folder: Path, *, quiet: bool
-) -> Generator[None]:
-    """Keeps the books of a run for the length of a block.
+def _judging(
+    choice: ModelChoice, named: _Named, session: LLMSession, counter: DryRun | None
+) -> Judging:
+    """How metrics that ask models are judged; only counted where there is a counter."""
+    from ragbench.stages.judge import Judging
 
-    Whatever ends it, its folder is named and what was spent is told. What a command did that was
-    killed before stands in the folder's receipts afterwards.
-
-    Args:
-        models: the models; they must not have been asked before.
-        others: gives the receipts of further models, such as a pipeline's own.
-        folder: the run's.
-        quiet: whether nothing is said.
-    """
-    from ragbench.errors import InterruptedRunError, LLMStoppedError
-    from ragbench.llm.book import CallBook
-    from ragbench.llm.budget import Receipt
-
-    book = models.budget.book = CallBook(folder)
-    try:
-        yield
-    except InterruptedRunError as error:
-        raise InterruptedRunError(
-            f"what is finished is stored in {folder}. The same command continues"
-        ) from error
-    except LLMStoppedError as error:
-        told = f"{error}\nWhat is finished is stored in {folder}: ragbench report {folder}"
-        raise type(error)(told, status=error.status) from error
-    finally:
-        receipt = Receipt.of([models.session.receipt(), *others()])
-        _close_book(book, receipt, folder)
-        if not quiet:
-            say_receipt(receipt, book, models.session.not_sent())
+    return Judging(
+        session=session,
+        chat=named.judge,
+        embeddings=named.embeddings,
+        panel=named.panel,
+        vote=named.vote,
+        repeats=choice.repeats,
+        preflight=choice.preflight,
+        rehearsal=counter,
+    )
 
 
 def with_canaries(
@@ -361,58 +312,3 @@ def with_canaries(
     run = report.manifest["fingerprints"]
     judge_canaries(planted, report.metrics, judging, folder, run=run, stopped=stopped)
     return report_of(folder)
-
-
-def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
-    """Writes the receipt, and that of a command that was killed."""
-    from ragbench.errors import RunError
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.views.write import receipt_object
-
-    if not folder.is_dir():
-        return
-    told = receipt_object(receipt) if receipt.lines else None
-    try:
-        with RunFolder(path=folder).locked():
-            book.open()
-            book.close(told)
-    except RunError:  # another command holds the folder by now, and the book in it is its own
-        book.close(told)
-
-
-def say_receipt(
-    receipt: Receipt, book: CallBook | None = None, not_sent: Mapping[str, str] | None = None
-) -> None:
-    """Tells on standard error what a command spent; nothing when nobody was asked.
-
-    Args:
-        receipt: what it spent.
-        book: in which what was asked again stands.
-        not_sent: parameters that the model refuses, with what it says of them.
-    """
-    if not receipt.lines:
-        return
-    calls = sum(line.calls for line in receipt.lines)
-    cached = sum(line.cached for line in receipt.lines)
-    failed = sum(line.failed for line in receipt.lines)
-    requests = sum(line.requests for line in receipt.lines)
-    prompt = sum(line.usage.prompt_tokens for line in receipt.lines)
-    answer = sum(line.usage.completion_tokens for line in receipt.lines)
-    thought = sum(line.usage.reasoning_tokens for line in receipt.lines)
-    hidden = f" ({thought:,} of them hidden reasoning)" if thought else ""
-    cost = "not known" if receipt.cost is None else f"{receipt.cost:.4f} {receipt.currency or ''}"
-    console.say(
-        f"asked   {calls:,} calls ({cached:,} kept from before, {failed:,} failed) in "
-        f"{requests:,} requests; {prompt:,} tokens in, {answer:,} out{hidden}; "
-        f"cost {cost.rstrip()}"
-    )
-    if receipt.unconfirmed:
-        lost = f"{receipt.unconfirmed:.4f} for requests whose answer never came"
-        console.say(f"        and up to {lost}")
-    if book is not None and book.asked_again:
-        console.say(
-            f"        {book.asked_again:,} requests were in flight when an earlier command was "
-            f"killed and were sent again: {book.cost_again:.4f} of the cost"
-        )
-    for name, told in (not_sent or {}).items():
-        console.say(f"        {name} is not sent: the endpoint says: {told}")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asking",
+    "Settling",
     "base_checkout",
     "eval_options",
     "settled_gate",
@@ -41,14 +42,20 @@ _PATIENCE = 0.2
 """Seconds between two looks whether the user wants to stop."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settling:
+    """How what a gate left undecided is asked again, as the options say it."""
+
+    ask: str | None = None
+    """Options of ``ragbench eval`` that ask the system; None takes them from the run."""
+    max_asked: int | None = None
+    """Pairs of questions at most; ten per case when not given."""
+    max_cost: float | None = None
+    """What judging them may cost."""
+
+
 def settled_gate(
-    verdict: GateResult,
-    path: Path,
-    config: GateConfig,
-    *,
-    ask: str | None,
-    max_asked: int | None,
-    max_cost: float | None,
+    verdict: GateResult, path: Path, config: GateConfig, settling: Settling
 ) -> GateResult:
     """The result of a gate with what was undecided asked again.
 
@@ -56,9 +63,7 @@ def settled_gate(
         verdict: the gate's result.
         path: the folder of the run that it judged.
         config: what it demanded.
-        ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
-        max_asked: pairs of questions at most; ten per case when not given.
-        max_cost: what judging them may cost.
+        settling: how it is asked again.
 
     Raises:
         ConfigError: the systems cannot be asked again.
@@ -66,24 +71,13 @@ def settled_gate(
         RunError: a system could not be asked.
     """
     from ragbench.gate.runs import read_run
-    from ragbench.ledger.folder import RunFolder
-    from ragbench.ledger.manifest import read_manifest
     from ragbench.verbs.settle import open_checks, settle
 
     found = open_checks(verdict)
     if verdict.baseline is None or not found:
         return verdict
-    folder = RunFolder(path=path)
-    if not folder.exists:
-        raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
-    manifest = read_manifest(folder.manifest)
-    options = (
-        _split(ask)
-        if ask is not None
-        else eval_options(manifest.rag.description, manifest.settings)
-    )
+    options, cases = _question(path, settling.ask)
     run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
-    cases = _cases(folder)
     names = [check.subject for check in found]
     home = _home(path.absolute(), run, baseline, (names, options, config.seed))
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
@@ -94,7 +88,7 @@ def settled_gate(
             baseline=baseline,
             run=run,
             base=base,
-            max_cost=max_cost,
+            max_cost=settling.max_cost,
             stopped=stopped,
         )
         return settle(
@@ -103,10 +97,24 @@ def settled_gate(
             baseline,
             config,
             asking,
-            most=max_asked or _PER_CASE * len(cases),
+            most=settling.max_asked or _PER_CASE * len(cases),
             may_go_on=lambda: asking.may_go_on,
             tell=console.say,
         )
+
+
+def _question(path: Path, ask: str | None) -> tuple[list[str], dict[str, Case]]:
+    """The options that ask the system of a run, and the run's cases by id."""
+    from ragbench.ledger.folder import RunFolder
+    from ragbench.ledger.manifest import read_manifest
+
+    folder = RunFolder(path=path)
+    if not folder.exists:
+        raise ConfigError(f"--settle needs the folder of a run with its cases; {path} is none")
+    if ask is not None:
+        return _split(ask), _cases(folder)
+    manifest = read_manifest(folder.manifest)
+    return eval_options(manifest.rag.description, manifest.settings), _cases(folder)
 
 
 def _split(options: str) -> list[str]:

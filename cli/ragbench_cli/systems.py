@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError, DataError
-from ragbench.ledger.fingerprint import fingerprint
-from ragbench.ledger.folder import run_name
 from ragbench.rag.load import describe_rag
 from ragbench_cli import console
+from ragbench_cli.names import rag_name
+from ragbench_cli.options import json_object
 
 if TYPE_CHECKING:
     from ragbench.llm.budget import Budget, Receipt
@@ -26,64 +27,12 @@ __all__ = [
     "DocumentsBeside",
     "PipelineFile",
     "System",
+    "SystemChoice",
     "baseline",
     "chosen_system",
-    "collection_name",
-    "dataset_name",
-    "default_folder",
     "open_pipeline",
-    "rag_name",
     "user_rag",
 ]
-
-_GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
-"""File names that say nothing: the folder's name says more."""
-
-
-def dataset_name(source: str) -> str:
-    """A short name of a dataset, from how the user names it."""
-    if source == "-":
-        return "stdin"
-    if source.startswith("hf:"):
-        return source[3:]
-    path = Path(source)
-    name = path.name.split(".")[0]
-    if name in _GENERIC or not name:
-        name = path.resolve().parent.name if name else path.resolve().name
-    return name or "dataset"
-
-
-def rag_name(spec: str) -> str:
-    """A short name of a RAG, from how the user names it; without credentials."""
-    from ragbench.safe_text import mask_url
-
-    if "://" in spec:
-        return mask_url(spec).split("://", 1)[1]
-    return spec.rpartition(":")[2]
-
-
-def default_folder(dataset: str, rag: str, identity: object) -> Path:
-    """The run folder that the same command always arrives at.
-
-    Args:
-        dataset: the dataset, as the user names it.
-        rag: the RAG's short name.
-        identity: what else distinguishes the run from others.
-    """
-    name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))
-    return Path("reports") / name
-
-
-def collection_name(source: str) -> str:
-    """A name for a collection that every store takes, from how the user names the corpus."""
-    import re
-
-    path = Path(source)
-    name = path.name.split(".")[0] or path.resolve().name
-    if name in ("corpus", "documents"):
-        name = path.resolve().parent.name
-    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
-    return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")
 
 
 class System(NamedTuple):
@@ -128,6 +77,45 @@ def user_rag(spec: str, arguments: dict[str, Any]) -> System:
 
     rag = load_rag(spec, arguments)
     return System(rag, rag_name(spec), dict(describe_rag(rag, spec, arguments)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SystemChoice:
+    """What the options say of the RAG, and of what stands behind its retrieval.
+
+    Raises:
+        ConfigError: two of them say the same thing, or the arguments are not JSON.
+    """
+
+    rag: str | None = None
+    pipeline: Path | None = None
+    rag_args: str | None = None
+    """Arguments of the RAG or of the baseline, as JSON."""
+    operators: Path | None = None
+    """File of operators between retrieval and generation."""
+
+    def __post_init__(self) -> None:
+        """Checks that each thing is said once, before anything is opened."""
+        said = {
+            "--rag": self.rag,
+            "--rag-args": self.rag_args,
+            "--post-retrieval": self.operators,
+        }
+        for name, value in said.items():
+            if value is not None and self.pipeline is not None:
+                raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
+        _ = self.arguments
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the RAG or of the baseline."""
+        return json_object(self.rag_args, "--rag-args")
+
+    def named(self, system: System) -> object:
+        """What tells the system from others by names: an edited file is another version of it."""
+        if self.pipeline is not None:
+            return str(self.pipeline)
+        return system.description if self.rag is None else (self.rag, self.rag_args)
 
 
 class DocumentsBeside(NamedTuple):

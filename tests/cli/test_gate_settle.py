@@ -94,8 +94,10 @@ def test_a_drop_that_too_few_cases_could_not_show_is_settled(
     again = ragbench("gate", "head", "-b", "base", *LIMITS, "--json")
     assert again.out == done.out
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("report.json")} == kept
-    told = ragbench("gate", "head", "-b", "base", *LIMITS).out
+    told = ragbench("gate", "head", "-b", "base", *LIMITS, "--md", "gate.md").out
     assert f"was asked again {check['settled']['asked']:,} times" in " ".join(told.split())
+    # The summary of a job says what its exit code says.
+    assert "### ragbench gate: failed" in (repository / "gate.md").read_text("utf-8")
 
 
 def test_a_budget_ends_it_undecided(ragbench: Ragbench, repository: Path) -> None:

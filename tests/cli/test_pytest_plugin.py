@@ -58,7 +58,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         assert main([*arguments, "-m", "recall@5,token_f1", "--out", str(home / "run")]) == 0
-        assert main(["gate", str(home / "run"), "--min", "recall@5=0.5"]) == 0
+        limits = ("--min", "recall@5=0.5", "--max-drop", "token_f1=0.02")
+        assert main(["gate", str(home / "run"), "-b", str(home / "run"), *limits]) == 0
     return str(home / "run")
 
 

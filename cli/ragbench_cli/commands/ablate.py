@@ -22,19 +22,16 @@ from ragbench_cli.answerers import (
 from ragbench_cli.console import ExitCode
 from ragbench_cli.eval_options import LimitOption, RagArgsOption
 from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
-from ragbench_cli.llm_options import LLMBaseUrlOption, LLMModelOption
+from ragbench_cli.llm_options import LLMBaseUrlOption, LLMChoice, LLMModelOption
 from ragbench_cli.options import JsonOption, RunArgument, option
 
 if TYPE_CHECKING:
     from ragbench.core.space_search import SpaceSearch
-    from ragbench.llm.budget import Budget
-    from ragbench.llm.settings import LLMSettings
     from ragbench.post.build import Variant
     from ragbench.post.score_store import ScoreStore
     from ragbench.post.space import Candidate
     from ragbench.text.token_counter import TokenCounter
     from ragbench_cli.answerers import Answerer
-    from ragbench_cli.models import LanguageModel
 
 __all__ = [
     "command",
@@ -178,7 +175,7 @@ def command(
     from ragbench.post.build import Resources, load_variants
     from ragbench.post.space import load_space
     from ragbench.text.token_counter import token_counter
-    from ragbench_cli.models import amount
+    from ragbench_cli.models import amount, language_model
 
     if (variants is None) == (search is None):
         raise ConfigError("name what is tried: --variants FILE or --search FILE, one of them")
@@ -200,7 +197,8 @@ def command(
             answerer=answerer,
             advance=_advance(stack, run, limit, shown=not json),
         )
-        chat = _model(stack, LLMChoice(llm_model, llm_base_url, budget))
+        asked = LLMChoice(model=llm_model, base_url=llm_base_url)
+        chat = stack.enter_context(language_model("post_retrieve", asked.settings, budget=budget))
         found: Ablation | SpaceSearch
         if variants is not None:
             found = trying.variants(stack, load_variants(variants, Resources(chat=chat)))
@@ -211,26 +209,6 @@ def command(
     if isinstance(found, Ablation) and _is_dead(found):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
-
-
-class LLMChoice(NamedTuple):
-    """The language model of operators, as the command line says it."""
-
-    model: str | None
-    base_url: str | None
-    budget: Budget
-
-    def settings(self) -> LLMSettings:
-        """Its settings."""
-        from ragbench_cli.llm_options import llm_settings
-
-        return llm_settings(model=self.model, base_url=self.base_url)
-
-
-def _model(stack: ExitStack, llm: LLMChoice) -> LanguageModel:
-    from ragbench_cli.models import language_model
-
-    return stack.enter_context(language_model("post_retrieve", llm.settings, budget=llm.budget))
 
 
 class Trying(NamedTuple):

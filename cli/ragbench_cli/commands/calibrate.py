@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.llm_options import (
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
-)
-from ragbench_cli.options import EngineOption, JsonOption, argument, option
-from ragbench_cli.validate_options import (
-    DEFAULT_VALIDATOR,
+from ragbench_cli.dump_options import (
     CorpusOption,
     DumpChoice,
     FormatOption,
@@ -27,12 +18,24 @@ from ragbench_cli.validate_options import (
     QueriesOption,
     QueryOption,
     ScoresOption,
+    opened,
+)
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMChoice,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+)
+from ragbench_cli.options import EngineOption, JsonOption, argument, option
+from ragbench_cli.validator_options import (
+    DEFAULT_VALIDATOR,
     ValidatorArgsOption,
     ValidatorChoice,
     ValidatorOption,
     WorkersOption,
     chosen_engine,
-    opened,
     validator_maker,
     validator_name,
 )
@@ -137,11 +140,13 @@ def command(
     judge = ValidatorChoice(
         name=validator_name(validator),
         settings=validator_args,
-        config=config,
-        model=llm_model,
-        base_url=llm_base_url,
-        api_key_env=llm_api_key_env,
-        api_key_file=llm_api_key_file,
+        llm=LLMChoice(
+            model=llm_model,
+            base_url=llm_base_url,
+            api_key_env=llm_api_key_env,
+            api_key_file=llm_api_key_file,
+            config=config,
+        ),
     )
     work = partial(calibrate_dump, precision=precision, error=error, seed=seed, workers=workers)
     found = _fitted(work, judge, choice, engine, quiet=quiet)

@@ -13,11 +13,10 @@ from ragbench_cli.llm_options import (
     DEFAULT_CONFIG,
     ConfigOption,
     LLMBaseUrlOption,
+    LLMChoice,
     LLMKeyFileOption,
     LLMKeyVariableOption,
     LLMModelOption,
-    embedding_settings,
-    llm_settings,
 )
 from ragbench_cli.options import JsonOption, option
 
@@ -97,15 +96,16 @@ def command(
     if llm or fix or llm_model is not None or llm_base_url is not None:
         from ragbench_cli.checks import check_llm
 
+        asked = LLMChoice(
+            model=llm_model,
+            base_url=llm_base_url,
+            api_key_env=llm_api_key_env,
+            api_key_file=llm_api_key_file,
+            config=config,
+        )
         checks += check_llm(
-            lambda: llm_settings(
-                config=config,
-                model=llm_model,
-                base_url=llm_base_url,
-                api_key_env=llm_api_key_env,
-                api_key_file=llm_api_key_file,
-            ),
-            lambda chat: embedding_settings(config=config, chat=chat),
+            asked.settings,
+            asked.embeddings,
             fix=(config or DEFAULT_CONFIG) if fix else None,
         )
     if json:

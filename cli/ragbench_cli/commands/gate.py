@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragbench.core.gate_result import GateResult
     from ragbench.gate.config import GateConfig
     from ragbench.stages.judge import Judging
+    from ragbench_cli.settle import Settling
 
 __all__ = [
     "command",
@@ -206,48 +207,21 @@ def command(
       ragbench gate run --config ragbench.yaml --md summary.md --junit gate.xml
       ragbench gate run --baseline main-run --settle --max-asked 2000
     """
-    from dataclasses import replace
-
-    from ragbench.errors import ConfigError
-    from ragbench.verbs.gate import gate_run
     from ragbench_cli.options import one_of
 
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
-    undecided = _undecided(undecided, strict=strict)
+    asking = _settling(ask, max_asked, settle_cost, settle=settle)
     demanded = _config(
-        config,
-        baseline,
-        undecided,
-        max_unproved,
-        minimum=minimum or (),
-        maximum=maximum or (),
-        max_drop=max_drop or (),
-        max_latency=max_latency or (),
-        max_cost=max_cost or (),
-        max_tokens=max_tokens or (),
-    )
-    if settle:
-        demanded = replace(demanded, alpha=demanded.alpha / 2.0)
-    elif ask is not None or max_asked is not None or settle_cost is not None:
-        raise ConfigError("--ask, --max-asked and --settle-cost belong to --settle")
-    with _judging(run) if rejudge else nullcontext() as judging:
-        verdict = gate_run(
-            run,
-            demanded,
-            rejudge=rejudge,
-            judging=judging,
-        )
+        config, baseline, _undecided(undecided, strict=strict), max_unproved,
+        minimum=minimum or (), maximum=maximum or (), max_drop=max_drop or (),
+        max_latency=max_latency or (), max_cost=max_cost or (), max_tokens=max_tokens or (),
+    )  # fmt: skip
+    verdict = _decided(run, demanded, asking, rejudge=rejudge)
     has_page = html is not None or html_folder is not None
     against = _against(verdict) if has_page or md is not None else None
     markdown = "" if md is None else _markdown(verdict, against)
-    if settle:
-        from ragbench_cli.settle import settled_gate
-
-        verdict = settled_gate(
-            verdict, run, demanded, ask=ask, max_asked=max_asked, max_cost=settle_cost
-        )
     _write(verdict, md=md, markdown=markdown, junit=junit, junit_cases=junit_cases)
     if has_page:
         from ragbench.views.html.gate_page import gate_page
@@ -257,6 +231,36 @@ def command(
     _print(verdict, json=json, markdown=markdown if md == "-" else "", annotations=annotations)
     if verdict.outcome.exit_code:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
+
+
+def _settling(
+    ask: str | None, max_asked: int | None, max_cost: float | None, *, settle: bool
+) -> Settling | None:
+    """How what is undecided is asked again; None where it is not."""
+    from ragbench.errors import ConfigError
+    from ragbench_cli.settle import Settling
+
+    if settle:
+        return Settling(ask=ask, max_asked=max_asked, max_cost=max_cost)
+    if ask is not None or max_asked is not None or max_cost is not None:
+        raise ConfigError("--ask, --max-asked and --settle-cost belong to --settle")
+    return None
+
+
+def _decided(
+    run: Path, demanded: GateConfig, settling: Settling | None, *, rejudge: bool
+) -> GateResult:
+    """The gate's result; with what was undecided asked again, each test has half of the level."""
+    from dataclasses import replace
+
+    from ragbench.verbs.gate import gate_run
+    from ragbench_cli.settle import settled_gate
+
+    if settling is not None:
+        demanded = replace(demanded, alpha=demanded.alpha / 2.0)
+    with _judging(run) if rejudge else nullcontext() as judging:
+        verdict = gate_run(run, demanded, rejudge=rejudge, judging=judging)
+    return verdict if settling is None else settled_gate(verdict, run, demanded, settling)
 
 
 def _against(verdict: GateResult) -> Against | None:

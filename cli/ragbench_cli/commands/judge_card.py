@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from ragbench_cli import console
 from ragbench_cli.llm_options import (
     ConfigOption,
     LLMBaseUrlOption,
+    LLMChoice,
     LLMKeyFileOption,
     LLMKeyVariableOption,
     LLMModelOption,
@@ -19,8 +21,10 @@ from ragbench_cli.llm_options import (
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
+    from ragbench.core.metric import Metric
     from ragbench.verbs.judge_card import CardFigure, ClassFigures, JudgeCard
     from ragbench.verbs.judge_probes import ProbeFigure
+    from ragbench_cli.models import ModelChoice
 
 __all__ = [
     "command",
@@ -109,51 +113,50 @@ def command(
       ragbench judge-card labels.jsonl --llm-model gpt-4o-mini
       ragbench judge-card wice.jsonl --sample 100 --metric ragas:faithfulness --json
     """
-    from ragbench.errors import ConfigError
     from ragbench.io.labels import read_labels
     from ragbench.io.read import Selection
     from ragbench.metrics.registry import parse_metric
     from ragbench.verbs.judge_card import judge_card
     from ragbench.verbs.judge_probes import probes_named
-    from ragbench_cli.models import ModelChoice, models_in_use, say_receipt
+    from ragbench_cli.models import ModelChoice
 
     judged = parse_metric(metric)
     tried = probes_named(probes.split(","))
-    selection = Selection(limit=limit, sample=sample, seed=seed)
-    claims = tuple(selection.apply(read_labels(labels)))
+    drawn = Selection(limit=limit, sample=sample, seed=seed).apply(read_labels(labels))
     choice = ModelChoice(
-        model=llm_model,
-        base_url=llm_base_url,
-        api_key_env=llm_api_key_env,
-        api_key_file=llm_api_key_file,
-        config=config,
-        max_cost=max_cost,
-        repeats=repeats,
-        preflight=not no_preflight,
-    )
-    with (
-        console.stop_on_signal() as stopped,
-        models_in_use(choice, [judged], dry_run=False) as models,
-    ):
-        if models.judging is None:
-            raise ConfigError(f"{metric} asks no model: there is no judge to measure")
-        try:
-            card = judge_card(
-                claims,
-                judged,
-                models.judging,
-                labels=str(labels),
-                probes=tried,
-                seed=seed,
-                stopped=stopped,
-            )
-        finally:
-            if not quiet:
-                say_receipt(models.session.receipt(), not_sent=models.session.not_sent())
+        llm=LLMChoice(
+            model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
+            api_key_file=llm_api_key_file, config=config,
+        ),
+        max_cost=max_cost, repeats=repeats, preflight=not no_preflight,
+    )  # fmt: skip
+    card_of = partial(judge_card, tuple(drawn), judged, labels=str(labels), probes=tried, seed=seed)
+    card = _judged(card_of, judged, choice, quiet=quiet)
     if json:
         console.print_json(_object(card))
     else:
         _print(card)
+
+
+def _judged(
+    card_of: Callable[..., JudgeCard], metric: Metric, choice: ModelChoice, *, quiet: bool
+) -> JudgeCard:
+    """Opens the models, has the claims judged, and tells what it cost."""
+    from ragbench.errors import ConfigError
+    from ragbench_cli.models import models_in_use
+    from ragbench_cli.receipts import say_receipt
+
+    with (
+        console.stop_on_signal() as stopped,
+        models_in_use(choice, [metric], dry_run=False) as models,
+    ):
+        if models.judging is None:
+            raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
+        try:
+            return card_of(judging=models.judging, stopped=stopped)
+        finally:
+            if not quiet:
+                say_receipt(models.session.receipt(), not_sent=models.session.not_sent())
 
 
 def _object(card: JudgeCard) -> dict[str, object]:

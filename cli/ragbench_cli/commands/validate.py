@@ -13,19 +13,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
-from ragbench_cli.llm_options import (
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
-)
-from ragbench_cli.options import EngineOption, option
-from ragbench_cli.validate_options import (
-    CALLS,
-    DEFAULT_VALIDATOR,
-    CalibrationOption,
+from ragbench_cli.dump_options import (
     CorpusOption,
     DumpArgument,
     DumpChoice,
@@ -34,12 +22,27 @@ from ragbench_cli.validate_options import (
     QueriesOption,
     QueryOption,
     ScoresOption,
+    opened,
+)
+from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
+from ragbench_cli.llm_options import (
+    ConfigOption,
+    LLMBaseUrlOption,
+    LLMChoice,
+    LLMKeyFileOption,
+    LLMKeyVariableOption,
+    LLMModelOption,
+)
+from ragbench_cli.options import EngineOption, option
+from ragbench_cli.validator_options import (
+    CALLS,
+    DEFAULT_VALIDATOR,
+    CalibrationOption,
     ValidatorArgsOption,
     ValidatorChoice,
     ValidatorOption,
     WorkersOption,
     chosen_engine,
-    opened,
     validator_maker,
     validator_name,
 )
@@ -181,57 +184,54 @@ def command(
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
       ragbench validate my-corpus/ --self-test
     """
-    from ragbench.errors import ConfigError
     from ragbench.verbs.validate import validate_dump
 
     choice = DumpChoice(
-        path=dump,
-        format=format,
-        map=map,
-        scores=scores,
-        query=query,
-        queries=queries,
+        path=dump, format=format, map=map, scores=scores, query=query, queries=queries,
         corpus=corpus,
-    )
-    chosen = validator_name(validator)
+    )  # fmt: skip
     judge = ValidatorChoice(
-        name=chosen,
-        settings=validator_args,
-        calibration=calibration,
-        config=config,
-        model=llm_model,
-        base_url=llm_base_url,
-        api_key_env=llm_api_key_env,
-        api_key_file=llm_api_key_file,
-    )
+        name=validator_name(validator), settings=validator_args, calibration=calibration,
+        llm=LLMChoice(
+            model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
+            api_key_file=llm_api_key_file, config=config,
+        ),
+    )  # fmt: skip
     if self_test:
         _self_test(judge, dump, limit or _SELF_TEST, json=json)
         return
-    if out is not None and str(out) == "-":
+    if str(out) == "-":
         out, json = None, True
-    if out is not None and dump != "-" and _is_same(out, Path(dump)):
-        raise ConfigError(f"--out {out} is the dump itself: choose another file")
-    if validator == DEFAULT_VALIDATOR and chosen == "local" and not quiet:
+    _check_out(out, dump)
+    if validator == DEFAULT_VALIDATOR and judge.name == "local" and not quiet:
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
     page = _page(html, html_folder, against)
     work = partial(
         validate_dump,
-        out=out,
-        emit=_also(_emitter(json=json, text=out is None), page),
+        out=out, emit=_also(_emitter(json=json, text=out is None), page),
         demands=_demands(min_answer_present, min_quality, min_relevant, max_malformed),
-        against=against,
-        workers=workers,
-        limit=limit,
-        strict=strict,
-        fresh=fresh,
-    )
+        against=against, workers=workers, limit=limit, strict=strict, fresh=fresh,
+    )  # fmt: skip
     found = _validated(work, judge, choice, engine, quiet=quiet)
     _report(found, summary or _beside(out), quiet=quiet, out=out)
     if page is not None:
         made = page.page(found)
         write_page(made.body, made.title, html=html, html_folder=html_folder)
+    _end(found)
+
+
+def _check_out(out: Path | None, dump: str) -> None:
+    """Refuses to write the verdicts over the dump."""
+    from ragbench.errors import ConfigError
+
+    if out is not None and dump != "-" and _is_same(out, Path(dump)):
+        raise ConfigError(f"--out {out} is the dump itself: choose another file")
+
+
+def _end(found: DumpSummary) -> None:
+    """Ends with the exit code that says whether the demands are met."""
     if not found.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)

@@ -1,158 +1,34 @@
-"""Options of validate and calibrate."""
+"""Which validator judges, and where: options that commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli import console
-from ragbench_cli.options import argument, option
+from ragbench_cli.llm_options import LLMChoice
+from ragbench_cli.options import option
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel
-    from ragbench.io.dumps.read import OpenDump
     from ragbench.validators.validator import Validator
 
 __all__ = [
     "CALLS",
     "DEFAULT_VALIDATOR",
     "CalibrationOption",
-    "CorpusOption",
-    "DumpArgument",
-    "DumpChoice",
-    "FormatOption",
-    "MapOption",
-    "QueriesOption",
-    "QueryOption",
-    "ScoresOption",
     "ValidatorArgsOption",
     "ValidatorChoice",
     "ValidatorOption",
     "WorkersOption",
     "chosen_engine",
-    "opened",
     "validator_maker",
     "validator_name",
 ]
-
-_SCORES = ("similarity", "distance")
-
-
-def _formats(typed: str) -> list[str]:
-    from ragbench.io.dumps.forms import form_names
-
-    return [name for name in form_names() if name.startswith(typed)]
-
-
-def _kinds(typed: str) -> list[str]:
-    return [name for name in _SCORES if name.startswith(typed)]
-
-
-DumpArgument = Annotated[
-    str,
-    argument(
-        metavar="DUMP",
-        help="File with what a retriever returned, '-' for standard input. Forms: "
-        "ragbench show dumps.",
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    option(
-        "--format",
-        help="Form of the dump; detected if omitted.",
-        metavar="FORM",
-        complete=_formats,
-    ),
-]
-MapOption = Annotated[
-    list[str] | None,
-    option(
-        "--map",
-        help="Where a field is found, such as text=payload.content; repeatable. Fields: query, "
-        "query_id, chunks, id, text, score, metadata, relevant, answer_present.",
-        metavar="FIELD=PATH",
-    ),
-]
-ScoresOption = Annotated[
-    str | None,
-    option(
-        "--scores",
-        help="What scores are: similarity or distance. By default inferred from the order "
-        "of the chunks.",
-        metavar="KIND",
-        complete=_kinds,
-    ),
-]
-QueryOption = Annotated[
-    str | None,
-    option("--query", help="The query, for a dump that is one response.", metavar="TEXT"),
-]
-QueriesOption = Annotated[
-    Path | None,
-    option(
-        "--queries",
-        help="File with the queries, for responses without them: joined by id, or by order.",
-        metavar="FILE",
-    ),
-]
-CorpusOption = Annotated[
-    Path | None,
-    option(
-        "--corpus",
-        help="File or folder with the texts, for a TREC run or BEIR results.",
-        metavar="PATH",
-    ),
-]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DumpChoice:
-    """What the options say of a dump."""
-
-    path: str
-    format: str | None
-    map: list[str] | None
-    scores: str | None
-    query: str | None
-    queries: Path | None
-    corpus: Path | None
-
-
-@contextmanager
-def opened(choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
-    """Opens a dump, and says how it is read.
-
-    Raises:
-        ConfigError: an option is wrong.
-        DataError: the dump cannot be read.
-    """
-    from ragbench.io.dumps.mapping import ScoreKind
-    from ragbench.io.retrievals import open_retrievals
-    from ragbench_cli.options import mapping, one_of
-
-    kind = None
-    if choice.scores is not None:
-        kind = ScoreKind(one_of(choice.scores, _SCORES, "--scores"))
-    with open_retrievals(
-        choice.path,
-        format=choice.format,
-        overrides=mapping(choice.map, "--map"),
-        scores=kind,
-        query=choice.query,
-        queries=choice.queries,
-        corpus=choice.corpus,
-    ) as dump:
-        if not quiet:
-            console.say(f"read as {dump.mapping.format}: {dump.mapping.described()}")
-            if choice.format is None and not choice.map:
-                console.say("(guessed; correct it with --format FORM or --map text=PATH)")
-        yield dump
-
 
 DEFAULT_VALIDATOR = "auto"
 CALLS = 8
@@ -209,11 +85,8 @@ class ValidatorChoice:
     name: str
     settings: str | None = None
     calibration: Path | None = None
-    config: Path | None = None
-    model: str | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-    api_key_file: Path | None = None
+    llm: LLMChoice = field(default_factory=LLMChoice)
+    """Who is asked by a validator that asks a language model."""
 
 
 def validator_name(given: str) -> str:
@@ -239,7 +112,6 @@ def validator_maker(
         ConfigError: no such validator or setting.
     """
     from ragbench.validators.validator import build_validator
-    from ragbench_cli.llm_options import llm_settings
     from ragbench_cli.models import language_model
     from ragbench_cli.options import json_object
 
@@ -255,16 +127,8 @@ def validator_maker(
     if not _asks_language_model(given):
         yield partial(build_validator, given), True
         return
-    settings = partial(
-        llm_settings,
-        config=choice.config,
-        model=choice.model,
-        base_url=choice.base_url,
-        api_key_env=choice.api_key_env,
-        api_key_file=choice.api_key_file,
-    )
-    given_chat = nullcontext(chat) if chat is not None else language_model("validate", settings)
-    with given_chat as model:
+    own = language_model("validate", choice.llm.settings) if chat is None else nullcontext(chat)
+    with own as model:
         made = build_validator(given, chat=model)
         yield lambda: made, False
 

@@ -1,0 +1,141 @@
+"""Which dump is meant, and how it is read: options that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ragbench_cli import console
+from ragbench_cli.options import argument, option
+
+if TYPE_CHECKING:
+    from ragbench.io.dumps.read import OpenDump
+
+__all__ = [
+    "CorpusOption",
+    "DumpArgument",
+    "DumpChoice",
+    "FormatOption",
+    "MapOption",
+    "QueriesOption",
+    "QueryOption",
+    "ScoresOption",
+    "opened",
+]
+
+_SCORES = ("similarity", "distance")
+
+
+def _formats(typed: str) -> list[str]:
+    from ragbench.io.dumps.forms import form_names
+
+    return [name for name in form_names() if name.startswith(typed)]
+
+
+def _kinds(typed: str) -> list[str]:
+    return [name for name in _SCORES if name.startswith(typed)]
+
+
+DumpArgument = Annotated[
+    str,
+    argument(
+        metavar="DUMP",
+        help="File with what a retriever returned, '-' for standard input. Forms: "
+        "ragbench show dumps.",
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    option(
+        "--format",
+        help="Form of the dump; detected if omitted.",
+        metavar="FORM",
+        complete=_formats,
+    ),
+]
+MapOption = Annotated[
+    list[str] | None,
+    option(
+        "--map",
+        help="Where a field is found, such as text=payload.content; repeatable. Fields: query, "
+        "query_id, chunks, id, text, score, metadata, relevant, answer_present.",
+        metavar="FIELD=PATH",
+    ),
+]
+ScoresOption = Annotated[
+    str | None,
+    option(
+        "--scores",
+        help="What scores are: similarity or distance. By default inferred from the order "
+        "of the chunks.",
+        metavar="KIND",
+        complete=_kinds,
+    ),
+]
+QueryOption = Annotated[
+    str | None,
+    option("--query", help="The query, for a dump that is one response.", metavar="TEXT"),
+]
+QueriesOption = Annotated[
+    Path | None,
+    option(
+        "--queries",
+        help="File with the queries, for responses without them: joined by id, or by order.",
+        metavar="FILE",
+    ),
+]
+CorpusOption = Annotated[
+    Path | None,
+    option(
+        "--corpus",
+        help="File or folder with the texts, for a TREC run or BEIR results.",
+        metavar="PATH",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DumpChoice:
+    """What the options say of a dump."""
+
+    path: str
+    format: str | None
+    map: list[str] | None
+    scores: str | None
+    query: str | None
+    queries: Path | None
+    corpus: Path | None
+
+
+@contextmanager
+def opened(choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
+    """Opens a dump, and says how it is read.
+
+    Raises:
+        ConfigError: an option is wrong.
+        DataError: the dump cannot be read.
+    """
+    from ragbench.io.dumps.mapping import ScoreKind
+    from ragbench.io.retrievals import open_retrievals
+    from ragbench_cli.options import mapping, one_of
+
+    kind = None
+    if choice.scores is not None:
+        kind = ScoreKind(one_of(choice.scores, _SCORES, "--scores"))
+    with open_retrievals(
+        choice.path,
+        format=choice.format,
+        overrides=mapping(choice.map, "--map"),
+        scores=kind,
+        query=choice.query,
+        queries=choice.queries,
+        corpus=choice.corpus,
+    ) as dump:
+        if not quiet:
+            console.say(f"read as {dump.mapping.format}: {dump.mapping.described()}")
+            if choice.format is None and not choice.map:
+                console.say("(guessed; correct it with --format FORM or --map text=PATH)")
+        yield dump

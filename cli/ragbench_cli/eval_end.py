@@ -1,0 +1,126 @@
+"""What is shown when an evaluation has ended, what may come next, and its exit code."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ragbench_cli import console
+from ragbench_cli.console import ExitCode, Invocation
+from ragbench_cli.without_gold import without_gold
+
+if TYPE_CHECKING:
+    from ragbench.core.report import Report
+    from ragbench.stages.dry_run import DryRun
+
+__all__ = [
+    "Evaluated",
+    "end",
+    "show",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluated:
+    """What came of an evaluation."""
+
+    report: Report
+    folder: Path
+    estimate: DryRun | None
+    """What judging would take, where it was only counted."""
+    is_asked: bool
+    """Whether a RAG was asked; else all of it was recorded."""
+
+
+def show(done: Evaluated, invocation: Invocation, *, as_json: bool, quiet: bool) -> None:
+    """Writes a run's reports and prints what came of it; of a dry run what judging would take.
+
+    Args:
+        done: the run.
+        invocation: the command that made it.
+        as_json: whether JSON is printed.
+        quiet: whether no hints are given.
+    """
+    from ragbench.views.write import write_reports
+    from ragbench_cli.costs import estimate_object, print_estimate
+    from ragbench_cli.tables import print_report
+
+    if done.estimate is not None:
+        estimate, cases = done.estimate.estimate(), done.estimate.cases
+        if as_json:
+            console.print_json(estimate_object(estimate, cases))
+        else:
+            print_estimate(estimate, cases)
+        return
+    write_reports(done.report, done.folder)
+    if as_json:
+        console.print_file(done.folder / "report.json")
+    else:
+        print_report(done.report)
+    if not quiet:
+        _say_ways_on(done, invocation)
+
+
+def _say_ways_on(done: Evaluated, invocation: Invocation) -> None:
+    """Says where everything is and what may come next."""
+    report, folder = done.report, done.folder
+    place = shlex.quote(str(folder))
+    console.say("")
+    console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
+    if report.failures and done.is_asked:
+        again = invocation.again("--retry-failed", without=("--fresh",))
+        console.say(f"retry   {again}")
+    if not _nothing_succeeded(report):
+        console.say(f"export  ragbench export {place} --to ragas")
+        for line in without_gold(report, folder, invocation, is_asked=done.is_asked):
+            console.say(line)
+
+
+def end(done: Evaluated, most: float) -> None:
+    """Ends with the exit code that says how far the numbers can be used.
+
+    Args:
+        done: the run; nothing is said against a dry one.
+        most: the largest share of cases in which a stage may fail.
+
+    Raises:
+        typer.Exit: with that code, where it is not 0.
+    """
+    if done.estimate is not None:
+        return
+    report = done.report
+    if _nothing_succeeded(report):
+        console.say("Error: no call succeeded, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    dead = [
+        one.stage
+        for one in report.stages
+        if one.failed > one.recorded and not one.measured + one.abstained
+    ]
+    if dead:
+        console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    cases = report.manifest["dataset"]["cases"]
+    failing = [one for one in report.stages if one.failed > most * cases]
+    if failing:
+        told = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
+        console.say(f"Error: too many cases failed: {told} (--max-error-rate {most:g}).")
+        raise typer.Exit(ExitCode.FAILED)
+    if not report.is_comparable and _lacks_a_comparison(report):
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _lacks_a_comparison(report: Report) -> bool:
+    """Whether a metric that was asked for needed the gold contexts, and could not be told."""
+    from ragbench.metrics.matching import NOT_COMPARABLE
+
+    reasons = (reason for summary in report.summaries for reason, _ in summary.reasons)
+    return NOT_COMPARABLE in reasons
+
+
+def _nothing_succeeded(report: Report) -> bool:
+    return all(stage.measured + stage.abstained == 0 for stage in report.stages)

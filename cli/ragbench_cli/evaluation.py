@@ -1,0 +1,317 @@
+"""An evaluation put together: which cases, which system, which models, and the run over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ragbench.core.chat import ChatModel
+from ragbench.core.metric import Metric
+from ragbench.core.report import Report
+from ragbench.errors import ConfigError
+from ragbench.io.read import Selection
+from ragbench.ledger.watch import Watch
+from ragbench.metrics.matching import Matching
+from ragbench.post.build import Resources, load_post_retrieval
+from ragbench.post.stage import PostRetrieval
+from ragbench.rag.load import load_rag, may_be_on_workers
+from ragbench.stages.on_workers import Workers
+from ragbench.stages.rag import chunk_service
+from ragbench.stages.stage import CallSettings
+from ragbench.validators.validator import Validator
+from ragbench.verbs.evaluate import evaluate
+from ragbench.verbs.rag_repeats import evaluate_repeatedly
+from ragbench.workers.open import check_engine
+from ragbench_cli import console
+from ragbench_cli.console import StageAdvance
+from ragbench_cli.eval_end import Evaluated
+from ragbench_cli.eval_source import OpenedSource, SourceChoice, opened_source, say_lines
+from ragbench_cli.models import ModelChoice, ModelsInUse, models_in_use, with_canaries
+from ragbench_cli.names import dataset_name, run_folder
+from ragbench_cli.receipts import booked_run
+from ragbench_cli.systems import (
+    DocumentsBeside,
+    PipelineFile,
+    System,
+    SystemChoice,
+    chosen_system,
+)
+from ragbench_cli.validator_options import ValidatorChoice, validator_maker
+
+__all__ = [
+    "Asking",
+    "Keeping",
+    "Measuring",
+    "evaluated",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measuring:
+    """What is measured, and of which cases."""
+
+    metrics: tuple[Metric, ...]
+    selection: Selection
+    matching: Matching
+    canaries: int = 0
+    """How many claims of known truth are put to the judge."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """How the system is asked."""
+
+    top_k: int | None = None
+    batch_size: int = 32
+    concurrency: int | None = None
+    """Calls in flight; the system says when not given."""
+    timeout: float | None = None
+    """Seconds per query."""
+    engine: str = "local"
+    workers: int | None = None
+    repeats: int = 1
+    """How often it is asked for each case."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keeping:
+    """Where the run is kept, and what of an earlier one is used."""
+
+    out: Path | None = None
+    """The run folder; derived from what is asked when not given."""
+    fresh: bool = False
+    """Nothing is used."""
+    reuse: bool = False
+    """Stored outcomes are used even where it is not known whether something has changed."""
+    retry_failed: bool = False
+
+
+def evaluated(
+    cases: SourceChoice,
+    system: SystemChoice,
+    models: ModelChoice,
+    validator: ValidatorChoice | None,
+    measuring: Measuring,
+    asking: Asking,
+    keeping: Keeping,
+    *,
+    dry_run: bool,
+    quiet: bool,
+) -> Evaluated:
+    """Opens what the options name, runs it in its folder, and books what it cost.
+
+    Args:
+        cases: which cases.
+        system: who answers them.
+        models: who judges.
+        validator: what validates the retrievals, if anything.
+        measuring: what is measured.
+        asking: how the system is asked.
+        keeping: where the run is kept.
+        dry_run: whether judging is only counted.
+        quiet: whether nothing is said.
+
+    Raises:
+        RagbenchError: an option is wrong, a source has problems, or the run cannot be made; see
+            `ragbench.verbs.evaluate.evaluate`.
+    """
+    metrics = measuring.metrics
+    with _opened(
+        cases, system, models, validator, metrics=metrics, dry_run=dry_run, quiet=quiet
+    ) as parts:
+        identity = _identity(cases, system, parts.system, measuring.selection, asking.top_k)
+        folder = keeping.out or run_folder(
+            cases.dataset,
+            parts.system.name,
+            identity,
+            stay=keeping.fresh or keeping.reuse,
+            quiet=quiet,
+        )
+        parts.source.check_out(folder)
+        with booked_run(parts.models, parts.system.receipts, folder, quiet=quiet):
+            workers = _workers(asking, system, parts.make_validator, quiet=quiet)
+            report = _run(parts, folder, measuring, asking, keeping, workers)
+    return Evaluated(
+        report=report,
+        folder=folder,
+        estimate=parts.models.dry_run,
+        is_asked=parts.system.rag is not None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Parts:
+    """What an evaluation is made of, open for the length of a block."""
+
+    source: OpenedSource
+    system: System
+    operators: PostRetrieval | None
+    """What stands between retrieval and generation."""
+    models: ModelsInUse
+    validator: Validator | None
+    make_validator: Callable[[], Validator] | None
+    """Makes one more on a worker; None where there may be one only."""
+    watch: Watch
+    """Saw all of it being loaded."""
+    stopped: Callable[[], bool]
+    bars: StageAdvance | None
+    """Shows the progress; None where nothing is shown."""
+
+
+@contextmanager
+def _opened(
+    source: SourceChoice,
+    system: SystemChoice,
+    models: ModelChoice,
+    validator: ValidatorChoice | None,
+    *,
+    metrics: tuple[Metric, ...],
+    dry_run: bool,
+    quiet: bool,
+) -> Generator[_Parts]:
+    """Opens what the options name, and says how it is read."""
+    rag, file = system.rag, system.pipeline
+    with (
+        Watch() as watch,
+        console.stop_on_signal() as stopped,
+        console.stdout_for_data(),
+        opened_source(source, has_rag=rag is not None, has_pipeline=file is not None) as cases,
+        models_in_use(models, metrics, dry_run=dry_run) as used,
+        chosen_system(
+            rag=rag,
+            pipeline=None if file is None else PipelineFile(file, models.llm.config, used.budget),
+            arguments=system.arguments,
+            documents=DocumentsBeside(source.dataset, source.corpus, source.format, cases.held),
+            recorded=cases.recorded,
+        ) as asked,
+        _validator(validator, used.chat("validate")) as (judge, make_validator),
+        console.progress(shown=not quiet) as bars,
+    ):
+        if not quiet:
+            say_lines(cases, None if asked.rag is None else asked.name, asked.asked_for)
+        yield _Parts(
+            source=cases,
+            system=asked,
+            operators=_operators(system.operators, asked, used),
+            models=used,
+            validator=judge,
+            make_validator=make_validator,
+            watch=watch,
+            stopped=stopped,
+            bars=bars,
+        )
+
+
+@contextmanager
+def _validator(
+    choice: ValidatorChoice | None, chat: ChatModel
+) -> Generator[tuple[Validator | None, Callable[[], Validator] | None]]:
+    """The validator, and what makes it on workers where it may; None without one."""
+    if choice is None:
+        yield None, None
+        return
+    with validator_maker(choice, chat) as (make, may_be_many):
+        yield make(), make if may_be_many else None
+
+
+def _operators(file: Path | None, system: System, models: ModelsInUse) -> PostRetrieval | None:
+    """The operators of a file; the system's own where none is named."""
+    if file is None:
+        return system.post_retrieval
+    chat = models.chat("post_retrieve")
+    service = None if system.rag is None else chunk_service(system.rag)
+    return load_post_retrieval(file, Resources(service=service, chat=chat))
+
+
+def _identity(
+    source: SourceChoice,
+    choice: SystemChoice,
+    system: System,
+    selection: Selection,
+    top_k: int | None,
+) -> tuple[object, ...]:
+    """What distinguishes this command's run from others of the same dataset and system."""
+    return (
+        choice.named(system),
+        selection,
+        top_k,
+        *([source.identity] if source.identity else []),
+        *([str(choice.operators)] if choice.operators is not None else []),
+    )
+
+
+def _run(
+    parts: _Parts,
+    folder: Path,
+    measuring: Measuring,
+    asking: Asking,
+    keeping: Keeping,
+    workers: Workers | None,
+) -> Report:
+    """Asks as often as is wanted, scores, and puts canaries to the judge."""
+    system, source, models = parts.system, parts.source, parts.models
+    once = partial(
+        evaluate,
+        rag=system.rag,
+        post_retrieval=parts.operators,
+        validator=parts.validator,
+        locator=system.locator,
+        metrics=measuring.metrics,
+        name=dataset_name(source.choice.dataset),
+        source=source.choice.dataset,
+        notes=(*source.notes, *system.notes),
+        rag_name=system.name,
+        rag_description=system.description,
+        top_k=asking.top_k,
+        selection=measuring.selection,
+        limits=CallSettings(
+            batch_size=asking.batch_size,
+            concurrency=asking.concurrency or system.concurrency,
+            timeout=asking.timeout,
+        ),
+        matching=measuring.matching,
+        judging=models.judging,
+        corpus=system.documents,
+        workers=workers,
+        fresh=keeping.fresh,
+        trust_stored=keeping.reuse,
+        retry_failed=keeping.retry_failed,
+        watch=parts.watch,
+        stopped=parts.stopped,
+        advance=parts.bars,
+    )
+    report = evaluate_repeatedly(
+        lambda cases, place: once(cases, out=place), source.entries(), folder, asking.repeats
+    )
+    if not measuring.canaries or models.judging is None:
+        return report
+    seed = measuring.selection.seed
+    return with_canaries(report, models, folder, measuring.canaries, seed, parts.stopped)
+
+
+def _workers(
+    asking: Asking,
+    system: SystemChoice,
+    make_validator: Callable[[], Validator] | None,
+    *,
+    quiet: bool,
+) -> Workers | None:
+    """Where the work is done; None for this process."""
+    if check_engine(asking.engine) == "local":
+        if asking.workers is not None:
+            raise ConfigError("--workers needs --engine processes or --engine ray")
+        return None
+    make_rag, rag = None, system.rag
+    if rag is not None and may_be_on_workers(rag):
+        make_rag = partial(load_rag, rag, system.arguments)
+    elif rag is not None and not quiet:
+        console.say(
+            "the RAG is asked by this process; on_workers = True on its class or factory has it "
+            "built on workers"
+        )
+    return Workers(
+        engine=asking.engine, count=asking.workers, make_rag=make_rag, make_validator=make_validator
+    )
