@@ -28,6 +28,7 @@ from ragbench.ledger.tables import last_started, stored_origins
 __all__ = [
     "cut_short",
     "is_baseline_file",
+    "read_origins",
     "read_run",
     "run_of_report",
 ]
@@ -179,16 +180,19 @@ def _from_folder(path: Path) -> RunScores:
     folder = RunFolder(path=path)
     if folder.report.is_file():
         run = _from_report(folder.report, read_json(folder.report), str(path))
-        return replace(
-            run, date=last_started(folder.journal), origins=_origins(path, folder.journal)
-        )
+        return replace(run, date=last_started(folder.journal), origins=read_origins(path))
     if folder.exists:
         raise cut_short(path)
     raise RunMismatchError(f"{path} is not a run folder: it has no {folder.report.name}")
 
 
-def _origins(path: Path, journal: Path) -> tuple[Origin, ...] | None:
-    stored = stored_origins(journal)
+def read_origins(path: Path) -> tuple[Origin, ...] | None:
+    """What the outcomes of a stored run came from, a stage each; None where it does not say.
+
+    Raises:
+        RunMismatchError: another version of ragbench wrote it.
+    """
+    stored = stored_origins(RunFolder(path=path).journal)
     if stored is None:
         return None
     return understood(

@@ -78,6 +78,8 @@ class RunTally:
     sharing: Counter[str] = field(default_factory=Counter[str])
     """The most cases that shared a call, by stage."""
     repeated_ids: int = 0
+    longest: int = 0
+    """The most chunks that generation was given for a case."""
     gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
     validation: ValidationTally = field(default_factory=ValidationTally)
 
@@ -102,6 +104,11 @@ class RunTally:
             examples = self.groups.setdefault(key, [])
             if len(examples) < 5:
                 examples.append(trace.case.id)
+        given = trace.context.value
+        self.longest = max(self.longest, 0 if given is None else len(given.contexts))
+        self._count_repeated_ids(trace)
+
+    def _count_repeated_ids(self, trace: Trace) -> None:
         result = trace.retrieval.value
         if result is not None and result.context_ids is not None:
             self.repeated_ids += len(set(result.context_ids)) < len(result.context_ids)

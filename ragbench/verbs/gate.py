@@ -18,7 +18,7 @@ from ragbench.gate.age import age_note
 from ragbench.gate.config import AUTO, GateConfig
 from ragbench.gate.find_baseline import find_baseline
 from ragbench.gate.gate import gate
-from ragbench.gate.runs import read_run
+from ragbench.gate.runs import read_origins, read_run
 from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
@@ -81,7 +81,11 @@ def rescore(path: Path, like: RunScores, *, judging: Judging | None = None) -> R
         source=str(path),
         dataset=manifest.dataset.name,
         rag=manifest.rag.name,
-        fingerprints={**like.fingerprints, "dataset": manifest.dataset.fingerprint},
+        fingerprints={
+            **{part: of for part, of in like.fingerprints.items() if part in ("judge", "metrics")},
+            **{part: manifest.fingerprints[part] for part in ("dataset", "rag", "settings")},
+        },
+        origins=read_origins(path),
         matching=like.matching,
         commit=git.get("commit"),
         dirty=bool(git.get("dirty")),

@@ -204,6 +204,7 @@ class ReportBuilder:
                 *_notes(self.manifest, tally),
                 *self._repeated.notes(),
                 *_metric_notes(summaries),
+                *_depth_note(summaries, tally.longest),
             ),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
@@ -314,6 +315,20 @@ def _row(
         location=None if trace.location is None else trace.location.value,
         matches=case.matches,
     )
+
+
+def _depth_note(summaries: Sequence[Summary], longest: int) -> Iterator[str]:
+    """Which cutoffs lie behind the end of every list, so that their metrics are of shorter ones."""
+    names = [
+        summary.metric.name
+        for summary in summaries
+        if summary.measured and longest and (summary.metric.cutoff or 0) > longest
+    ]
+    if names:
+        chunks = "1 retrieved chunk" if longest == 1 else f"{longest} retrieved chunks"
+        divided = [name for name in names if name.startswith("precision")]
+        more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
+        yield f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
 
 
 def _metric_notes(summaries: Sequence[Summary]) -> Iterator[str]:

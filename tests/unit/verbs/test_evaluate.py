@@ -591,3 +591,27 @@ def test_a_report_is_a_function_of_the_stored_run(tmp_path: Path) -> None:
     again = report_of(tmp_path / "run")
     assert again.summaries == report.summaries
     assert list(again.rows()) == list(report.rows()) == list(again.rows())
+
+
+def test_cutoffs_behind_the_end_of_every_list_are_named(tmp_path: Path) -> None:
+    rag = NotingRAG()  # retrieves one chunk
+    names = "recall@1, recall@5, precision@3, set_recall, exact_match"
+    notes = run(cases("a", "b"), rag, tmp_path, metrics=names).notes
+    assert (
+        "No case has more than 1 retrieved chunk: recall@5, precision@3 look no further; "
+        "precision@3 still divides by its cutoff."
+    ) in notes
+
+
+def test_a_cutoff_that_one_list_reaches_is_not_named(tmp_path: Path) -> None:
+    class OneIsLong(NotingRAG):
+        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+            length = 5 if query == "a" else 1
+            texts = [f"{query} {n}" for n in range(length)]
+            return RetrievalResult(texts, context_ids=[f"d-{text}" for text in texts])
+
+    assert not [
+        note
+        for note in run(cases("a", "b"), OneIsLong(), tmp_path, metrics="recall@5").notes
+        if "look no further" in note
+    ]

@@ -42,6 +42,7 @@ def loudest(response: str, *, loud: int = 1) -> float:
     return len(response)
 '''
 SPELLED = "shouting.py:shout(loud=2)@3, shouting.py:loudest, recall@5"
+SHALLOW = "No case has more than 1 retrieved chunk: shout(loud=2)@3, recall@5 look no further."
 NAMES = ["shout(loud=2)@3", "loudest", "recall@5"]
 
 
@@ -76,7 +77,7 @@ def test_metrics_that_are_gone_are_reported_as_they_were(run: Path) -> None:
     assert [metric.definition.direction for metric in found.metrics[:2]] == ["lower", "higher"]
     assert [summary.score for summary in found.summaries] == [6.0, 7.0, 1.0]
     assert [part.score for part in found.summaries[1].slices] == [7.0]
-    assert found.notes == ()
+    assert found.notes == (SHALLOW,)
 
 
 def test_writing_it_again_gives_the_same_summaries(run: Path) -> None:
@@ -96,6 +97,7 @@ def test_a_figure_that_nobody_stored_is_missing_and_the_report_says_so(run: Path
     assert found.notes == (
         "loudest: there is no figure over the run, which shouting:largest makes: the run was not "
         "finished.",
+        SHALLOW,
     )
 
 
