@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragbench.llm.settings import LLMSettings
     from ragbench.stages.rag import RAG
     from ragbench.stages.stage import CallStage
+    from ragbench.verbs.rag_probes import Probe
 
 __all__ = [
     "DoctorCheck",
@@ -39,8 +40,9 @@ __all__ = [
     "check_rag",
 ]
 
-State = Literal["ok", "absent", "fixed", "failed"]
-"""Absent is something optional that is not there; fixed is what a setting now takes care of."""
+State = Literal["ok", "absent", "unknown", "doubt", "fixed", "failed"]
+"""Absent is something optional that is not there; fixed is what a setting now takes care of; a
+doubt makes numbers wrong that are printed all the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,7 +262,7 @@ def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorChe
 
 
 def ask_rag(rag: RAG, question: str) -> list[DoctorCheck]:
-    """One question through what a RAG can do."""
+    """One question through what a RAG can do, then what it does that nobody would notice."""
     checks: list[DoctorCheck] = []
     with asyncio.Runner() as runner:
         runner.run(_ask(rag, question, checks))
@@ -269,6 +271,7 @@ def ask_rag(rag: RAG, question: str) -> list[DoctorCheck]:
 
 async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
     from ragbench.stages.rag import generate_stage, retrieve_stage
+    from ragbench.verbs.rag_probes import probe_generation, probe_retrieval
 
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
@@ -280,12 +283,19 @@ async def _ask(rag: RAG, question: str, checks: list[DoctorCheck]) -> None:
         scores = "without scores" if found.scores is None else "with scores"
         detail = f"{len(contexts)} contexts, {ids}, {scores}"
         checks.append(DoctorCheck(name="rag retrieves", state="ok", detail=detail))
+        checks += [_of_probe(found) async for found in probe_retrieval(rag, question)]
     if "generation" in rag.families:
         asked = (question, list(contexts))
         answer = await _called("rag generates", generate_stage(rag, b""), asked, checks)
         if answer is not None:
             detail = mask_text(_shortened(answer.response)) or "an empty answer"
             checks.append(DoctorCheck(name="rag generates", state="ok", detail=detail))
+            checks += [_of_probe(found) async for found in probe_generation(rag, *asked)]
+
+
+def _of_probe(found: Probe) -> DoctorCheck:
+    state: State = "unknown" if found.holds is None else "ok" if found.holds else "doubt"
+    return DoctorCheck(name=found.name, state=state, detail=mask_text(found.detail))
 
 
 async def _called(

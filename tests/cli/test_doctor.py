@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,24 @@ def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
     assert found["rag loads"] == ("ok", rag)
     assert found["rag retrieves"] == ("ok", "1 contexts, without ids, without scores")
     assert found["rag generates"] == ("ok", "27 days")
+
+
+def test_a_doubt_is_printed_and_is_no_failure(
+    ragbench: Ragbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deaf.py").write_text(
+        "from ragbench import RAGInterface\n"
+        "class Deaf(RAGInterface):\n"
+        "    def retrieve(self, query, top_k=None):\n        return ['a', 'b']\n"
+        "    def generate(self, query, contexts):\n        return '27 days'\n",
+        encoding="utf-8",
+    )
+    done = ragbench("doctor", "--rag", "deaf.py:Deaf")
+    assert done.code == 0
+    assert "doubt   generation reads" in done.out
+    assert "doubt   retrieval top_k" in done.out
+    assert "ok      retrieval in batches" in done.out
 
 
 def test_a_rag_that_fails_is_told_where(ragbench: Ragbench) -> None:

@@ -97,6 +97,12 @@ def test_gold_that_is_not_in_the_corpus(ragbench: Ragbench) -> None:
     assert causes["in"] != "not_in_corpus"
 
 
+def test_a_cause_is_taken_as_tables_print_it(ragbench: Ragbench, run: str) -> None:
+    in_words = ragbench("cases", run, "--cause", "answered though nothing was there")
+    assert in_words.code == 0
+    assert in_words.out == ragbench("cases", run, "--cause", "answered_without").out
+
+
 def test_cases_by_cause_tag_and_metric(ragbench: Ragbench, run: str) -> None:
     done = ragbench("cases", run, "--cause", "not_retrieved")
     assert (done.code, done.out.splitlines()[0].split()[0]) == (0, "c2")

@@ -30,7 +30,7 @@ def command(
         str | None,
         option(
             "--cause",
-            help=f"Only cases with this cause: {', '.join(CAUSES)}.",
+            help=f"Only cases with this cause, as tables print it or one of {', '.join(CAUSES)}.",
             metavar="CAUSE",
             complete=_causes,
         ),
@@ -60,7 +60,9 @@ def command(
     from ragbench.verbs.report import report_of
     from ragbench.views.report import case_object, shown_columns
 
-    wanted = None if cause is None else Cause(one_of(cause, CAUSES, "--cause"))
+    printed = {one.label: one.value for one in Cause}  # tables show causes in words
+    named = None if cause is None else printed.get(cause, cause)
+    wanted = None if named is None else Cause(one_of(named, CAUSES, "--cause"))
     report = report_of(run_around(run))
     found = select_cases(report, cause=wanted, tag=tag, worst=worst)
     if json:

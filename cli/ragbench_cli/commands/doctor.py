@@ -28,7 +28,12 @@ __all__ = [
 def command(
     rag: Annotated[
         str | None,
-        option("--rag", help="Load this RAG too and ask it one question.", metavar="RAG"),
+        option(
+            "--rag",
+            help="Load this RAG too and ask it the question: alone, twice, beside another one in a "
+            "batch, and with contexts of something else. Eleven calls.",
+            metavar="RAG",
+        ),
     ] = None,
     rag_args: Annotated[
         str | None,
@@ -69,7 +74,8 @@ def command(
     """Check the installation, a RAG and its models.
 
     Exit code 2 if something that ragbench needs, or that was asked for, does not work. An extra
-    that is not installed is not a failure.
+    that is not installed is not a failure. A doubt is something that makes numbers wrong without
+    an error: results of a batch in another order, answers that do not come from the contexts.
 
     \b
     Examples:
