@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Status
 from ragbench.core.report import Report
 from ragbench.core.trace import Entry
 from ragbench.errors import (
-    DataError,
     InterfaceError,
-    InterruptedRunError,
-    Problem,
-    RunMismatchError,
 )
 from ragbench.io.read import Selection
-from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal, StoredCase
 from ragbench.ledger.manifest import (
-    DatasetInfo,
     Manifest,
-    MetricInfo,
-    RagInfo,
-    git_state,
-    package_versions,
     read_manifest,
-    write_manifest,
 )
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.abstention import abstained
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, default_metrics, parse_metrics
-from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
+from ragbench.post.stage import PostRetrieval
+from ragbench.stages.begin import (
+    Asked,
+    Draw,
+    KnownManifest,
+    begin,
+    dated,
+    earlier_matching,
+    journal_of,
+)
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
 from ragbench.stages.in_flight import InFlight
 from ragbench.stages.judge_identity import judge_key
@@ -52,11 +47,10 @@ from ragbench.stages.loop import run_stages
 from ragbench.stages.rag import (
     RAG,
 )
-from ragbench.stages.reuse import OutcomeReuse
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
-from ragbench.stages.stage import CallSettings, CallStage, InLoop, Progress, Row, Running, Stage
+from ragbench.stages.stage import CallSettings, InLoop, Progress, Row, Running, Stage
 from ragbench.stages.stored import StoredTraces, TracedCase
-from ragbench.stages.system import absent_stages, call_stages, system_of
+from ragbench.stages.system import system_of
 from ragbench.validators.validator import Validator
 from ragbench.verbs.report import ReportBuilder, keep_figures
 
@@ -67,11 +61,6 @@ if TYPE_CHECKING:
 __all__ = [
     "evaluate",
 ]
-
-_PACKAGES = (
-    "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
-)  # fmt: skip
-
 
 _SLOTS = 256
 """Cases in flight that the file of them has room for at first."""
@@ -164,98 +153,124 @@ def evaluate(
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
     # A metric that cannot be computed is reported before anything runs.
     Plan([metric for metric in chosen if not metric.is_judged], matching=matching)
-    judge = _judge(chosen, judging)
     system = system_of(
-        rag,
-        name=rag_name,
-        description=rag_description,
-        top_k=top_k,
-        post_retrieval=_dated(post_retrieval, out, fresh=fresh),
-        validator=validator,
-        locator=locator,
-    )
-    folder = RunFolder(path=out)
+        rag, name=rag_name, description=rag_description, top_k=top_k, validator=validator,
+        locator=locator, post_retrieval=dated(post_retrieval, out, fresh=fresh),
+    )  # fmt: skip
+    asked = Asked(system=system, metrics=chosen, matching=matching, judge=_judge(chosen, judging))
+    folder, calls = RunFolder(path=out), limits or CallSettings()
     with ExitStack() as stack:
         watch = stack.enter_context(watch or Watch())
         if stack.enter_context(folder.locked()):
             # A folder whose cases never came is not left behind.
             stack.callback(_discard_if_empty, folder)
-        gold = GoldSpace()
-        draw = _Draw(cases, selection or Selection(), source, stopped, gold)
-        journal = stack.enter_context(_journal(folder, draw, fresh=fresh))
-        absent = absent_stages(system, journal.recorded_counts(), source)
-        manifest = Manifest(
-            dataset=_dataset_info(journal, draw, name),
-            rag=RagInfo(name=system.name, description=system.description, stages=system.stages),
-            metrics=tuple(map(MetricInfo.of, chosen)),
-            settings={**system.settings, "matching": str(matching)},
-            packages=package_versions(_PACKAGES),
-            git=git_state(Path.cwd()),
-            absent=absent,
-            judge=None if judge is None else judge.info,
-        )
-        reuse = OutcomeReuse(journal, system, watch, leaving_out=[source, out], trust=trust_stored)
-        stages = call_stages(system, absent, reuse.identity)
-        journal.begin(_setting(manifest, stages), _local_time(), reuse.notes)
-        manifest = replace(manifest, notes=(*notes, *journal.notes()))
-        journal.before_flush = reuse.keep
-        table = CellTable(journal, _scored(chosen, judge), matching)
-        earlier = _earlier_matching(folder.manifest)
-        known = _KnownManifest(manifest, folder.manifest)
-        tally = MatchingTally(gold) if matching is Matching.AUTO else None
-        if tally is not None and earlier is not None:
-            table.matching = earlier  # likely still right: cells that are stored need no work then
-        score = ScoreStage(table=table, decided=known.decide, tally=tally)
-        stages.append(score)
-        if judge is not None:
-            stages.append(judge.stage(table))
-        is_async = rag is not None and rag.is_async
-        _look_for_gold(out, known.manifest, journal, corpus, matching)
-        builder = ReportBuilder(out, known.manifest, chosen, matching=lambda: table.matching)
-        calls = limits or CallSettings()
+        draw = Draw(cases, selection or Selection(), source, stopped, GoldSpace())
+        journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
+        begun = begin(asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored)
+        scoring = _scoring(asked, begun.with_notes(notes), journal, draw.gold, folder)
+        _look_for_gold(folder, scoring.known.manifest, journal, corpus, matching)
+        stages = [*begun.stages, scoring.stage]
+        if asked.judge is not None:
+            stages.append(asked.judge.stage(scoring.stage.table))
         if workers is not None and workers.engine != "local":
             stages = stack.enter_context(
                 _staffed(stages, workers, calls, top_k, stopped, rag, watch)
             )
-        run_stages(
-            (_rows(window) for window in journal.cases()),
-            stages,
-            Running(
-                journal=journal,
-                calls=calls,
-                retry_failed=retry_failed,
-                stopped=stopped,
-                in_loop=stack.enter_context(_event_loop()) if is_async else asyncio.run,
-                report=advance or (lambda _: None),
-                cases=manifest.dataset.cases,
-                in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
-            ),
-            lambda row: builder.add(_traced(row)),
+        running = Running(
+            journal=journal,
+            calls=calls,
+            retry_failed=retry_failed,
+            stopped=stopped,
+            in_loop=stack.enter_context(_event_loop(rag)),
+            report=advance or (lambda _: None),
+            cases=begun.manifest.dataset.cases,
+            in_flight=stack.enter_context(InFlight(folder.in_flight, _SLOTS)),
         )
-        if tally is not None:
-            ids = None if corpus is None else lambda: [one.id for one in corpus()]
-            verdict = tally.verdict(ids)
-            before = known.manifest
-            known.decide(verdict.matching, verdict.notes)
-            if verdict.matching is not score.table.matching:
-                builder = ReportBuilder(out, known.manifest, chosen)
-                stored = StoredTraces(
-                    journal=journal, manifest=before, metrics=chosen, with_texts=True
-                )
-                for row in score.rematch(map(stored.rows, journal.cases()), verdict.matching):
-                    builder.add(_traced(row))
-        reuse.keep()
+        builder = scoring.settled(_asked_all(stages, running, scoring), corpus)
+        begun.reuse.keep()
         journal.complete()
-        builder.manifest = read_manifest(folder.manifest)  # as every later reader finds it
-        report = builder.report(journal.started())
-        if not keep_figures(report, out):
-            return report
-        builder.manifest = read_manifest(folder.manifest)
-        return builder.report(journal.started())
+        return _report(builder, folder, journal)
+
+
+def _scoring(
+    asked: Asked, manifest: Manifest, journal: Journal, gold: GoldSpace, folder: RunFolder
+) -> _Scoring:
+    """How a run is scored; writes its manifest down."""
+    table = CellTable(journal, _scored(asked.metrics, asked.judge), asked.matching)
+    earlier = earlier_matching(folder.manifest)
+    known = KnownManifest(manifest, folder.manifest)
+    tally = MatchingTally(gold) if asked.matching is Matching.AUTO else None
+    if tally is not None and earlier is not None:
+        table.matching = earlier  # likely still right: cells that are stored need no work then
+    stage = ScoreStage(table=table, decided=known.decide, tally=tally)
+    return _Scoring(stage=stage, known=known, journal=journal, metrics=asked.metrics, folder=folder)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Scoring:
+    """How a run is scored: how gold is matched is known for sure once all cases are through."""
+
+    stage: ScoreStage
+    known: KnownManifest
+    journal: Journal
+    metrics: tuple[Metric, ...]
+    folder: RunFolder
+
+    def builder(self) -> ReportBuilder:
+        """Counts the cases that come, matched as is thought right when they do."""
+        table, out = self.stage.table, self.folder.path
+        return ReportBuilder(
+            out, self.known.manifest, self.metrics, matching=lambda: table.matching
+        )
+
+    def settled(
+        self, builder: ReportBuilder, corpus: Callable[[], Iterable[Document]] | None
+    ) -> ReportBuilder:
+        """Decides how gold is matched, and scores again where that was not what was thought.
+
+        Args:
+            builder: has counted all cases.
+            corpus: gives the documents that the system searches, where they are at hand.
+        """
+        tally = self.stage.tally
+        if tally is None:
+            return builder
+        ids = None if corpus is None else lambda: [one.id for one in corpus()]
+        verdict = tally.verdict(ids)
+        before = self.known.manifest
+        self.known.decide(verdict.matching, verdict.notes)
+        if verdict.matching is self.stage.table.matching:
+            return builder
+        builder = ReportBuilder(self.folder.path, self.known.manifest, self.metrics)
+        stored = StoredTraces(
+            journal=self.journal, manifest=before, metrics=self.metrics, with_texts=True
+        )
+        windows = map(stored.rows, self.journal.cases())
+        for row in self.stage.rematch(windows, verdict.matching):
+            builder.add(_traced(row))
+        return builder
+
+
+def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> ReportBuilder:
+    """Takes every case through every stage, and counts it."""
+    builder = scoring.builder()
+    windows = (_rows(window) for window in running.journal.cases())
+    run_stages(windows, stages, running, lambda row: builder.add(_traced(row)))
+    return builder
+
+
+def _report(builder: ReportBuilder, folder: RunFolder, journal: Journal) -> Report:
+    """The finished run's report, made of what every later reader finds in the folder."""
+    builder.manifest = read_manifest(folder.manifest)
+    report = builder.report(journal.started())
+    if not keep_figures(report, folder.path):
+        return report
+    builder.manifest = read_manifest(folder.manifest)
+    return builder.report(journal.started())
 
 
 def _look_for_gold(
-    out: Path,
+    folder: RunFolder,
     manifest: Manifest,
     journal: Journal,
     corpus: Callable[[], Iterable[Document]] | None,
@@ -263,11 +278,11 @@ def _look_for_gold(
 ) -> None:
     """Keeps which gold the documents hold; forgets it where they are not at hand."""
     if corpus is None:
-        (out / CORPUS_GOLD).unlink(missing_ok=True)
+        (folder.path / CORPUS_GOLD).unlink(missing_ok=True)
         return
     cases = (stored.case for window in journal.cases() for stored in window)
     found = corpus_gold(cases, [*corpus()], matching)
-    write_corpus_gold(out, manifest.fingerprints, found)
+    write_corpus_gold(folder.path, manifest.fingerprints, found)
 
 
 @contextmanager
@@ -290,37 +305,6 @@ def _staffed(
         yield found
 
 
-@contextmanager
-def _journal(folder: RunFolder, draw: _Draw, *, fresh: bool) -> Generator[Journal]:
-    """The folder's journal with the cases in it."""
-    if fresh:
-        with folder.new_journal() as path, Journal(path) as new:
-            new.replace_cases(draw)
-    with Journal(folder.journal) as journal:
-        if not fresh:
-            journal.replace_cases(draw)
-        yield journal
-
-
-def _dated(stage: PostRetrieval | None, out: Path, *, fresh: bool) -> PostRetrieval | None:
-    """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
-    if stage is None:
-        return None
-    if not fresh and (now := _kept_date(RunFolder(path=out).manifest)) is not None:
-        return stage.dated(now)
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return stage.dated(today)
-
-
-def _kept_date(manifest: Path) -> datetime | None:
-    """The date that an earlier run of the folder counted ages from."""
-    try:
-        settings: Any = read_manifest(manifest).settings.get(POST_RETRIEVE) or {}
-        return datetime.fromisoformat(settings["now"])
-    except (RunMismatchError, KeyError):
-        return None
-
-
 def _judge(metrics: Sequence[Metric], judging: Judging | None) -> Judge | None:
     """Who judges; None, and nothing is loaded, where no metric asks a model."""
     if not any(metric.is_judged for metric in metrics):
@@ -337,14 +321,6 @@ def _scored(metrics: Sequence[Metric], judge: Judge | None) -> list[ScoredMetric
     ]
 
 
-def _earlier_matching(path: Path) -> Matching | None:
-    """How the folder's latest run compared chunks; None where there is none."""
-    try:
-        return Matching(read_manifest(path).settings["matching"])
-    except (RunMismatchError, KeyError, ValueError):
-        return None
-
-
 def _traced(row: Row) -> TracedCase:
     return TracedCase(row.trace, row.cells, row.judgements, row.digest, row.matches)
 
@@ -353,90 +329,12 @@ def _rows(window: Sequence[StoredCase]) -> list[Row]:
     return [Row(stored.number, stored.case, stored.digest) for stored in window]
 
 
-def _setting(manifest: Manifest, stages: Sequence[Stage]) -> bytes:
-    """Digest of all that outcomes depend on; how they are scored is not part of it."""
-    judge = None if manifest.judge is None else manifest.judge["fingerprint"]
-    asked = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
-    setting = (manifest.dataset.fingerprint, asked, judge, manifest.absent)
-    return bytes.fromhex(fingerprint(setting))
-
-
-def _local_time() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-class _KnownManifest:
-    """The manifest as far as it is known: how gold is matched is decided during the run."""
-
-    def __init__(self, manifest: Manifest, path: Path) -> None:
-        self.manifest = manifest.with_fingerprints()
-        self._path = path
-        write_manifest(self.manifest, path)
-
-    def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
-        """Writes down how retrieved chunks are compared with relevant ones, and why."""
-        settings = {**self.manifest.settings, "matching": str(matching)}
-        self.manifest = replace(
-            self.manifest, settings=settings, notes=(*notes, *self.manifest.notes)
-        ).with_fingerprints()
-        write_manifest(self.manifest, self._path)
-
-
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    """The cases that are taken; at least one, or an error."""
-
-    cases: Iterable[Case | Entry]
-    selection: Selection
-    source: str
-    stopped: Callable[[], bool]
-    gold: GoldSpace
-    """Told of each case: what is relevant is known before anything is asked."""
-
-    def __iter__(self) -> Iterator[Case | Entry]:
-        """The cases, in order.
-
-        Raises:
-            DataError: there is none.
-            InterruptedRunError: `stopped` said so.
-        """
-        case = None
-        for case in self.selection.apply(self.cases):
-            if self.stopped():
-                raise InterruptedRunError("stopped while the cases were read; nothing was run")
-            self.gold.add(case.case if isinstance(case, Entry) else case)
-            yield _with_abstention(case) if isinstance(case, Entry) else case
-        if case is None:
-            raise DataError([Problem(message="there are no cases", path=self.source)])
-
-
-def _with_abstention(entry: Entry) -> Entry:
-    """An entry whose recorded answer counts as declined where an asked one would."""
-    outcome = entry.recorded.get("generate")
-    if outcome is None or outcome.value is None or outcome.status is not Status.MEASURED:
-        return entry
-    if not abstained(outcome.value):
-        return entry
-    declined = replace(outcome, status=Status.ABSTAINED)
-    return replace(entry, recorded={**entry.recorded, "generate": declined})
-
-
-def _dataset_info(journal: Journal, draw: _Draw, name: str) -> DatasetInfo:
-    selection = draw.selection
-    return DatasetInfo(
-        name=name,
-        source=draw.source,
-        fingerprint=running_digest(journal.case_digests()).hex(),
-        cases=journal.case_count(),
-        limit=selection.limit,
-        sample=selection.sample,
-        seed=None if selection.sample is None else selection.seed,
-    )
-
-
 @contextmanager
-def _event_loop() -> Generator[InLoop]:
-    """Where the coroutines of an async RAG run: one event loop for the whole run."""
+def _event_loop(rag: RAG | None) -> Generator[InLoop]:
+    """Where coroutines run: one event loop for the whole run if the RAG is async, else one each."""
+    if rag is None or not rag.is_async:
+        yield asyncio.run
+        return
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,0 +1,259 @@
+"""A run begun in its folder: its cases in the journal, its manifest, what may be used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.core.case import Case
+from ragbench.core.metric import Metric
+from ragbench.core.outcome import Status
+from ragbench.core.trace import Entry
+from ragbench.errors import (
+    DataError,
+    InterruptedRunError,
+    Problem,
+    RunMismatchError,
+)
+from ragbench.io.read import Selection
+from ragbench.ledger.fingerprint import fingerprint, running_digest
+from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.journal import Journal
+from ragbench.ledger.manifest import (
+    DatasetInfo,
+    Manifest,
+    MetricInfo,
+    RagInfo,
+    git_state,
+    package_versions,
+    read_manifest,
+    write_manifest,
+)
+from ragbench.ledger.watch import Watch
+from ragbench.metrics.abstention import abstained
+from ragbench.metrics.gold_space import GoldSpace
+from ragbench.metrics.matching import Matching
+from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
+from ragbench.stages.reuse import OutcomeReuse
+from ragbench.stages.stage import CallStage, Stage
+from ragbench.stages.system import System, absent_stages, call_stages
+
+if TYPE_CHECKING:
+    from ragbench.stages.judge import Judge
+
+__all__ = [
+    "Asked",
+    "Begun",
+    "Draw",
+    "KnownManifest",
+    "begin",
+    "dated",
+    "earlier_matching",
+    "journal_of",
+]
+
+_PACKAGES = (
+    "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What is evaluated, and by what."""
+
+    system: System
+    metrics: tuple[Metric, ...]
+    matching: Matching
+    """How retrieved chunks are compared with relevant ones, as the user says it."""
+    judge: Judge | None
+    """Who judges; None where no metric asks a model."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """A run whose setting stands in the journal."""
+
+    manifest: Manifest
+    stages: list[Stage]
+    """Those up to generation, in order."""
+    reuse: OutcomeReuse
+    """Says which stored outcomes still hold, and keeps what the new ones came from."""
+    notes: tuple[str, ...]
+    """What the journal has to say of outcomes that are used again."""
+
+    def with_notes(self, notes: Sequence[str]) -> Manifest:
+        """The manifest with what a reader of the report must know, of the source first."""
+        return replace(self.manifest, notes=(*notes, *self.notes))
+
+
+def begin(
+    asked: Asked,
+    journal: Journal,
+    draw: Draw,
+    folder: RunFolder,
+    *,
+    name: str,
+    watch: Watch,
+    trust: bool,
+) -> Begun:
+    """Begins a run over the cases of a journal.
+
+    Args:
+        asked: what is evaluated.
+        journal: holds the cases, and what is recorded of them.
+        draw: where the cases came from.
+        folder: of the run.
+        name: the dataset's, in reports.
+        watch: saw the system being loaded.
+        trust: whether stored outcomes are used even where it cannot be told what has changed.
+
+    Raises:
+        ConfigError: there is nothing to score at all.
+    """
+    system, source = asked.system, draw.source
+    absent = absent_stages(system, journal.recorded_counts(), source)
+    manifest = Manifest(
+        dataset=_dataset_info(journal, draw, name),
+        rag=RagInfo(name=system.name, description=system.description, stages=system.stages),
+        metrics=tuple(map(MetricInfo.of, asked.metrics)),
+        settings={**system.settings, "matching": str(asked.matching)},
+        packages=package_versions(_PACKAGES),
+        git=git_state(Path.cwd()),
+        absent=absent,
+        judge=None if asked.judge is None else asked.judge.info,
+    )
+    reuse = OutcomeReuse(journal, system, watch, leaving_out=[source, folder.path], trust=trust)
+    stages = call_stages(system, absent, reuse.identity)
+    journal.begin(_setting(manifest, stages), _local_time(), reuse.notes)
+    journal.before_flush = reuse.keep
+    return Begun(manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.notes()))
+
+
+@contextmanager
+def journal_of(folder: RunFolder, draw: Draw, *, fresh: bool) -> Generator[Journal]:
+    """The folder's journal with the cases in it, for the length of a block.
+
+    Args:
+        folder: of the run.
+        draw: the cases.
+        fresh: whether what an earlier run left is forgotten.
+    """
+    if fresh:
+        with folder.new_journal() as path, Journal(path) as new:
+            new.replace_cases(draw)
+    with Journal(folder.journal) as journal:
+        if not fresh:
+            journal.replace_cases(draw)
+        yield journal
+
+
+def dated(stage: PostRetrieval | None, out: Path, *, fresh: bool) -> PostRetrieval | None:
+    """The stage with the run's date, where ages count from it; a run that goes on keeps its own."""
+    if stage is None:
+        return None
+    if not fresh and (now := _kept_date(RunFolder(path=out).manifest)) is not None:
+        return stage.dated(now)
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return stage.dated(today)
+
+
+def _kept_date(manifest: Path) -> datetime | None:
+    """The date that an earlier run of the folder counted ages from."""
+    try:
+        settings: Any = read_manifest(manifest).settings.get(POST_RETRIEVE) or {}
+        return datetime.fromisoformat(settings["now"])
+    except (RunMismatchError, KeyError):
+        return None
+
+
+def earlier_matching(path: Path) -> Matching | None:
+    """How the folder's latest run compared chunks; None where there is none."""
+    try:
+        return Matching(read_manifest(path).settings["matching"])
+    except (RunMismatchError, KeyError, ValueError):
+        return None
+
+
+def _setting(manifest: Manifest, stages: Sequence[Stage]) -> bytes:
+    """Digest of all that outcomes depend on; how they are scored is not part of it."""
+    judge = None if manifest.judge is None else manifest.judge["fingerprint"]
+    asked = [(stage.name, stage.identity) for stage in stages if isinstance(stage, CallStage)]
+    setting = (manifest.dataset.fingerprint, asked, judge, manifest.absent)
+    return bytes.fromhex(fingerprint(setting))
+
+
+def _local_time() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+class KnownManifest:
+    """The manifest as far as it is known: how gold is matched is decided during the run."""
+
+    def __init__(self, manifest: Manifest, path: Path) -> None:
+        self.manifest = manifest.with_fingerprints()
+        self._path = path
+        write_manifest(self.manifest, path)
+
+    def decide(self, matching: Matching, notes: Sequence[str] = ()) -> None:
+        """Writes down how retrieved chunks are compared with relevant ones, and why."""
+        settings = {**self.manifest.settings, "matching": str(matching)}
+        self.manifest = replace(
+            self.manifest, settings=settings, notes=(*notes, *self.manifest.notes)
+        ).with_fingerprints()
+        write_manifest(self.manifest, self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The cases that are taken; at least one, or an error."""
+
+    cases: Iterable[Case | Entry]
+    selection: Selection
+    source: str
+    stopped: Callable[[], bool]
+    gold: GoldSpace
+    """Told of each case: what is relevant is known before anything is asked."""
+
+    def __iter__(self) -> Iterator[Case | Entry]:
+        """The cases, in order.
+
+        Raises:
+            DataError: there is none.
+            InterruptedRunError: `stopped` said so.
+        """
+        case = None
+        for case in self.selection.apply(self.cases):
+            if self.stopped():
+                raise InterruptedRunError("stopped while the cases were read; nothing was run")
+            self.gold.add(case.case if isinstance(case, Entry) else case)
+            yield _with_abstention(case) if isinstance(case, Entry) else case
+        if case is None:
+            raise DataError([Problem(message="there are no cases", path=self.source)])
+
+
+def _with_abstention(entry: Entry) -> Entry:
+    """An entry whose recorded answer counts as declined where an asked one would."""
+    outcome = entry.recorded.get("generate")
+    if outcome is None or outcome.value is None or outcome.status is not Status.MEASURED:
+        return entry
+    if not abstained(outcome.value):
+        return entry
+    declined = replace(outcome, status=Status.ABSTAINED)
+    return replace(entry, recorded={**entry.recorded, "generate": declined})
+
+
+def _dataset_info(journal: Journal, draw: Draw, name: str) -> DatasetInfo:
+    selection = draw.selection
+    return DatasetInfo(
+        name=name,
+        source=draw.source,
+        fingerprint=running_digest(journal.case_digests()).hex(),
+        cases=journal.case_count(),
+        limit=selection.limit,
+        sample=selection.sample,
+        seed=None if selection.sample is None else selection.seed,
+    )
