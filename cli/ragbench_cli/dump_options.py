@@ -23,6 +23,7 @@ __all__ = [
     "QueriesOption",
     "QueryOption",
     "ScoresOption",
+    "SheetOption",
     "opened",
 ]
 
@@ -97,6 +98,17 @@ CorpusOption = Annotated[
 ]
 
 
+SheetOption = Annotated[
+    str | None,
+    option(
+        "--split",
+        help="Part to read from a source with several: the sheet of a workbook, by default the "
+        "first; a provider or prompt of promptfoo.",
+        metavar="NAME",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpChoice:
     """What the options say of a dump."""
@@ -108,6 +120,8 @@ class DumpChoice:
     query: str | None
     queries: Path | None
     corpus: Path | None
+    split: str | None
+    encoding: str | None
 
 
 @contextmanager
@@ -133,9 +147,13 @@ def opened(choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
         query=choice.query,
         queries=choice.queries,
         corpus=choice.corpus,
+        split=choice.split,
+        encoding=choice.encoding,
     ) as dump:
         if not quiet:
             console.say(f"read as {dump.mapping.format}: {dump.mapping.described()}")
             if choice.format is None and not choice.map:
                 console.say("(guessed; correct it with --format FORM or --map text=PATH)")
+        for note in dump.notes:  # a guess is said in any case
+            console.say(note)
         yield dump

@@ -18,7 +18,6 @@ __all__ = [
     "CorpusOption",
     "DatasetArgument",
     "DryRunOption",
-    "EncodingOption",
     "FieldOption",
     "FormatOption",
     "FreshOption",
@@ -132,15 +131,6 @@ QrelsOption = Annotated[
         help="Relevance judgements (qrels) of a TREC run; by default those next to it or "
         "in the corpus folder.",
         metavar="FILE",
-    ),
-]
-EncodingOption = Annotated[
-    str | None,
-    option(
-        "--encoding",
-        help="How text files are encoded, such as cp1252, gb18030 or shift_jis. By default UTF-8, "
-        "or UTF-16 with a byte order mark.",
-        metavar="NAME",
     ),
 ]
 RagOption = Annotated[

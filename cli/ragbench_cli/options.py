@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 __all__ = [
+    "EncodingOption",
     "EngineOption",
     "EngineWorkersOption",
     "JsonOption",
@@ -96,6 +97,15 @@ EngineWorkersOption = Annotated[
         "or cluster.",
         metavar="N",
         min=1,
+    ),
+]
+EncodingOption = Annotated[
+    str | None,
+    option(
+        "--encoding",
+        help="How text files are encoded, such as cp1252, gb18030 or shift_jis. By default UTF-8, "
+        "or UTF-16 with a byte order mark; else guessed, and the guess is said.",
+        metavar="NAME",
     ),
 ]
 RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]

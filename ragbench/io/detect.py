@@ -18,7 +18,14 @@ import orjson
 
 from ragbench.io import arrow, lines
 from ragbench.io.fields import is_known_field
-from ragbench.io.formats import FORMATS, QRELS_FOLDER, QUERIES_FILE, QUERY_FILES, READERS
+from ragbench.io.formats import (
+    FORMATS,
+    QRELS_FOLDER,
+    QUERIES_FILE,
+    QUERY_FILES,
+    READERS,
+    is_workbook,
+)
 from ragbench.io.json_files import CASES_FILE, CORPUS_FILE, read_json_arrays
 from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head
@@ -41,7 +48,6 @@ _BY_SUFFIX: Mapping[str, str] = {
     suffix: info.name for info in FORMATS for suffix in info.suffixes if info.name != "text"
 }
 _PARQUET_MAGIC = b"PAR1"
-_ZIP_MAGIC, _WORKBOOK_PART = b"PK\x03\x04", b"[Content_Types].xml"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _SQUAD = re.compile(r'"data"\s*:\s*\[\s*\{.*?"(?:paragraphs|qas)"\s*:\s*\[', re.DOTALL)
 _FIRST = 20
@@ -135,7 +141,7 @@ def is_run_file(text: str) -> bool:
 def _file_format(source: Source, head: bytes, kind: Kind) -> str | None:
     if head.startswith(_PARQUET_MAGIC):
         return "parquet"
-    if head.startswith(_ZIP_MAGIC) and _WORKBOOK_PART in head:
+    if is_workbook(head):
         return "xlsx"
     text = decode_head(head, source.encoding).lstrip()
     found = _BY_SUFFIX.get(source.suffix)

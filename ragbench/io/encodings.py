@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from dataclasses import replace
+
+from ragbench.io.source import Problems, Source
 
 __all__ = [
+    "decoded",
     "guess_encoding",
 ]
 
@@ -24,6 +28,23 @@ _ENOUGH = 40
 """Bytes beyond ASCII below which a guess is a toss-up: then the user has to say it."""
 _DAMAGED = 3
 """UTF-8 letters for each wrong byte from which a text is damaged UTF-8, and nothing else."""
+
+
+def decoded(place: Source) -> Source:
+    """The source with its encoding, where that has to be guessed; the guess is among its notes.
+
+    A file is not left open; a stream keeps what was looked at of it.
+    """
+    if place.encoding is not None or place.hub is not None or place.is_folder:
+        return place
+    head = place.head(Problems())
+    if place.path is not None:
+        place.close()
+    guess = None if head is None else guess_encoding(head)
+    if guess is None:
+        return place
+    note = f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)"
+    return replace(place, encoding=guess, notes={**place.notes, note: None})
 
 
 def guess_encoding(head: bytes) -> str | None:

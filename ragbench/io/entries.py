@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -101,39 +102,40 @@ class RowEntries:
         bound, unused = self._bindings(decoder, known)
         if chunks.mapping is not None:
             bound |= _hit_bindings(chunks.mapping, bound.get("retrieved_contexts", ""))
-        info = looked_at(
-            SourceInfo(
-                path=self.place.name,
-                form=form,
-                mapping=bound,
-                unused=unused,
-                uses_corpus=chunks.looked_up,
-                notes=(
-                    *self.place.notes,
-                    *_no_value_notes(decoder.no_values),
-                    *proposals([row.values for row in known], unused, bound),
-                    *_chunk_notes(chunks),
-                ),
-            ),
-            looked,
-            is_whole=len(known) < LOOK,
+        notes = (
+            *self.place.notes,
+            *_no_value_notes(decoder.no_values),
+            *proposals([row.values for row in known], unused, bound),
+            *_chunk_notes(chunks),
+        )
+        info = SourceInfo(
+            path=self.place.name,
+            form=form,
+            mapping=bound,
+            unused=unused,
+            uses_corpus=chunks.looked_up,
+            notes=notes,
+        )
+        return EntrySource(
+            info=looked_at(info, looked, is_whole=len(known) < LOOK),
+            read=partial(self._entries, chunks),
+            held=self.stack,
         )
 
-        def read() -> Iterator[Entry]:
-            problems, place = Problems(), replace(self.place)
-            decoder = self._decoder(problems, replace(chunks, warnings=Counter()))
-            try:
-                with NotingReadErrors(place.name, problems):
-                    for row in self.reader(place, problems):
-                        entry = decoder.decode(row)
-                        if entry is not None:
-                            yield entry
-            finally:
-                place.close()
-            decoder.finish(place.name)
-            problems.raise_if_any()
-
-        return EntrySource(info=info, read=read, held=self.stack)
+    def _entries(self, chunks: Retrieved) -> Iterator[Entry]:
+        """Reads all of it from the start, as the first look found that it is to be read."""
+        problems, place = Problems(), replace(self.place)
+        decoder = self._decoder(problems, replace(chunks, warnings=Counter()))
+        try:
+            with NotingReadErrors(place.name, problems):
+                for row in self.reader(place, problems):
+                    entry = decoder.decode(row)
+                    if entry is not None:
+                        yield entry
+        finally:
+            place.close()
+        decoder.finish(place.name)
+        problems.raise_if_any()
 
     def _texts(self) -> Texts | None:
         """Looks up texts in the corpus, which is read when it is first asked."""

@@ -17,6 +17,7 @@ __all__ = [
     "QUERY_FILES",
     "READERS",
     "FormatInfo",
+    "is_workbook",
 ]
 
 QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
@@ -231,3 +232,11 @@ FORMATS: tuple[FormatInfo, ...] = (
 
 READERS = Registry(kind="formats", builtin={info.name: info.reader for info in FORMATS})
 """Name of a format to its ``RowReader``; packages add theirs in the group ``ragbench.formats``."""
+
+
+_ZIP_MAGIC, _WORKBOOK_PART = b"PK\x03\x04", b"[Content_Types].xml"
+
+
+def is_workbook(head: bytes) -> bool:
+    """Whether a file begins as a workbook of Excel and its like does."""
+    return head.startswith(_ZIP_MAGIC) and _WORKBOOK_PART in head

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragbench.io.detect import JOURNAL_FILE, MANIFEST_FILE
-from ragbench.io.encodings import guess_encoding
+from ragbench.io.encodings import decoded
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
 
 __all__ = [
@@ -27,26 +27,13 @@ def placed(where: str | Path, split: str | None, encoding: str | None, stack: Ex
     """
     found = Source.of(where, split=split, encoding=encoding)
     if where != STDIN:
-        return _run_around(found) or _decoded(found)
+        return _run_around(found) or decoded(found)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
     with NotingReadErrors(found.name, problems), (folder / "stdin").open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     problems.raise_if_any()
-    return _decoded(replace(found, path=folder / "stdin"))
-
-
-def _decoded(place: Source) -> Source:
-    """The source with its encoding, where that has to be guessed."""
-    if place.encoding is not None or place.path is None or not place.path.is_file():
-        return place
-    head = place.head(Problems())
-    place.close()
-    guess = None if head is None else guess_encoding(head)
-    if guess is None:
-        return place
-    notes = {f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)": None}
-    return replace(place, encoding=guess, notes=notes)
+    return decoded(replace(found, path=folder / "stdin"))
 
 
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", "manifest.json", JOURNAL_FILE})

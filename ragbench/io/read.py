@@ -34,6 +34,7 @@ def read_cases(
     format: str | None = None,
     fields: Mapping[str, str] | None = None,
     split: str | None = None,
+    encoding: str | None = None,
     problems: Problems | None = None,
 ) -> Iterator[Case]:
     """Reads cases; nothing is opened before the first one is asked for.
@@ -51,20 +52,21 @@ def read_cases(
         fields: field of a case to field of the source, for names that are not recognised. An
             empty name means that no field of the source has it.
         split: part of the source, for formats that have parts (``beir``, ``trec``, ``hf``).
+        encoding: how text is encoded, when it is neither UTF-8 nor UTF-16 with a mark.
         problems: takes what is wrong; then no error is raised, and the caller looks at it.
 
     Yields:
         The cases, in the order of the source, with unique ids.
 
     Raises:
-        ConfigError: no such format, or no such field of a case (at the call).
+        ConfigError: no such format, encoding, or field of a case (at the call).
         DataError: something is wrong with the source (at the end; ``problems`` not given).
         MissingExtraError: the format needs a package that is not installed.
     """
     found = Problems() if problems is None else problems
     decoder = EntryDecoder(problems=found, fields=fields or {}, outcomes=False)
     reader = None if format is None else _reader(format)
-    origin = Source.of(source, split=split)
+    origin = Source.of(source, split=split, encoding=encoding)
 
     def cases() -> Iterator[Case]:
         for row in _rows(origin, reader, "cases", found):
@@ -84,13 +86,14 @@ def read_documents(
     format: str | None = None,
     fields: Mapping[str, str] | None = None,
     split: str | None = None,
+    encoding: str | None = None,
     problems: Problems | None = None,
 ) -> Iterator[Document]:
     """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
     found = Problems() if problems is None else problems
     decoder = DocumentDecoder(problems=found, fields=fields or {})
     reader = None if format is None else _reader(format)
-    origin = Source.of(source, split=split)
+    origin = Source.of(source, split=split, encoding=encoding)
 
     def documents() -> Iterator[Document]:
         for row in _rows(origin, reader, "documents", found):

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import RetrievalResult
@@ -41,7 +41,10 @@ def open_retrievals(
     """
     form = format if format is None or format in _WHOLE_FORMS else ""
     if form is None and where != STDIN:
-        with closing(Source.of(where)) as place, NotingReadErrors(place.name, Problems()):
+        with (
+            closing(Source.of(where, encoding=options.get("encoding"))) as place,
+            NotingReadErrors(place.name, Problems()),
+        ):
             form = detect_format(place, "cases", Problems())
     if form == "verdicts":
         raise DataError([Problem(message=_NO_CHUNKS, path=str(where))])
@@ -49,16 +52,20 @@ def open_retrievals(
         with open_dump(where, format=format, **options) as dump:
             yield dump
         return
-    with open_source(where, form=format, corpus=options.get("corpus")) as source:
+    ours = {name: options.get(name) for name in _OF_SOURCES}
+    with open_source(where, form=format, **cast("Any", ours)) as source:
         problems = Problems()
         yield OpenDump(
             name=source.info.path,
             mapping=replace(_OWN_MAPPING, format=source.info.form),
             problems=problems,
+            notes=source.info.notes,
             _retrievals=_retrievals(source, problems),
         )
 
 
+_OF_SOURCES = ("corpus", "split", "encoding")
+"""Options of dumps that other sources have, too."""
 _WHOLE_FORMS = frozenset(
     {"run", "export", "report", "deepeval", "ragchecker", "promptfoo", "open-rag-eval"}
 )

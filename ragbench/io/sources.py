@@ -262,8 +262,10 @@ class _Opening:
             name=place.name,
             open_dump=partial(
                 open_dump,
-                place.path if place.path is not None else place.name,
+                place.path or place.address or place.name,
                 format=form,
+                split=place.split,
+                encoding=place.encoding,
                 overrides=self._overrides(),
                 queries=self.queries,
                 corpus=self.corpus,

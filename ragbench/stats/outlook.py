@@ -106,13 +106,7 @@ def outlook(
         clusters=least,
         power=power,
     )
-    found = plan.shown(worse)
-    if weakest is not None and largest_drop is not None and found is not None:
-        gain = largest_drop + tolerance
-        beyond = plan.bounded(weakest, reach=gain, most=gain, way=1.0)
-        found = None if beyond is None else max(found, beyond)
-    if found is not None and reach is not None and found > reach:
-        found = None
+    found = plan.shown_within(worse, reach=reach, weakest=weakest, largest_drop=largest_drop)
     if reach is None:
         margin_up = detectable(spread, least, alpha=alpha, power=power)
     else:
@@ -161,6 +155,29 @@ class _Plan:
         half = step + away**2 * self.move / 2.0
         variance = self.spread.per_cluster**2 + self.tolerance * self.move
         return half + math.sqrt(max(0.0, half**2 - step**2 + away**2 * variance))
+
+    def shown_within(
+        self,
+        level: float,
+        *,
+        reach: float | None,
+        weakest: float | None,
+        largest_drop: float | None,
+    ) -> float | None:
+        """As `shown`, where the test against rare gains must agree; None beyond the scale.
+
+        Args:
+            level: of "worse".
+            reach: the largest distance that the metric's scale leaves; None without bounds.
+            weakest: largest p-value of the test against rare gains; None where it is not asked.
+            largest_drop: length of the metric's scale; None without bounds.
+        """
+        found = self.shown(level)
+        if found is not None and weakest is not None and largest_drop is not None:
+            gain = largest_drop + self.tolerance
+            beyond = self.bounded(weakest, reach=gain, most=gain, way=1.0)
+            found = None if beyond is None else max(found, beyond)
+        return None if found is not None and reach is not None and found > reach else found
 
     def bounded(self, alpha: float, *, reach: float, most: float, way: float) -> float | None:
         """The smallest distance that the test for bounded values shows, as `clusters_to_rule_out`.

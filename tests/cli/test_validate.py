@@ -146,6 +146,21 @@ def test_standard_input_and_output(ragbench: Ragbench, monkeypatch: pytest.Monke
     assert done.err == ""
 
 
+def test_a_table_in_an_old_encoding_is_judged_and_the_guess_is_said(ragbench: Ragbench) -> None:
+    rows = "query,text\nWie viele Tage für Ferien?,Für Ferien gibt es 27 Tage im Jahr.\n"
+    Path("rows.csv").write_bytes(rows.encode("cp1252"))
+    done = ragbench("validate", "rows.csv", "--json", "-q")
+    assert done.code == 0, done.err
+    (piece,) = json.loads(done.out)["evidence"]
+    assert piece["text"] == "Für Ferien gibt es 27 Tage im Jahr."
+    said = "'rows.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)"
+    assert done.err == f"{said}\n"
+    told = ragbench("validate", "rows.csv", "--json", "-q", "--encoding", "cp1252")
+    assert (told.out, told.err) == (done.out, "")
+    wrong = ragbench("validate", "rows.csv", "--encoding", "cp9999")
+    assert (wrong.code, "no text encoding 'cp9999'" in wrong.err) == (2, True)
+
+
 # --- the edge cases of the specification
 
 

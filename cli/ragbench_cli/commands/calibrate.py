@@ -18,6 +18,7 @@ from ragbench_cli.dump_options import (
     QueriesOption,
     QueryOption,
     ScoresOption,
+    SheetOption,
     opened,
 )
 from ragbench_cli.llm_options import (
@@ -28,7 +29,7 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
 )
-from ragbench_cli.options import EngineOption, JsonOption, argument, option
+from ragbench_cli.options import EncodingOption, EngineOption, JsonOption, argument, option
 from ragbench_cli.validator_options import (
     DEFAULT_VALIDATOR,
     ValidatorArgsOption,
@@ -100,6 +101,8 @@ def command(
     query: QueryOption = None,
     queries: QueriesOption = None,
     corpus: CorpusOption = None,
+    split: SheetOption = None,
+    encoding: EncodingOption = None,
     validator_args: ValidatorArgsOption = None,
     engine: EngineOption = "processes",
     workers: WorkersOption = None,
@@ -136,6 +139,8 @@ def command(
         query=query,
         queries=queries,
         corpus=corpus,
+        split=split,
+        encoding=encoding,
     )
     judge = ValidatorChoice(
         name=validator_name(validator),

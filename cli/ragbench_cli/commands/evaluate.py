@@ -20,7 +20,6 @@ from ragbench_cli.eval_options import (
     CorpusOption,
     DatasetArgument,
     DryRunOption,
-    EncodingOption,
     FieldOption,
     FormatOption,
     FreshOption,
@@ -62,7 +61,14 @@ from ragbench_cli.llm_options import (
     PanelVoteOption,
 )
 from ragbench_cli.models import ModelChoice
-from ragbench_cli.options import EngineOption, EngineWorkersOption, JsonOption, mapping, one_of
+from ragbench_cli.options import (
+    EncodingOption,
+    EngineOption,
+    EngineWorkersOption,
+    JsonOption,
+    mapping,
+    one_of,
+)
 from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption, ValidatorChoice
 
 if TYPE_CHECKING:

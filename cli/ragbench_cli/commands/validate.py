@@ -22,6 +22,7 @@ from ragbench_cli.dump_options import (
     QueriesOption,
     QueryOption,
     ScoresOption,
+    SheetOption,
     opened,
 )
 from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
@@ -33,7 +34,7 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
 )
-from ragbench_cli.options import EngineOption, option
+from ragbench_cli.options import EncodingOption, EngineOption, option
 from ragbench_cli.validator_options import (
     CALLS,
     DEFAULT_VALIDATOR,
@@ -94,6 +95,8 @@ def command(
     query: QueryOption = None,
     queries: QueriesOption = None,
     corpus: CorpusOption = None,
+    split: SheetOption = None,
+    encoding: EncodingOption = None,
     min_answer_present: Annotated[
         float | None,
         option(
@@ -188,7 +191,7 @@ def command(
 
     choice = DumpChoice(
         path=dump, format=format, map=map, scores=scores, query=query, queries=queries,
-        corpus=corpus,
+        corpus=corpus, split=split, encoding=encoding,
     )  # fmt: skip
     judge = ValidatorChoice(
         name=validator_name(validator), settings=validator_args, calibration=calibration,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from ragbench.core.chunk import Document
 from ragbench.errors import DataError, Problem
 from ragbench.io.dumps.form import DumpRecord, is_object
+from ragbench.io.encodings import decoded
 from ragbench.io.lines import decode_head, decode_line, read_bytes, read_lines
 from ragbench.io.rankings import Ranking
 from ragbench.io.read import read_cases, read_documents
@@ -94,20 +95,26 @@ class Queries:
 
     texts: dict[str, str]
     """Text by id, in the order of the file."""
+    notes: Mapping[str, None] = field(default_factory=dict[str, None])
+    """What had to be chosen to read it, in words."""
 
     def in_order(self) -> Iterator[tuple[str, str]]:
         """Id and text of each query."""
         yield from self.texts.items()
 
 
-def read_queries(path: str | Path) -> Queries:
+def read_queries(path: str | Path, encoding: str | None = None) -> Queries:
     """Reads all queries of a file, or of the usual file in a folder.
+
+    Args:
+        path: the file or folder.
+        encoding: how text is encoded; guessed where it is not UTF-8.
 
     Raises:
         DataError: it cannot be read, or holds no query.
     """
     problems = Problems()
-    source = Source.of(path)
+    source = Source.of(path, encoding=encoding)
     if source.is_folder:
         found = next((child for name in _FILES if (child := source.child(name))), None)
         if found is None:
@@ -115,12 +122,13 @@ def read_queries(path: str | Path) -> Queries:
             problem = Problem(message=f"the folder has none of {names}", path=source.name)
             raise DataError([problem])
         source = found
+    source = decoded(source)
     with closing(source):
         texts = dict(_read(source, problems))
     problems.raise_if_any()
     if not texts:
         raise DataError([Problem(message="it holds no query", path=source.name)])
-    return Queries(texts=texts)
+    return Queries(texts=texts, notes=source.notes)
 
 
 def _read(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
@@ -138,7 +146,7 @@ def _read(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 
 def _is_table(suffix: str, text: str) -> bool:
     """Whether a file has named columns, rather than an id and a text on each line."""
-    if suffix in {".csv", ".parquet"}:
+    if suffix in {".csv", ".parquet", ".xlsx", ".xlsm"}:
         return True
     if suffix != ".tsv":
         return False
@@ -174,7 +182,7 @@ def _records(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
         yield from value.items()
         return
     fields = {"query": "text"} if _names_text(source) else None
-    for case in read_cases(source.path, fields=fields, problems=problems):
+    for case in read_cases(source.path, fields=fields, encoding=source.encoding, problems=problems):
         yield case.id, case.query
 
 

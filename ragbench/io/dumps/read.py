@@ -30,6 +30,7 @@ from ragbench.io.dumps.joined import (
 from ragbench.io.dumps.mapping import DumpMapping, Layout, ScoreKind, check_overrides
 from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump
 from ragbench.io.dumps.records import container_of, read_records
+from ragbench.io.encodings import decoded
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.json_files import load
 from ragbench.io.rankings import is_beir_result, read_result, read_run
@@ -109,6 +110,8 @@ class OpenDump:
     """How workers read it by ranges, where they can."""
     whole: str = ""
     """Why they cannot, where the dump is named by an address."""
+    notes: tuple[str, ...] = ()
+    """What had to be chosen to read it, in words."""
     _retrievals: Iterator[RetrievalDump]
     _more: int = 0
 
@@ -158,6 +161,8 @@ def open_dump(
     query: str | None = None,
     queries: str | Path | None = None,
     corpus: str | Path | None = None,
+    split: str | None = None,
+    encoding: str | None = None,
 ) -> Generator[OpenDump, None, None]:
     """Opens a dump: finds out its form and which of its fields means what.
 
@@ -178,54 +183,69 @@ def open_dump(
         queries: file of the queries, for responses that do not hold them: joined by id where the
             dump has ids, else by their order.
         corpus: file or folder of the texts, for forms that hold ids alone.
+        split: the sheet of a workbook; the first when not given.
+        encoding: how text is encoded, that of ``queries`` too; where it is not UTF-8 it is guessed
+            when not given, and `OpenDump.notes` says so.
 
     Raises:
-        ConfigError: no such form or field, or an option that the form needs is not given.
+        ConfigError: no such form, field or encoding, or an option that the form needs is not given.
         DataError: the file cannot be read, or nothing in its first records is understood.
     """
     check_overrides(overrides or {})
     form = None if format is None else find_form(format)
     problems = Problems()
-    source = Source.of(path)
     with ExitStack() as stack:
+        source = decoded(Source.of(path, split=split, encoding=encoding))
         stack.callback(source.close)
-        container = container_of(source, problems)
+        container = container_of(source, problems) or ""
         problems.raise_if_any()
-        known = _given_queries(query, queries)
+        known = _given_queries(query, queries, encoding)
         texts = stack.enter_context(corpus_texts(corpus)) if corpus is not None else None
-        joined = _joined_form(form, container or "", source, texts)
-        if joined is not None:
+        joined = _joined_form(form, container, source, texts)
+        if joined is None:
+            records = read_records(source, container, problems)
+        else:
             records = _joined(joined, source, texts, known, corpus, problems)
             form = find_form("ragbench")
-        else:
-            records = read_records(source, container or "", problems)
         begin = _Begin.of(records, problems)
-        sample = begin.records
-        if not sample:
+        if not begin.records:
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
-        named = form if isinstance(form, DumpForm) else None
-        mapping, unwrapping = guess_mapping(sample, form=named, overrides=overrides)
-        mapping = replace(mapping, format=joined or mapping.format)
-        if scores is not None and mapping.score is not None:
-            mapping = replace(mapping, scores=scores)
-        decoder = Decoder(mapping, unwrapping)
+        decoder = _decoder(begin.records, form, joined, overrides, scores)
+        mapping = decoder.mapping
         asked = None if joined else known
         if asked is None and mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
         raw = _raw(decoder, chain(begin.again(problems), records), problems)
-        split = whole = None
-        if source.address is not None:
-            whole = _why_whole(source, container or "", mapping, joined, known)
-            split = None if whole else _split(source, mapping, unwrapping.name)
+        whole = _why_whole(source, container, mapping, joined, known)
+        ranges = None if whole else _split(source, mapping, decoder.form.name)
+        if source.address is not None and ranges is None:
+            whole = whole or _NO_RANGES
         yield OpenDump(
             name=source.name,
             mapping=mapping,
             problems=problems,
-            split=split,
-            whole=whole or ("" if split or not source.address else _NO_RANGES),
+            split=ranges,
+            whole=whole,
+            notes=(*source.notes, *(known.notes if known is not None else ())),
             _retrievals=_retrievals(decoder, raw, asked, query, problems),
         )
+
+
+def _decoder(
+    sample: Sequence[DumpRecord],
+    form: DumpForm | str | None,
+    joined: str | None,
+    overrides: Mapping[str, str] | None,
+    scores: ScoreKind | None,
+) -> Decoder:
+    """What reads the records: as the user says, and as the first of them look."""
+    named = form if isinstance(form, DumpForm) else None
+    mapping, unwrapping = guess_mapping(sample, form=named, overrides=overrides)
+    mapping = replace(mapping, format=joined or mapping.format)
+    if scores is not None and mapping.score is not None:
+        mapping = replace(mapping, scores=scores)
+    return Decoder(mapping, unwrapping)
 
 
 _NONE_FOUND = "expected a query, found none"
@@ -235,12 +255,14 @@ _NO_RANGES = "its server gives no ranges"
 def _why_whole(
     source: Source, container: str, mapping: DumpMapping, joined: str | None, known: Queries | None
 ) -> str:
-    """Why a dump cannot be read by ranges; empty where it may be."""
+    """Why a dump with an address cannot be read by ranges; empty where it may be."""
+    if source.address is None:
+        return ""
     if source.is_packed:
         return "it is compressed"
     if container != "jsonl" or joined is not None:
         return "it is not JSON Lines"
-    if source.is_wide:
+    if source.is_wide or source.encoding not in (None, "utf-8"):
         return "it is not UTF-8"
     if mapping.layout is Layout.ROWS:
         return "several lines make one query"
@@ -249,7 +271,9 @@ def _why_whole(
 
 def _split(source: Source, mapping: DumpMapping, form: str) -> SplitDump | None:
     """The dump in ranges; None where they cannot be read."""
-    address = source.address or ""
+    address = source.address
+    if address is None:
+        return None
     try:
         size = size_of_address(address)
     except OSError:
@@ -293,12 +317,14 @@ class _Begin(NamedTuple):
         problems.items += self.before[-1]
 
 
-def _given_queries(query: str | None, queries: str | Path | None) -> Queries | None:
+def _given_queries(
+    query: str | None, queries: str | Path | None, encoding: str | None
+) -> Queries | None:
     if query is not None and queries is not None:
         raise ConfigError("--query and --queries exclude one another")
     if query is not None:
         return Queries(texts={derived_id("q", query): query})
-    return None if queries is None else read_queries(queries)
+    return None if queries is None else read_queries(queries, encoding)
 
 
 def _joined_form(

@@ -11,7 +11,7 @@ import orjson
 
 from ragbench.io.dumps.form import TEXT_NAMES, DumpRecord, is_list, is_object
 from ragbench.io.dumps.forms import FORMS
-from ragbench.io.formats import READERS
+from ragbench.io.formats import READERS, is_workbook
 from ragbench.io.json_files import is_unambiguous, parse_json, read_line_values
 from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head, read_bytes
@@ -62,7 +62,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def container_of(source: Source, problems: Problems) -> str | None:
-    """What a dump's file is: jsonl, json, csv, tsv, parquet, or run for TREC's columns.
+    """What a dump's file is: jsonl, json, csv, tsv, xlsx, parquet, or run for TREC's columns.
 
     Returns:
         None, and a problem, when it is nothing of that or cannot be read.
@@ -74,8 +74,8 @@ def container_of(source: Source, problems: Problems) -> str | None:
     head = source.head(problems)
     if head is None:
         return None
-    if head.startswith(_PARQUET_MAGIC):
-        return "parquet"
+    if (binary := _binary_container(head)) is not None:
+        return binary
     if source.suffix in {".csv", ".tsv", ".parquet"}:
         return source.suffix[1:]
     text = decode_head(head, source.encoding).lstrip()
@@ -92,11 +92,17 @@ def container_of(source: Source, problems: Problems) -> str | None:
     found = _table_container(text.partition("\n")[0])
     if found is None:
         message = (
-            "not recognised: expected JSON, JSONL, CSV, TSV, Parquet or a TREC run "
+            "not recognised: expected JSON, JSONL, CSV, TSV, Excel, Parquet or a TREC run "
             "(query Q0 document rank score tag)"
         )
         problems.add(message, path=source.name)
     return found
+
+
+def _binary_container(head: bytes) -> str | None:
+    if head.startswith(_PARQUET_MAGIC):
+        return "parquet"
+    return "xlsx" if is_workbook(head) else None
 
 
 def _json_container(text: str, source: Source) -> str:

@@ -77,3 +77,34 @@ def test_verdicts_are_no_retrievals(tmp_path: Path) -> None:
         open_retrievals(path),
     ):
         pass
+
+
+ROWS = "query;text;score\nWo liegt Zürich?;Zürich, größte Stadt der Schweiz;0,9\n"
+
+
+def test_a_dump_in_an_old_encoding_is_read_and_the_guess_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(ROWS.replace("0,9", "0.9").encode("cp1252"))
+    with open_retrievals(path) as dump:
+        (found,) = dump
+    assert (found.query, found.chunks[0].text) == (
+        "Wo liegt Zürich?",
+        "Zürich, größte Stadt der Schweiz",
+    )
+    assert dump.notes == (f"'{path}' is not UTF-8 and is read as cp1252, a guess (--encoding)",)
+    # Who says it is believed, right or wrong: in cp1251 the same bytes are other letters.
+    with open_retrievals(path, encoding="cp1251") as dump:
+        (found,) = dump
+    assert (found.query, dump.notes) == ("Wo liegt Zьrich?", ())
+
+
+def test_the_queries_of_a_dump_may_be_in_an_old_encoding(tmp_path: Path) -> None:
+    queries, dump = tmp_path / "topics.tsv", tmp_path / "dump.jsonl"
+    queries.write_bytes("q1\tWo liegt Zürich?\n".encode("cp1252"))
+    chunk = {"id": "a", "text": "Zürich", "score": 1.0}
+    dump.write_text(json.dumps({"query_id": "q1", "chunks": [chunk]}), encoding="utf-8")
+    with open_retrievals(dump, queries=queries) as opened:
+        (found,) = opened
+    assert (found.query, found.chunks[0].text) == ("Wo liegt Zürich?", "Zürich")
+    (note,) = opened.notes
+    assert note == f"'{queries}' is not UTF-8 and is read as cp1252, a guess (--encoding)"

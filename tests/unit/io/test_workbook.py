@@ -14,6 +14,7 @@ import pytest
 
 from ragbench.errors import DataError
 from ragbench.io.read import read_cases
+from ragbench.io.retrievals import open_retrievals
 from ragbench.io.sources import open_source
 
 pytestmark = pytest.mark.extra("excel")
@@ -119,3 +120,21 @@ def test_a_workbook_from_standard_input(tmp_path: Path, monkeypatch: pytest.Monk
     data = book(tmp_path / "x.xlsx", A=[("query",), ("A?",)]).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert [case.query for case in read_cases("-", format="xlsx")] == ["A?"]
+
+
+def test_a_sheet_with_a_chunk_a_row_is_a_dump(tmp_path: Path) -> None:
+    header = ("query", "chunk_id", "text", "score")
+    path = book(
+        tmp_path / "log.xlsx",
+        First=[header, ("Who?", "a", "Ada", 0.9), ("Who?", "b", "Bob", 0.5)],
+        Second=[header, ("Where?", 7, "Bern", 1)],
+    )
+    with open_retrievals(path) as dump:
+        (found,) = dump
+    assert (found.query, [chunk.text for chunk in found.chunks]) == ("Who?", ["Ada", "Bob"])
+    assert [chunk.score for chunk in found.chunks] == [0.9, 0.5]
+    assert dump.notes == ("The sheet 'First' is read; --split names another: Second",)
+    with open_retrievals(path, split="Second") as dump:
+        (found,) = dump
+    assert (found.query, found.chunks[0].id, found.chunks[0].text) == ("Where?", "7", "Bern")
+    assert dump.notes == ()
