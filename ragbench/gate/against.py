@@ -52,7 +52,7 @@ def held_against(run: RunScores, earlier: RunScores) -> Against:
     columns = [
         column
         for column in run.metrics
-        if (other := earlier.column(column.name)) is not None and other.version == column.version
+        if (other := earlier.column(column.name)) is not None and other.identity == column.identity
     ]
     changed = case_changes(first, second, _MARKS, CaseRule(main=main_metrics(columns)))
     kinds = {case.id: case.kind for case in changed}

@@ -155,7 +155,7 @@ def _columns(runs: Sequence[RunScores]) -> tuple[MetricColumn, ...]:
 
 def _in_all(column: MetricColumn, runs: Sequence[RunScores]) -> bool:
     others = [run.column(column.name) for run in runs]
-    return all(other is not None and other.version == column.version for other in others)
+    return all(other is not None and other.identity == column.identity for other in others)
 
 
 def _cases(

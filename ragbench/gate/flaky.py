@@ -128,7 +128,7 @@ def _in_all(runs: Sequence[RunScores]) -> tuple[MetricColumn, ...]:
         column
         for column in runs[0].metrics
         if all(
-            other is not None and other.version == column.version
+            other is not None and other.identity == column.identity
             for other in (run.column(column.name) for run in runs)
         )
     )

@@ -110,9 +110,11 @@ def _untested(column: MetricColumn, runs: Sequence[tuple[str, RunScores]]) -> st
     if column.aggregate is not None:
         return "its figure is not a mean over cases"
     others = [run.column(column.name) for _, run in runs]
-    versions = {other.version for other in others if other is not None}
-    if len(versions) > 1:
+    known = [other for other in others if other is not None]
+    if len({other.version for other in known}) > 1:
         return "the runs measured it by formulas of different versions"
+    if len({other.identity for other in known}) > 1:
+        return "the code that computes it has changed between the runs"
     if sum(other is not None for other in others) < 2:
         return "only one run measured it"
     return None

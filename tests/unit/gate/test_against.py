@@ -77,6 +77,15 @@ def test_a_metric_of_another_version_decides_nothing() -> None:
     assert found.cases["q"].response == "b"
 
 
+def test_a_metric_whose_code_was_edited_decides_nothing() -> None:
+    earlier, now = (
+        run_of([case("q", score, "a", ("x",))], column("recall@5", digest=digest))
+        for score, digest in ((1.0, "d1"), (0.0, "d2"))
+    )
+    found = held_against(now, earlier)
+    assert (found.changed, found.cases["q"].scores) == ((), ())
+
+
 def test_a_baseline_file_tells_no_texts() -> None:
     bare = case("q", 1.0, None, ("x",), query=None, retrieved_ids=None)
     found = held_against(run(case("q", 0.0, "b", ("x",))), run(bare)).cases["q"]

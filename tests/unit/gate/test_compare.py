@@ -130,6 +130,21 @@ def test_scores_of_other_versions_are_not_compared() -> None:
     assert compare(runs).main == ()
 
 
+def test_a_users_formula_that_was_edited_is_not_tested_and_decides_nothing() -> None:
+    one, other = (
+        run({"x": [score], "own": [score]}, column("x"), column("own", digest=digest))
+        for score, digest in ((1.0, "d1"), (0.0, "d2"))
+    )
+    found = compare([one, other])
+    untested = {metric.name: metric.untested for metric in found.metrics}
+    assert untested == {
+        "x": None,
+        "own": "the code that computes it has changed between the runs",
+    }
+    assert "own" not in found.main
+    assert [flip.subject for case in found.changed for flip in case.flips] == ["x"]
+
+
 def test_a_metric_of_one_run_is_shown_beside_nothing() -> None:
     found = compare([run({"x": [1.0]}), run({"x": [1.0], "y": [0.5]})])
     assert [metric.name for metric in found.metrics] == ["x", "y"]
