@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ragbench.llm.client import LLMClient
     from ragbench.llm.concurrency import CallLimits
     from ragbench.llm.settings import LLMSettings
+    from ragbench.stages.call_stage import CallStage
     from ragbench.stages.rag import RAG
-    from ragbench.stages.stage import CallStage
     from ragbench.verbs.rag_probes import Probe
 
 __all__ = [

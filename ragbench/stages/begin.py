@@ -38,8 +38,9 @@ from ragbench.metrics.abstention import abstained
 from ragbench.metrics.gold_space import GoldSpace
 from ragbench.metrics.matching import Matching
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
+from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse
-from ragbench.stages.stage import CallStage, Stage
+from ragbench.stages.stage import Stage
 from ragbench.stages.system import System, absent_stages, call_stages
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from ragbench.core.case import Case
 from ragbench.core.gold_search import GoldSearch
 from ragbench.core.result import RetrievalResult
 from ragbench.pipeline.gold import golds_of
-from ragbench.stages.stage import CallStage, Given, Row, Settled, passed_on, skipped
+from ragbench.stages.call_stage import CallStage, Given
+from ragbench.stages.stage import Row, Settled, passed_on, skipped
 
 __all__ = ["LOCATE", "LocateInput", "Locator", "locate_stage"]
 

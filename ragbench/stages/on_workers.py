@@ -17,10 +17,11 @@ from ragbench.core.calling import with_deadline
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import ConfigError
 from ragbench.rag.parts import Adapted
+from ragbench.stages.call_stage import CallStage
 from ragbench.stages.calls import attempt
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
 from ragbench.stages.score import ScoreStage, lost_cells, scorer
-from ragbench.stages.stage import CallStage, Stage
+from ragbench.stages.stage import Stage
 from ragbench.stages.validate import VALIDATE, validate_stage
 from ragbench.validators.validator import Validator
 from ragbench.workers.open import opened_engine

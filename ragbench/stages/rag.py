@@ -29,7 +29,8 @@ from ragbench.rag.fallback import (
 from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes, top_k_of_method
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import Adapted
-from ragbench.stages.stage import CallStage, Given, Row, Settled, passed_on
+from ragbench.stages.call_stage import CallStage, Given
+from ragbench.stages.stage import Row, Settled, passed_on
 
 __all__ = [
     "NO_GENERATION",

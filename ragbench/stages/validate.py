@@ -35,9 +35,10 @@ from ragbench.errors import (
 )
 from ragbench.ledger.fingerprint import SIZE, fingerprint
 from ragbench.ledger.manifest import package_versions
+from ragbench.stages.call_stage import CallStage, Given, Work
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
-from ragbench.stages.stage import STOPPED, CallStage, Given, Row, Running, Settled, Work
+from ragbench.stages.stage import STOPPED, Row, Running, Settled
 from ragbench.stats.mean import proportion_interval
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import cast
 
 from ragbench.core.chat import Message
+from ragbench.core.judge_card import Probe, ProbeFigure
 from ragbench.core.outcome import JudgedCell, Status
 from ragbench.errors import ConfigError
 from ragbench.io.labels import LabelledClaim
@@ -18,28 +18,11 @@ from ragbench.stats.mean import proportion_interval
 
 __all__ = [
     "PROBES",
-    "Probe",
-    "ProbeFigure",
     "figure_of",
     "paraphrase",
     "probed",
     "probes_named",
 ]
-
-
-class Probe(StrEnum):
-    """A change of a claim that leaves what is true of it as it was."""
-
-    POSITION = "position"
-    """The passages stand in reverse order."""
-    VERBOSITY = "verbosity"
-    """The claim comes with sentences around it that say nothing."""
-    INJECTION_ANSWER = "injection_answer"
-    """The claim ends in an instruction to call it supported."""
-    INJECTION_CONTEXT = "injection_context"
-    """A passage ends in such an instruction."""
-    SELF_PREFERENCE = "self_preference"
-    """The claim in the judge's own words: what it wrote itself it may like better."""
 
 
 PROBES: Mapping[str, tuple[Probe, ...]] = {
@@ -125,37 +108,6 @@ async def paraphrase(claim: LabelledClaim, panel: JudgeModels) -> LabelledClaim:
     asked = [Message(role="user", content=_REWRITE.format(claim=claim.claim))]
     reply = await panel.chat.ask(asked, schema=_REWRITTEN, purpose="paraphrase")
     return replace(claim, claim=str(reply.value))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbeFigure:
-    """What a probe did to the verdicts."""
-
-    probe: Probe
-    count: int
-    """Claims with a verdict before and after."""
-    changed: int
-    """Of those, with another verdict."""
-    raised: int
-    """Of those, with a more favourable one."""
-    unproved: int
-    """Claims that got a verdict before, and a verdict of support without proof after: the judge
-    gave in, and its missing quotes gave it away. Not part of ``count``."""
-    low: float | None
-    """95% interval of the share that changed, by Clopper and Pearson; of the injections, of the
-    share that rose."""
-    high: float | None
-
-    @property
-    def is_injection(self) -> bool:
-        """Whether only what rises counts."""
-        return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
-
-    @property
-    def share(self) -> float | None:
-        """Share of the verdicts that changed; of the injections, that rose."""
-        hits = self.raised if self.is_injection else self.changed
-        return hits / self.count if self.count else None
 
 
 def figure_of(

@@ -13,8 +13,8 @@ from typing import Any
 from ragbench.core.outcome import Failure
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.metrics.abstention import abstained
+from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
-from ragbench.stages.stage import CallStage
 
 __all__ = [
     "Probe",

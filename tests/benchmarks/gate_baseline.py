@@ -11,9 +11,8 @@ a change over twelve merges.
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +25,7 @@ from ragbench.gate.main_runs import baseline_of, with_run
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import pair
 from ragbench.stats.trend import trends
+from tests.benchmarks.gate_tables import Table, percent, print_tables
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator
@@ -168,11 +168,6 @@ def is_blocked(scores: Array, world: World, tolerance: float, *, flips_alone: bo
     return any(decision.change is ChangeKind.WORSE for decision in decisions)
 
 
-def percent(hits: Iterable[bool]) -> str:
-    seen = list(hits)
-    return f"{100.0 * sum(seen) / len(seen):.1f}%"
-
-
 def level(rng: Generator, trials: int) -> Iterator[list[str]]:
     for world in WORLDS:
         for cases, tolerance in ((20, 0.02), (50, 0.0), (200, 0.0), (200, 0.02)):
@@ -233,8 +228,7 @@ def is_marked(rng: Generator, cases: int, metrics: int, losses: Sequence[float])
 
 
 COUNTS = tuple(f"k = {kept}" for kept in KEPT)
-Rows = Callable[[Generator, int], Iterator[list[str]]]
-TABLES: dict[str, tuple[str, Sequence[str], Rows]] = {
+TABLES: dict[str, Table] = {
     "level": (
         "Blocked though nothing changed, against the mean of k runs",
         ("system", "cases", "tolerance", *COUNTS, "k = 5, flips of signs alone"),
@@ -258,18 +252,5 @@ TABLES: dict[str, tuple[str, Sequence[str], Rows]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=sorted(TABLES), default=None)
-    options = parser.parse_args()
-    for number, (name, (title, header, rows)) in enumerate(TABLES.items()):
-        if options.only in (None, name):
-            print(f"\n### {title}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
-            for row in rows(np.random.default_rng([options.seed, number]), options.trials):
-                print(f"| {' | '.join(row)} |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, TABLES, drawn="--trials", default=400)

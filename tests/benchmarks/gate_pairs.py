@@ -11,9 +11,8 @@ often following the gate's advice settles what was undecided.
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +24,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate, SliceGate
 from ragbench.gate.gate import gate
+from tests.benchmarks.gate_tables import Table, percent, print_tables
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator
@@ -153,11 +153,6 @@ def is_strict_red(verdict: GateResult) -> bool:
     )
 
 
-def percent(hits: Iterable[bool]) -> str:
-    seen = list(hits)
-    return f"{100.0 * sum(seen) / len(seen):.1f}%"
-
-
 def red(rng: Generator, pairs: int) -> Iterator[list[str]]:
     for world, cases in ROWS:
         for tolerance in (0.0, 0.02):
@@ -271,8 +266,7 @@ def is_settled(world: World, cases: int, drop: float, rng: Generator) -> bool:
     return found.ground in (Ground.SHOWN, Ground.RULED_OUT)
 
 
-Rows = Callable[[Generator, int], Iterator[list[str]]]
-TABLES: dict[str, tuple[str, Sequence[str], Rows]] = {
+TABLES: dict[str, Table] = {
     "red": (
         "Red though nothing changed (exit 1 or 3)",
         ("system", "cases", "tolerance", "by default", "with --strict"),
@@ -303,18 +297,5 @@ TABLES: dict[str, tuple[str, Sequence[str], Rows]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=sorted(TABLES), default=None)
-    options = parser.parse_args()
-    for number, (name, (title, header, rows)) in enumerate(TABLES.items()):
-        if options.only in (None, name):
-            print(f"\n### {title}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
-            for row in rows(np.random.default_rng([options.seed, number]), options.pairs):
-                print(f"| {' | '.join(row)} |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_tables(__doc__, TABLES, drawn="--pairs", default=1000)

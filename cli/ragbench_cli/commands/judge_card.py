@@ -21,9 +21,8 @@ from ragbench_cli.llm_options import (
 from ragbench_cli.options import JsonOption, argument, option
 
 if TYPE_CHECKING:
+    from ragbench.core.judge_card import CardFigure, ClassFigures, JudgeCard, ProbeFigure
     from ragbench.core.metric import Metric
-    from ragbench.verbs.judge_card import CardFigure, ClassFigures, JudgeCard
-    from ragbench.verbs.judge_probes import ProbeFigure
     from ragbench_cli.models import ModelChoice
 
 __all__ = [

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from ragbench.core.outcome import Status
 from ragbench.errors import LLMUnreachableError, RunError
-from ragbench.stages.in_flight import InFlight, ask_in_child
+from ragbench.stages.in_child import ask_in_child
+from ragbench.stages.in_flight import InFlight
 
 ROOT = Path(__file__).parents[3]
 

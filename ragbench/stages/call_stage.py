@@ -1,0 +1,354 @@
+"""The stages that call something for every case: asked, told apart, stored and given back.
+
+What the source recorded is taken, what the journal holds under the same key is reused, the rest is
+asked for: in this process, in one of its own for a case that took an earlier one down, or by
+workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from ragbench.core.outcome import Failure, Known, Outcome, Status
+from ragbench.errors import (
+    InterfaceError,
+    InterruptedRunError,
+    RagbenchError,
+    RunError,
+)
+from ragbench.ledger.codec import (
+    CODECS,
+    check_text,
+    encode_failure,
+    encode_value,
+    output_digest,
+)
+from ragbench.ledger.fingerprint import fixed_digest
+from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
+from ragbench.stages.calls import run_async, run_plain
+from ragbench.stages.in_child import TIMED_OUT, ask_in_child
+from ragbench.stages.stage import STOPPED, Counts, Row, Running, Settled, restored
+from ragbench.workers.pool import Batch, Task, WorkerPool
+
+__all__ = [
+    "CallStage",
+    "Given",
+    "Work",
+]
+
+InputT = TypeVar("InputT")
+ValueT = TypeVar("ValueT")
+
+
+class Given(NamedTuple, Generic[InputT]):
+    """What a stage is given for a case."""
+
+    input: InputT
+    digest: bytes
+    """Of the input."""
+
+
+class Work(NamedTuple, Generic[InputT]):
+    """A case that a stage has to be asked for."""
+
+    row: Row
+    key: bytes
+    """Under which the journal will hold what it gives."""
+    input: InputT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallStage(Generic[InputT, ValueT]):
+    """A stage that calls something for every case."""
+
+    name: str
+    identity: bytes
+    """Changes whenever the same input may give another output."""
+    reads: Callable[[Row], Given[InputT] | Settled]
+    """What is given for a case; an outcome instead where there is nothing to call for."""
+    call: Callable[[Sequence[InputT]], Sequence[ValueT]] | None
+    """Gives one value per input; None when it is a coroutine function."""
+    call_async: Callable[[Sequence[InputT]], Awaitable[Sequence[ValueT]]] | None
+    """The same for a RAG whose methods are coroutines."""
+    takes_batches: bool
+    """Whether a batch is one call of the user's. If not, each query is a call of its own, so that
+    it is in the journal as soon as it is finished."""
+    status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
+    """Whether a value is an answer or an abstention."""
+    is_incomplete: Callable[[bytes], bool] = lambda _: False
+    """Whether a stored body holds a failure that was recovered from: it is worth another try."""
+    pool: WorkerPool[Task, Any] | None = None
+    """Workers that make the call in this process's place, in tasks of the stage's name."""
+
+    def settle(self, window: Sequence[Row], run: Running) -> None:
+        """See `Stage.settle`."""
+        todo = self.take(window, run)
+        self._ask(todo, run)
+        if any(self.name not in item.row.settled for item in todo):
+            raise InterruptedRunError(STOPPED)
+
+    def take(self, window: Sequence[Row], run: Running) -> list[Work[InputT]]:
+        """Settles what need not be asked for, and lists the rest."""
+        todo: list[Work[InputT]] = []
+        counts = _take(self, window, run, todo)
+        run.settled(self.name, counts.done, **counts.by_kind)
+        return todo
+
+    def keep(
+        self, asked: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
+    ) -> None:
+        """Settles what was asked for with what it gave."""
+        failed = 0
+        for item, outcome in zip(asked, outcomes, strict=True):
+            entry = _recorded(self, item, outcome, run.journal)
+            item.row.settled[self.name] = entry
+            failed += entry.outcome.status is Status.FAILED
+        if run.in_flight is not None:
+            run.in_flight.end([item.row.number for item in asked])
+        run.journal.flush_if_due()
+        run.settled(self.name, len(asked), failed=failed)
+
+    def keep_taken(
+        self,
+        asked: Sequence[Work[InputT]],
+        batch: Batch[Any, Outcome[ValueT]],
+        pool: WorkerPool[Any, Outcome[ValueT]],
+        run: Running,
+    ) -> None:
+        """Settles what was asked for with what the workers of a pool gave."""
+        outcomes = pool.take(batch)
+        if pool.is_started:
+            self.keep(asked, [*outcomes], run)
+            return
+        for item, outcome in zip(asked, outcomes, strict=False):  # called here, one by one
+            self.keep([item], [outcome], run)
+            if run.stopped():
+                return
+
+    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+        if self.pool is not None:
+            _ask_workers(self, self.pool, todo, run)
+            return
+
+        def keep(batch: Sequence[Work[InputT]], outcomes: list[Outcome[ValueT]]) -> None:
+            self.keep(batch, outcomes, run)
+
+        todo = _ask_suspects(self, todo, run, keep)
+        size = run.calls.batch_size if self.takes_batches else 1
+        batches = [todo[at : at + size] for at in range(0, len(todo), size)]
+        _call(self, batches, run, keep)
+
+
+def _take(
+    stage: CallStage[InputT, Any],
+    window: Sequence[Row],
+    run: Running,
+    todo: list[Work[InputT]],
+) -> Counts:
+    """Settles what need not be asked for, and lists the rest."""
+    counts, name, journal = Counts(), stage.name, run.journal
+    known = {} if journal.was_empty else journal.outcomes(name, [row.number for row in window])
+    for row in window:
+        stored = known.get((row.number, RECORDED))
+        if stored is not None:
+            entry = row.settled[name] = restored(name, stored, journal)
+            journal.confirm(row.number, name, stored)
+            counts.add(entry, "recorded")
+            continue
+        given = stage.reads(row)
+        if isinstance(given, Settled):
+            row.settled[name] = given
+            counts.add(given)
+            continue
+        key = fixed_digest(stage.identity, given.digest)
+        stored = known.get((row.number, key))
+        if stored is None or (run.retry_failed and _failed(stage, stored)):
+            todo.append(Work(row, key, given.input))
+            continue
+        entry = row.settled[name] = restored(name, stored, journal)
+        journal.confirm(row.number, name, stored)
+        counts.add(entry, "reused")
+    return counts
+
+
+def _failed(stage: CallStage[Any, Any], stored: StoredOutcome) -> bool:
+    return stored.status is Status.FAILED or stage.is_incomplete(stored.body)
+
+
+Keep = Callable[[Sequence[Work[InputT]], list[Outcome[ValueT]]], None]
+"""Takes a batch, or a part of one, with its outcomes."""
+
+
+def _ask_workers(
+    stage: CallStage[InputT, ValueT],
+    pool: WorkerPool[Task, Outcome[ValueT]],
+    todo: Sequence[Work[InputT]],
+    run: Running,
+) -> None:
+    """Asks by workers; what was begun when the run is stopped, or cannot go on, is kept."""
+    size = run.calls.batch_size if stage.takes_batches else pool.share(len(todo), _SHARE)
+    batches = deque(todo[at : at + size] for at in range(0, len(todo), size))
+    begun: deque[tuple[Sequence[Work[InputT]], Batch[Task, Outcome[ValueT]]]] = deque()
+    raised: RagbenchError | None = None
+    while True:
+        while batches and len(begun) <= pool.ahead and raised is None and not run.stopped():
+            items = batches.popleft()
+            begun.append((items, pool.begin([Task(stage.name, item.input) for item in items])))
+        if not begun:
+            break
+        items, batch = begun.popleft()
+        if (raised is not None or run.stopped()) and pool.drop(batch):
+            continue
+        try:
+            stage.keep_taken(items, batch, pool, run)
+        except RagbenchError as error:
+            # Stopped: the signal that stops this process has ended its workers, too.
+            if not (run.stopped() and isinstance(error, RunError)):
+                raised = raised or error
+    if raised is not None:
+        raise raised
+
+
+_SHARE = 16
+"""Queries that a worker is given at a time, where each is a call of its own."""
+_PATIENCE = 60.0
+"""Seconds that a copy of this process has for a case: in a copy, libraries that have threads of
+their own may never answer."""
+
+
+def _ask_suspects(
+    stage: CallStage[InputT, ValueT],
+    todo: Sequence[Work[InputT]],
+    run: Running,
+    keep: Keep[InputT, ValueT],
+) -> Sequence[Work[InputT]]:
+    """Asks the cases that an earlier process died with, each in a process of its own.
+
+    Returns:
+        The others, and those that gave no answer there: nothing is known against them.
+    """
+    suspects: set[int] = set() if run.in_flight is None else set(run.in_flight.left_over())
+    if not suspects:
+        return todo
+    others: list[Work[InputT]] = []
+    for item in todo:
+        if item.row.number not in suspects or run.stopped():
+            others.append(item)
+            continue
+        limit = run.calls.timeout or _PATIENCE
+        outcome = ask_in_child(_plain(stage), item.input, stage=stage.name, timeout=limit)
+        if outcome.failure is not None and outcome.failure.type == TIMED_OUT:
+            others.append(item)
+        else:
+            keep([item], [outcome])
+    return others
+
+
+def _plain(
+    stage: CallStage[InputT, ValueT],
+) -> Callable[[Sequence[InputT]], Sequence[ValueT]]:
+    """The stage's call as a plain function."""
+    if stage.call is not None:
+        return stage.call
+    coroutine = cast("Callable[[Sequence[InputT]], Any]", stage.call_async)
+    return lambda items: cast("Sequence[ValueT]", asyncio.run(coroutine(items)))
+
+
+def _call(
+    stage: CallStage[InputT, ValueT],
+    batches: Sequence[Sequence[Work[InputT]]],
+    run: Running,
+    keep: Keep[InputT, ValueT],
+) -> None:
+    plain, coroutine, calls = stage.call, stage.call_async, run.calls
+    begin = None if run.in_flight is None else run.in_flight.begin
+
+    def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
+        if begin is not None:
+            begin([item.row.number for item in items])
+        return [item.input for item in items]
+
+    if plain is not None:
+        for batch, outcomes in run_plain(
+            lambda items: plain(inputs(items)),
+            batches,
+            stage=stage.name,
+            concurrency=calls.concurrency,
+            timeout=calls.timeout,
+            stopped=run.stopped,
+        ):
+            keep(batch, outcomes)
+    elif coroutine is not None:
+        run.in_loop(
+            run_async(
+                lambda items: coroutine(inputs(items)),
+                batches,
+                stage=stage.name,
+                finished=keep,
+                concurrency=calls.concurrency,
+                timeout=calls.timeout,
+                stopped=run.stopped,
+            )
+        )
+
+
+def _recorded(
+    stage: CallStage[Any, ValueT],
+    item: Work[Any],
+    outcome: Outcome[ValueT],
+    journal: Journal,
+) -> Settled:
+    """Stores an outcome, and gives it back as a later run will read it.
+
+    What follows works with that: were it to use the RAG's own objects, numbers and types that JSON
+    does not know would score in one way now and in another after an interruption, and what the RAG
+    does with its objects later would change what is scored.
+    """
+    value = outcome.value
+    try:
+        if value is None:
+            return _recorded_failure(stage.name, item, outcome, journal)
+        status = stage.status(value)
+        texts, digests, body, output = encode_value(stage.name, status, value)
+        kept = CODECS[stage.name].decode(texts, body)
+    except (ValueError, TypeError, InterfaceError) as error:  # the value cannot be written down
+        failure = Failure.of(_said_better(error), stage=stage.name)
+        failed = replace(outcome, status=Status.FAILED, value=None, failure=failure)
+        return _recorded_failure(stage.name, item, failed, journal)
+    joined = b"".join(digests)
+    stored = StoredOutcome(
+        item.key, status, Known.ASKED, joined, body, outcome.seconds, outcome.sharing, output
+    )
+    pairs = zip(digests, texts, strict=True)
+    journal.record_outcome(item.row.number, stage.name, stored, pairs)
+    return Settled(replace(outcome, status=status, value=kept), joined, output)
+
+
+def _said_better(error: Exception) -> Exception:
+    """The error about a broken text as one that shows where it is broken."""
+    if isinstance(error, UnicodeEncodeError):
+        try:
+            check_text(error.object)
+        except ValueError as better:
+            return better
+    return error
+
+
+def _recorded_failure(
+    name: str, item: Work[Any], outcome: Outcome[Any], journal: Journal
+) -> Settled:
+    failure = outcome.failure
+    if failure is None:
+        failure = Failure(type="InterfaceError", message="it returned None", stage=name)
+        outcome = replace(outcome, status=Status.FAILED, failure=failure)
+    body = encode_failure(failure)
+    output = output_digest(Status.FAILED, b"", body)
+    stored = StoredOutcome(
+        item.key, Status.FAILED, Known.ASKED, b"", body, outcome.seconds, outcome.sharing, output
+    )
+    journal.record_outcome(item.row.number, name, stored)
+    return Settled(outcome, b"", output)

@@ -1,0 +1,165 @@
+"""A case that took the process down, asked once more in a process of its own."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from multiprocessing import get_all_start_methods, get_context
+from typing import Any, TypeVar, cast
+
+from ragbench.core.outcome import Failure, Outcome, Status
+from ragbench.errors import RagbenchError, RunError
+from ragbench.stages.calls import attempt
+from ragbench.workers.processes import end_with_parent
+
+__all__ = [
+    "TIMED_OUT",
+    "ask_in_child",
+]
+
+ItemT = TypeVar("ItemT")
+ValueT = TypeVar("ValueT")
+
+TIMED_OUT = "StageTimeoutError"
+"""The type of the failure of a case that gave no answer in time."""
+
+Call = Callable[[Sequence[ItemT]], Sequence[ValueT]]
+
+
+def ask_in_child(
+    call: Call[ItemT, ValueT],
+    item: ItemT,
+    *,
+    stage: str,
+    timeout: float | None = None,
+    make: Callable[[], Call[ItemT, ValueT]] | None = None,
+) -> Outcome[ValueT]:
+    """Asks one case in a process of its own, which may come down.
+
+    Args:
+        call: gives one value an item; called in a copy of this process.
+        item: the case's.
+        stage: named in failures.
+        timeout: seconds from the start of the process on; None for no limit.
+        make: makes the call in a new process, and `call` is then not used: a function of a module,
+            or a partial of one. Better than a copy, in which libraries with threads of their own
+            (ONNX Runtime, PyTorch) may never answer; and all there is on Windows.
+
+    Returns:
+        What the call gave. A case that takes its process down has failed, and the failure says
+        how: ``"took the process down (signal 11, SIGSEGV)"``.
+
+    Raises:
+        RunError: this platform cannot copy a process, and there is no `make`.
+        RagbenchError: `make` raised it, or the call where it is not a case's own fault: no model
+            answers any more.
+    """
+    if make is None and "fork" not in get_all_start_methods():
+        raise RunError(
+            "a case took the process down, and this platform asks it in a process of its own only "
+            "for a RAG that is named: --rag MODULE:NAME"
+        )
+    started = time.perf_counter()
+    context: Any = get_context("fork" if make is None else "spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_ask, args=(make or _Given(call), item, stage, theirs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: `make` is for those
+        process.start()
+    theirs.close()
+    data = None
+    try:
+        data = _answer(ours, process, timeout)
+    finally:
+        code = _end(process, data is not None)
+        ours.close()
+    seconds = time.perf_counter() - started
+    if data:
+        found: Outcome[ValueT] | RagbenchError = pickle.loads(data)
+        if isinstance(found, RagbenchError):
+            raise found
+        return found
+    if data is None:
+        return _failed(stage, TIMED_OUT, f"no answer within {timeout:g} s", seconds)
+    return _failed(stage, "ProcessDied", f"took the process down ({_how(code)})", seconds)
+
+
+def _failed(stage: str, kind: str, message: str, seconds: float) -> Outcome[Any]:
+    failure = Failure(type=kind, message=message, stage=stage)
+    return Outcome(status=Status.FAILED, failure=failure, seconds=seconds)
+
+
+def _answer(ours: Any, process: Any, timeout: float | None) -> bytes | None:
+    """What the process says before it ends: empty for nothing, None when it takes too long."""
+    until = float("inf") if timeout is None else time.perf_counter() + timeout
+    try:
+        # Nobody closes the pipe for good while processes live that this one has started.
+        while not ours.poll(_GLANCE) and process.is_alive():
+            if time.perf_counter() > until:
+                return None
+        return cast("bytes", ours.recv_bytes()) if ours.poll() else b""
+    except (EOFError, OSError):
+        return b""
+
+
+_GLANCE = 0.05
+"""Seconds between two looks at whether a process is alive."""
+_LAST_WORDS = 5.0
+"""Seconds that a process may take to end after it has answered."""
+
+
+def _end(process: Any, has_ended: bool) -> int:
+    """Ends a process; its exit code, of a signal the negative number."""
+    process.join(_LAST_WORDS if has_ended else 0)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+    code = cast("int", process.exitcode)
+    process.close()
+    return code
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        name = f", {signal.Signals(-code).name}"
+    except ValueError:
+        name = ""
+    return f"signal {-code}{name}{': perhaps for lack of memory' if code == -9 else ''}"
+
+
+# --- in the child
+
+
+class _Given:
+    """Gives a call that is there already."""
+
+    def __init__(self, call: Call[Any, Any]) -> None:
+        self._call = call
+
+    def __call__(self) -> Call[Any, Any]:
+        return self._call
+
+
+def _ask(make: Callable[[], Call[Any, Any]], item: object, stage: str, answers: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    answers.send_bytes(_asked(make, item, stage))
+
+
+def _asked(make: Callable[[], Call[Any, Any]], item: object, stage: str) -> bytes:
+    try:
+        ((_, (outcome,)),) = attempt(make(), [item], stage=stage)
+    except RagbenchError as error:
+        return pickle.dumps(error)
+    try:
+        return pickle.dumps(outcome)
+    except Exception as error:  # noqa: BLE001  # anything may be in what a RAG returns
+        failure = Failure.of(error, stage=stage)
+        return pickle.dumps(replace(outcome, status=Status.FAILED, value=None, failure=failure))
