@@ -21,6 +21,7 @@ __all__ = [
     "FieldOption",
     "FormatOption",
     "FreshOption",
+    "GiveUpAfterOption",
     "LimitOption",
     "MatchingOption",
     "MaxCostOption",
@@ -243,6 +244,17 @@ ConcurrencyOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float | None, option("--timeout", help="Time limit per query, in seconds.", metavar="SECONDS")
+]
+GiveUpAfterOption = Annotated[
+    int,
+    option(
+        "--give-up-after",
+        help="Ask no more once a stage has failed for the first N cases and answered none: a dead "
+        "key, a service that is down. 0 asks all the same.",
+        metavar="N",
+        min=0,
+        show_default=True,
+    ),
 ]
 MaxErrorRateOption = Annotated[
     float | None,

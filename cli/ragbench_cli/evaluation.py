@@ -70,6 +70,7 @@ class Asking:
     """Calls in flight; the system says when not given."""
     timeout: float | None = None
     """Seconds per query."""
+    give_up_after: int = 100
     engine: str = "local"
     workers: int | None = None
     repeats: int = 1
@@ -271,6 +272,7 @@ def _run(
             batch_size=asking.batch_size,
             concurrency=asking.concurrency or system.concurrency,
             timeout=asking.timeout,
+            give_up_after=asking.give_up_after,
         ),
         matching=measuring.matching,
         judging=models.judging,

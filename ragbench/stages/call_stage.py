@@ -107,6 +107,7 @@ class CallStage(Generic[InputT, ValueT]):
             entry = _recorded(self, item, outcome, run.journal)
             item.row.settled[self.name] = entry
             failed += entry.outcome.status is Status.FAILED
+        run.giving_up.count(self.name, [item.row.settled[self.name].outcome for item in asked])
         if run.in_flight is not None:
             run.in_flight.end([item.row.number for item in asked])
         run.journal.flush_if_due()

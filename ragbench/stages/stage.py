@@ -22,6 +22,7 @@ from ragbench.ledger.codec import (
 )
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
+from ragbench.stages.giving_up import GivingUp
 from ragbench.stages.in_flight import InFlight
 
 __all__ = [
@@ -62,9 +63,14 @@ class CallSettings:
     """Calls in flight."""
     timeout: float | None = None
     """Seconds per query; None for no limit."""
+    give_up_after: int = 100
+    """Cases that a stage may fail for at the start of a run, with none that it answers, before no
+    more are asked; 0 for no limit."""
 
     def __post_init__(self) -> None:
         """Checks the numbers."""
+        if self.give_up_after < 0:
+            raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
             if value < 1:
                 raise ConfigError(f"the {name} must be at least 1, not {value}")
@@ -171,6 +177,8 @@ class Running:
     """Told of cases as they are settled."""
     cases: int | None = None
     """How many the run has."""
+    giving_up: GivingUp = field(default_factory=GivingUp)
+    """Told of all that is asked."""
     in_flight: InFlight | None = None
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""

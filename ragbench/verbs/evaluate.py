@@ -14,9 +14,7 @@ from ragbench.core.chunk import Document
 from ragbench.core.metric import Metric
 from ragbench.core.report import Report
 from ragbench.core.trace import Entry
-from ragbench.errors import (
-    InterfaceError,
-)
+from ragbench.errors import InterfaceError, InterruptedRunError, RunError
 from ragbench.io.read import Selection
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal, StoredCase
@@ -40,6 +38,7 @@ from ragbench.stages.begin import (
     journal_of,
 )
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
+from ragbench.stages.giving_up import GivingUp
 from ragbench.stages.in_flight import InFlight
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.locate import Locator
@@ -148,6 +147,7 @@ def evaluate(
         RunError: the folder cannot be written.
         RunLockedError: another process works on the folder.
         InterruptedRunError: `stopped` said so; the same call continues.
+        RunError: a stage has failed for all of the first cases; see `CallSettings.give_up_after`.
         LLMStoppedError: no model answers any more, or may be asked; the same call continues.
     """
     chosen = default_metrics() if metrics is None else parse_metrics(metrics)
@@ -172,15 +172,16 @@ def evaluate(
         stages = [*begun.stages, scoring.stage]
         if asked.judge is not None:
             stages.append(asked.judge.stage(scoring.stage.table))
+        giving_up = GivingUp(after=calls.give_up_after)
+        over = _either(stopped, giving_up)
         if workers is not None and workers.engine != "local":
-            stages = stack.enter_context(
-                _staffed(stages, workers, calls, top_k, stopped, rag, watch)
-            )
+            stages = stack.enter_context(_staffed(stages, workers, calls, top_k, over, rag, watch))
         running = Running(
             journal=journal,
             calls=calls,
             retry_failed=retry_failed,
-            stopped=stopped,
+            stopped=over,
+            giving_up=giving_up,
             in_loop=stack.enter_context(_event_loop(rag)),
             report=advance or (lambda _: None),
             cases=begun.manifest.dataset.cases,
@@ -255,8 +256,18 @@ def _asked_all(stages: Sequence[Stage], running: Running, scoring: _Scoring) -> 
     """Takes every case through every stage, and counts it."""
     builder = scoring.builder()
     windows = (_rows(window) for window in running.journal.cases())
-    run_stages(windows, stages, running, lambda row: builder.add(_traced(row)))
+    try:
+        run_stages(windows, stages, running, lambda row: builder.add(_traced(row)))
+    except InterruptedRunError:
+        if running.giving_up.because:
+            raise RunError(running.giving_up.because) from None
+        raise
     return builder
+
+
+def _either(stopped: Callable[[], bool], giving_up: GivingUp) -> Callable[[], bool]:
+    """Whether the user, or the system that is asked, has ended the run."""
+    return lambda: stopped() or bool(giving_up.because)
 
 
 def _report(builder: ReportBuilder, folder: RunFolder, journal: Journal) -> Report:

@@ -23,6 +23,7 @@ from ragbench_cli.eval_options import (
     FieldOption,
     FormatOption,
     FreshOption,
+    GiveUpAfterOption,
     LimitOption,
     MatchingOption,
     MaxCostOption,
@@ -102,6 +103,7 @@ def command(
     concurrency: ConcurrencyOption = None,
     timeout: TimeoutOption = None,
     max_error_rate: MaxErrorRateOption = None,
+    give_up_after: GiveUpAfterOption = 100,
     engine: EngineOption = "local",
     workers: EngineWorkersOption = None,
     matching: MatchingOption = "auto",
@@ -177,7 +179,7 @@ def command(
     )  # fmt: skip
     asking = Asking(
         top_k=top_k, batch_size=batch_size, concurrency=concurrency, timeout=timeout,
-        engine=engine, workers=workers, repeats=rag_repeats,
+        engine=engine, workers=workers, repeats=rag_repeats, give_up_after=give_up_after,
     )  # fmt: skip
     keeping = Keeping(out=out, fresh=fresh, reuse=reuse, retry_failed=retry_failed)
     done = evaluated(

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench.core.case import Case
 from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.errors import DataError, InterruptedRunError
+from ragbench.errors import DataError, InterruptedRunError, RunError
 from ragbench.io.read import Selection
 from ragbench.rag.interface import RAGInterface
 from ragbench.stages.stage import CallSettings
@@ -290,3 +290,29 @@ def test_a_stop_while_cases_are_read_runs_nothing(tmp_path: Path) -> None:
         run(cases("a"), rag, tmp_path / "run", stopped=lambda: True)
     assert rag.retrieved == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [NotingRAG, AsyncRAG])
+def test_a_run_whose_first_calls_all_fail_asks_no_more_and_goes_on_later(
+    tmp_path: Path, kind: Callable[[], Any]
+) -> None:
+    lost = [f"lost {n}" for n in range(5)]
+    questions = cases(*lost, *(f"q{n}" for n in range(5)))
+    limits = CallSettings(give_up_after=3)
+    rag = kind()
+    with pytest.raises(
+        RunError, match=r"retrieve failed for all of the first 3 cases.*nothing for"
+    ):
+        run(questions, rag, tmp_path, limits=limits)
+    asked = getattr(rag, "plain", rag).retrieved
+    assert asked == lost[:3]
+    report = run(questions, kind(), tmp_path, limits=replace(limits, give_up_after=0))
+    assert counts(report)["retrieve"] == (5, 0, 0, 5)
+    # What had failed is not asked again unless that is wanted.
+    assert [row.id for row in report.rows() if row.failures] == lost
+
+
+def test_failures_after_an_answer_end_no_run(tmp_path: Path) -> None:
+    questions = cases("q", *(f"lost {n}" for n in range(9)))
+    report = run(questions, NotingRAG(), tmp_path, limits=CallSettings(give_up_after=3))
+    assert counts(report)["retrieve"] == (1, 0, 0, 9)
