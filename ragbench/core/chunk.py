@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 __all__ = [
     "Chunk",
     "Document",
     "Node",
+    "scored_chunk",
     "stored_chunk",
 ]
 
@@ -91,7 +92,7 @@ def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
     chunk = object.__new__(Chunk)
     set_id, set_text, set_score, set_document, set_start, set_end, set_metadata = _SET
     get = values.get
-    set_id(chunk, values["id"])
+    set_id(chunk, values["chunk_id"])
     set_text(chunk, values["text"])
     set_score(chunk, score)
     set_document(chunk, get("document_id"))
@@ -99,3 +100,31 @@ def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
     set_end(chunk, get("end"))
     set_metadata(chunk, get("metadata") or {})
     return chunk
+
+
+def scored_chunk(chunk: Chunk, score: float | None) -> Chunk:
+    """The same chunk with a score, and with metadata of its own, which may be changed."""
+    scored = object.__new__(Chunk)
+    set_id, set_text, set_score, set_document, set_start, set_end, set_metadata = _SET
+    set_id(scored, chunk.id)
+    set_text(scored, chunk.text)
+    set_score(scored, score)
+    set_document(scored, chunk.document_id)
+    set_start(scored, chunk.start)
+    set_end(scored, chunk.end)
+    metadata = {**chunk.metadata}
+    for name, value in chunk.metadata.items():
+        if type(value) is dict or type(value) is list:
+            metadata[name] = _copied(value)
+    set_metadata(scored, metadata)
+    return scored
+
+
+def _copied(value: Any) -> Any:
+    """A copy of JSON."""
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return {key: _copied(inner) for key, inner in items}
+    if isinstance(value, list):
+        return [_copied(inner) for inner in cast("list[object]", value)]
+    return value

@@ -6,6 +6,7 @@
     {"source": {"in": ["a.pdf", "b.pdf"]}}              one of the values
     {"year": {"gte": 2020, "lt": 2024}}                 between bounds: gt, gte, lt, lte
     {"date": {"gte": "2023-05-01"}}                     dates as ISO 8601
+    {"path": {"prefix": "handbook/"}}                   a text that begins so
     {"dept.name": "legal"}                              a field within an object
     {"dept": {"exists": true}}                          is there and not null; false: is not
     {"document_id": "d1"}                               the chunks of a document
@@ -20,7 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from ragbench.core.filters import And, Bound, Equals, Exists, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import (
+    And,
+    Bound,
+    Equals,
+    Exists,
+    Filter,
+    In,
+    Not,
+    Or,
+    Prefix,
+    Range,
+    Scalar,
+)
 from ragbench.errors import ConfigError
 
 __all__ = [
@@ -29,7 +42,7 @@ __all__ = [
 ]
 
 _BOUNDS = ("gt", "gte", "lt", "lte")
-_CONDITIONS = ("eq", "in", "exists", *_BOUNDS)
+_CONDITIONS = ("eq", "in", "prefix", "exists", *_BOUNDS)
 _WORDS = frozenset({"all", "any", "field", "not"})
 _DEPTH = 50
 
@@ -62,6 +75,8 @@ def filters_to_json(filters: Filter) -> dict[str, Any]:
         condition = {"in": list(filters.values)}
     elif isinstance(filters, Exists):
         condition = {"exists": True}
+    elif isinstance(filters, Prefix):
+        condition = {"prefix": filters.prefix}
     else:
         condition = filters.bounds()
     plain = {filters.field: condition}
@@ -122,6 +137,8 @@ def _parse_field(name: object, value: object, where: str) -> list[Filter]:
         parts.append(Equals(field=name, value=_scalar(conditions["eq"], f"{where}.eq")))
     if "in" in conditions:
         parts.append(In(field=name, values=_scalars(conditions["in"], f"{where}.in")))
+    if "prefix" in conditions:
+        parts.append(_prefix(name, conditions["prefix"], f"{where}.prefix"))
     if "exists" in conditions:
         parts.append(_exists(name, conditions["exists"], f"{where}.exists"))
     bounds = {key: conditions[key] for key in _BOUNDS if key in conditions}
@@ -134,6 +151,12 @@ def _exists(name: str, wanted: object, where: str) -> Filter:
     if not isinstance(wanted, bool):
         raise ConfigError(f"{where}: expected true or false, found {_kind(wanted)}")
     return Exists(field=name) if wanted else Not(filter=Exists(field=name))
+
+
+def _prefix(name: str, wanted: object, where: str) -> Prefix:
+    if not isinstance(wanted, str):
+        raise ConfigError(f"{where}: expected a text, found {_kind(wanted)}")
+    return Prefix(field=name, prefix=wanted)
 
 
 def _range(name: str, bounds: Mapping[str, object], where: str) -> Range:

@@ -15,6 +15,8 @@ What the parts mean for the value ``v`` under a field:
   ``"2023-05-01"``, ``"2023-05-01T12:00:00+02:00"``). A number lies in a range of numbers; a text
   that is such a date lies in a range of dates. A date stands for its first moment, is taken as
   UTC where it names no zone, and counts to the millisecond. Anything else is outside, lists too.
+- **Prefix.** `v` is a text that begins with these characters, or a list one of whose items is. The
+  empty prefix is that of every text.
 - **Exists.** The field is there and not ``None``.
 - **A missing field,** ``None``, NaN, objects and lists inside of lists match no value and no range.
 - **And, Or, Not** are those of logic: an `And` of nothing holds, an `Or` of nothing does not, and
@@ -42,6 +44,7 @@ __all__ = [
     "In",
     "Not",
     "Or",
+    "Prefix",
     "Range",
     "Scalar",
     "equality_key",
@@ -53,6 +56,7 @@ __all__ = [
     "matches",
     "number",
     "renamed",
+    "texts_of",
 ]
 
 Scalar: TypeAlias = str | int | float | bool
@@ -103,6 +107,22 @@ class Exists:
     def __post_init__(self) -> None:
         """Refuses what names no field."""
         _check_field(self.field)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prefix:
+    """The field holds a text that begins so."""
+
+    field: str
+    prefix: str
+
+    def __post_init__(self) -> None:
+        """Refuses what no text can begin with."""
+        _check_field(self.field)
+        if not isinstance(self.prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(
+                f"filter on '{self.field}': a prefix is a text, found {_shown(self.prefix)}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,7 +183,7 @@ class Not:
     filter: Filter
 
 
-Filter: TypeAlias = Equals | In | Exists | Range | And | Or | Not
+Filter: TypeAlias = Equals | In | Exists | Prefix | Range | And | Or | Not
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
@@ -177,6 +197,8 @@ def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
     value = _value(metadata, filters.field)
     if isinstance(filters, Exists):
         return value is not None
+    if isinstance(filters, Prefix):
+        return any(text.startswith(filters.prefix) for text in texts_of(value))
     if isinstance(filters, Range):
         return _within(instant(value) if filters.of_dates else number(value), filters.limits())
     values = filters.values if isinstance(filters, In) else (filters.value,)
@@ -270,6 +292,12 @@ def equality_keys(value: object) -> frozenset[str]:
     """The keys of a metadata value: one, or one for each item of a list."""
     items = cast("Iterable[object]", value) if isinstance(value, (list, tuple)) else (value,)
     return frozenset(key for item in items if (key := equality_key(item)) is not None)
+
+
+def texts_of(value: object) -> list[str]:
+    """The texts that a metadata value is or, as a list, holds."""
+    items = cast("Iterable[object]", value) if isinstance(value, (list, tuple)) else (value,)
+    return [item for item in items if isinstance(item, str)]
 
 
 def number(value: object) -> float | None:

@@ -39,6 +39,7 @@ __all__ = [
     "IndexIdentity",
     "VectorStore",
     "Vectors",
+    "other_form",
 ]
 
 _FORMAT = 2
@@ -126,6 +127,15 @@ class CollectionInfo:
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
     lease: str = ""
     """Who writes to it now, as `ragbench.pipeline.lease` says it; empty for nobody."""
+
+
+def other_form(address: str, name: str) -> StoreError:
+    """What to raise where another release has written a collection."""
+    return StoreError(
+        f"{address}: another release of ragbench wrote the collection '{name}', in a form that "
+        "this one does not read: remove it with 'ragbench index --drop', then index the corpus "
+        "again; or index it under another name"
+    )
 
 
 @runtime_checkable

@@ -1,24 +1,52 @@
 """The store ``chroma``: Chroma's own engine inside of the process, kept in a folder, or a server.
 
-Search is approximate (HNSW). Chroma merges the metadata of a chunk that is written again, so one
-that has lost a number is removed before it is written.
+Search is approximate (HNSW). A chunk's text is its document; its metadata stand under their own
+names, those within objects under dotted ones, as far as Chroma can keep them (scalars, and lists of
+one kind). What it cannot keep or compare is beside them, under names that begin with ``ragbench:``.
+Chroma merges the metadata of a chunk that is written again, so one that has lost a field is removed
+before it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from ragbench.core.filters import And, Filter, Not, Or, Range
+import orjson
+
+from ragbench.core.filters import (
+    And,
+    Filter,
+    Not,
+    Or,
+    Prefix,
+    Range,
+    field_values,
+    folded,
+    texts_of,
+)
 from ragbench.errors import ConfigError, ForeignCollectionError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit, exhaustive
-from ragbench.stores.record import StoredChunk, number_name, wanted_labels
+from ragbench.stores.database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+    name_from_json,
+)
+from ragbench.stores.engine import Engine, Hit, Kept, exhaustive
+from ragbench.stores.labels import (
+    labels_and_numbers,
+    number_name,
+    wanted_labels,
+    without_prefixes,
+)
+from ragbench.stores.plain import PlainChunk, plain
+from ragbench.stores.record import StoredChunk, read_chunk, searched_fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +61,10 @@ __all__ = [
 _KEY = "ragbench"
 _BATCH = 2000
 _NO_LABEL = "-"
+_OWN = "ragbench:"
+_LABELS, _DIGEST, _REST = f"{_OWN}labels", f"{_OWN}digest", f"{_OWN}chunk"
+"""The last is what a chunk has beside its text and id, as JSON; or the whole of it, where its plain
+fields do not give it back."""
 _OPPOSITE = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
 
 
@@ -99,7 +131,7 @@ class ChromaDatabase(EngineDatabase[Any]):
             metadata: dict[str, Any] | None = collection.metadata
             text = (metadata or {}).get(_KEY)
             if isinstance(text, str):
-                found.append(info_from_json(text, self.address).name)
+                found.append(name_from_json(text, self.address))
         return found
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
@@ -159,12 +191,14 @@ class Chroma:
         """See `Engine`."""
         for first in range(0, len(chunks), self._batch):
             batch = chunks[first : first + self._batch]
-            self._remove_changed(batch)
+            plains = [plain(chunk) for chunk in batch]
+            metadatas = [_metadata(*pair) for pair in zip(batch, plains, strict=True)]
+            self._remove_changed([chunk.id for chunk in batch], metadatas)
             self._collection.upsert(
                 ids=[chunk.id for chunk in batch],
                 embeddings=rows[first : first + self._batch],
-                documents=[chunk.body for chunk in batch],
-                metadatas=[_metadata(chunk) for chunk in batch],
+                documents=[chunk.text for chunk in plains],
+                metadatas=metadatas,
             )
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -172,12 +206,14 @@ class Chroma:
         for first in range(0, len(ids), self._batch):
             self._collection.delete(ids=list(ids[first : first + self._batch]))
 
-    def bodies(self, ids: Sequence[str]) -> list[str]:
+    def kept(self, ids: Sequence[str]) -> list[Kept]:
         """See `Engine`."""
-        found: list[str] = []
+        found: list[Kept] = []
         for first in range(0, len(ids), self._batch):
             batch = list(ids[first : first + self._batch])
-            found += self._collection.get(ids=batch, include=["documents"])["documents"]
+            got = self._collection.get(ids=batch, include=["documents", "metadatas"])
+            columns = (got[name] for name in ("ids", "documents", "metadatas"))
+            found += [_kept(*row) for row in zip(*columns, strict=True)]
         return found
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -198,7 +234,7 @@ class Chroma:
         while True:
             got = self._collection.get(include=["metadatas"], limit=self._batch, offset=len(found))
             for identifier, metadata in zip(got["ids"], got["metadatas"], strict=True):
-                found[identifier] = metadata["digest"]
+                found[identifier] = metadata[_DIGEST]
             if len(got["ids"]) < self._batch:
                 return found
 
@@ -220,25 +256,43 @@ class Chroma:
             raise ConfigError(
                 "Chroma takes no ef with a search: it is a setting of the collection (ef_search)"
             )
+        if filters is not None:
+            simple = folded(without_prefixes(filters, self._texts, self.address))
+            if simple is False:
+                return [[] for _ in rows]
+            filters = None if simple is True else simple
         found = self._collection.query(
             query_embeddings=rows,
             n_results=limit,
             where=None if filters is None else condition(filters),
-            include=["documents", "distances"],
+            include=["documents", "metadatas", "distances"],
         )
         # Of two vectors, Chroma's distance "ip" is one minus their inner product.
+        columns = (found[name] for name in ("distances", "ids", "documents", "metadatas"))
         return [
-            [(1.0 - distance, body) for distance, body in zip(distances, bodies, strict=True)]
-            for distances, bodies in zip(found["distances"], found["documents"], strict=True)
+            [(1.0 - distance, _kept(*row)) for distance, *row in zip(*hits, strict=True)]
+            for hits in zip(*columns, strict=True)
         ]
 
-    def _remove_changed(self, chunks: Sequence[StoredChunk]) -> None:
-        wanted = {chunk.id: chunk.numbers.keys() for chunk in chunks}
+    def _texts(self, field: str) -> Iterator[str]:
+        """Every text that any chunk has in a field; reads all metadata."""
+        offset = 0
+        while True:
+            got = self._collection.get(include=["metadatas"], limit=self._batch, offset=offset)
+            for id_, metadata in zip(got["ids"], got["metadatas"], strict=True):
+                chunk = read_chunk(_kept(id_, "", metadata))
+                yield from texts_of(field_values(searched_fields(chunk)).get(field))
+            offset += len(got["ids"])
+            if len(got["ids"]) < self._batch:
+                return
+
+    def _remove_changed(self, ids: Sequence[str], metadatas: Sequence[dict[str, Any]]) -> None:
+        wanted = dict(zip(ids, metadatas, strict=True))
         there = self._collection.get(ids=list(wanted), include=["metadatas"])
         gone = [
-            identifier
-            for identifier, metadata in zip(there["ids"], there["metadatas"], strict=True)
-            if metadata.keys() - {"labels", "digest"} - wanted[identifier]
+            id_
+            for id_, metadata in zip(there["ids"], there["metadatas"], strict=True)
+            if metadata.keys() - wanted[id_].keys()
         ]
         if gone:
             self._collection.delete(ids=gone)
@@ -262,9 +316,10 @@ def condition(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         if not denied:
             return _joined([{name: {f"${word}": limit}} for word, limit in limits], both=True)
         outside = [{name: {f"${_OPPOSITE[word]}": limit}} for word, limit in limits]
-        return _joined([{"labels": {"$not_contains": name}}, *outside], both=False)
+        return _joined([{_LABELS: {"$not_contains": name}}, *outside], both=False)
+    assert not isinstance(filters, Prefix), "said by the texts that begin so"
     word = "$not_contains" if denied else "$contains"
-    return _joined([{"labels": {word: name}} for name in wanted_labels(filters)], both=denied)
+    return _joined([{_LABELS: {word: name}} for name in wanted_labels(filters)], both=denied)
 
 
 def _joined(parts: list[dict[str, Any]], *, both: bool) -> dict[str, Any]:
@@ -274,10 +329,44 @@ def _joined(parts: list[dict[str, Any]], *, both: bool) -> dict[str, Any]:
     return {"$and" if both else "$or": parts}
 
 
-def _metadata(chunk: StoredChunk) -> dict[str, Any]:
-    # Chroma refuses empty lists.
-    labels = [*chunk.labels, _NO_LABEL]
-    return {"labels": labels, "digest": chunk.digest, **chunk.numbers}
+def _metadata(stored: StoredChunk, chunk: PlainChunk) -> dict[str, Any]:
+    labels, numbers = labels_and_numbers(stored.chunk)
+    found = {
+        name: value
+        for name, value in field_values(chunk.metadata).items()
+        if name and not name.startswith((_OWN, "chroma:", "$", "#")) and _is_kept(value)
+    }
+    for name in ("document_id", "chunk_id", "start", "end"):
+        value = getattr(chunk, name)
+        if value is not None:
+            found.setdefault(name, value)
+    rest: dict[str, Any] = {"metadata": chunk.metadata}
+    for name in ("document_id", "start", "end"):
+        if getattr(chunk, name) is not None:
+            rest[name] = getattr(chunk, name)
+    if chunk.exact is not None:
+        rest = {"exact": chunk.exact}
+    return {
+        **found,
+        # Chroma refuses empty lists.
+        _LABELS: [*labels, _NO_LABEL],
+        _DIGEST: chunk.digest,
+        _REST: orjson.dumps(rest).decode(),
+        **numbers,
+    }
+
+
+def _is_kept(value: object) -> bool:
+    """Whether Chroma keeps a value: scalars, and lists of scalars of one kind."""
+    if isinstance(value, list) and value:
+        kinds = {type(item) for item in cast("list[object]", value)}
+        return len(kinds) == 1 and kinds <= {str, int, float, bool}
+    return isinstance(value, (str, int, float, bool))
+
+
+def _kept(id: str, document: str, metadata: Any) -> Kept:
+    rest: dict[str, Any] = orjson.loads(metadata[_REST])
+    return {"chunk_id": id, "text": document, **rest}
 
 
 def _chroma() -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ragbench.errors import StoreError
-from ragbench.stores.base import CollectionInfo
+from ragbench.stores.base import CollectionInfo, other_form
 from ragbench.stores.checks import check_dimension, check_identity, check_name
 from ragbench.stores.engine import Engine, EngineStore, engine_failures
 
@@ -23,12 +23,14 @@ __all__ = [
     "fitted_name",
     "info_from_json",
     "info_to_json",
+    "name_from_json",
 ]
 
 ConnectionT = TypeVar("ConnectionT")
 
 _FIT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,39}")
-_VERSION = 1
+_VERSION = 2
+"""Changes with what stores keep of a chunk, and how."""
 
 
 class EngineDatabase(ABC, Generic[ConnectionT]):
@@ -188,19 +190,38 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
     """What was kept with a collection.
 
     Raises:
-        StoreError: another version of ragbench wrote it, or it is damaged.
+        StoreError: another release of ragbench wrote it, or it is damaged.
     """
+    name = name_from_json(text, address)
     try:
         values: dict[str, Any] = json.loads(text)
-        if values["version"] == _VERSION:
-            return CollectionInfo(
-                name=values["name"],
-                dimension=int(values["dimension"]),
-                identity=values["identity"],
-                complete=bool(values["complete"]),
-                lease=str(values.get("lease", "")),
-            )
-        found = "was written by another version of ragbench"
-    except (ValueError, KeyError, TypeError):
-        found = "is damaged"
-    raise StoreError(f"{address}: what is kept with the collection {found}: index anew")
+        if values["version"] != _VERSION:
+            raise other_form(address, name)
+        return CollectionInfo(
+            name=name,
+            dimension=int(values["dimension"]),
+            identity=values["identity"],
+            complete=bool(values["complete"]),
+            lease=str(values.get("lease", "")),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(address) from error
+
+
+def name_from_json(text: str, address: str) -> str:
+    """The collection's name, whichever release has written it.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        name = json.loads(text)["name"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(address) from error
+    if not isinstance(name, str):
+        raise _damaged(address)
+    return name
+
+
+def _damaged(address: str) -> StoreError:
+    return StoreError(f"{address}: what is kept with the collection is damaged: index anew")

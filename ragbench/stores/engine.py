@@ -20,7 +20,13 @@ from ragbench.errors import RagbenchError, StoreError
 from ragbench.safe_text import mask_text
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
 from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
-from ragbench.stores.record import StoredChunk, decode, searched_fields, similarity, top_k
+from ragbench.stores.record import (
+    StoredChunk,
+    read_chunk,
+    searched_fields,
+    similarity,
+    top_k,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +36,16 @@ __all__ = [
     "Engine",
     "EngineStore",
     "Hit",
+    "Kept",
     "engine_failures",
     "exhaustive",
 ]
 
-Hit: TypeAlias = tuple[float, str]
-"""What an engine found: the inner product, or whatever else it ranks by, and a chunk's body."""
+Kept: TypeAlias = Mapping[str, Any]
+"""What an engine keeps of a chunk, as `ragbench.stores.record.read_chunk` takes it."""
+Hit: TypeAlias = tuple[float, Kept]
+"""What an engine found: the inner product, or whatever else it ranks by, and what it keeps of a
+chunk."""
 
 _READ = 2000
 """Vectors that are read at once."""
@@ -74,8 +84,8 @@ class Engine(Protocol):
         """Removes those that are there."""
         ...
 
-    def bodies(self, ids: Sequence[str]) -> list[str]:
-        """The bodies of those that are there, in any order."""
+    def kept(self, ids: Sequence[str]) -> list[Kept]:
+        """What is kept of those that are there, in any order."""
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -121,7 +131,7 @@ def exhaustive(
     for first in range(0, len(ids), _READ):
         part = ids[first : first + _READ]
         if filters is not None:
-            chunks = map(decode, engine.bodies(part))
+            chunks = map(read_chunk, engine.kept(part))
             part = [one.id for one in chunks if matches(filters, searched_fields(one))]
         stored = engine.rows(part)
         if not stored:
@@ -132,8 +142,8 @@ def exhaustive(
             ranking.sort(key=lambda hit: (-hit[0], hit[1]))
             del ranking[limit:]
     wanted = sorted({id_ for ranking in best for _, id_ in ranking})
-    bodies = {decode(body).id: body for body in engine.bodies(wanted)} if wanted else {}
-    return [[(score, bodies[id_]) for score, id_ in ranking] for ranking in best]
+    found = {values["chunk_id"]: values for values in engine.kept(wanted)} if wanted else {}
+    return [[(score, found[id_]) for score, id_ in ranking] for ranking in best]
 
 
 @contextmanager
@@ -207,7 +217,7 @@ class EngineStore:
         if not wanted:
             return {}
         with self.working() as engine:
-            chunks = [decode(body) for body in engine.bodies(wanted)]
+            chunks = [read_chunk(values) for values in engine.kept(wanted)]
         found = {chunk.id: chunk for chunk in chunks}
         return {value: found[value] for value in wanted if value in found}
 
@@ -255,7 +265,10 @@ class EngineStore:
             def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
                 rows = queries if len(asked) == len(queries) else queries[list(asked)]
                 found = engine.nearest(rows, limit, condition, effort)
-                return [[decode(body, similarity(score)) for score, body in hits] for hits in found]
+                return [
+                    [read_chunk(values, similarity(score)) for score, values in hits]
+                    for hits in found
+                ]
 
             return top_k(fetch, len(queries), k, most=engine.most)
 

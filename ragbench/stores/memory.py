@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ragbench.core.chunk import Chunk
+from ragbench.core.chunk import Chunk, scored_chunk
 from ragbench.core.filters import Filter, folded
 from ragbench.errors import StoreError
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
@@ -22,8 +22,9 @@ from ragbench.stores.checks import (
     prepared,
     unit_rows,
 )
-from ragbench.stores.memory_folder import FilterIndex, MemoryFolder
-from ragbench.stores.record import StoredChunk, decode, similarity, top_k
+from ragbench.stores.memory_filters import FilterIndex
+from ragbench.stores.memory_folder import MemoryFolder
+from ragbench.stores.record import decode, similarity, top_k
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,7 +118,8 @@ class MemoryStore:
         self._info = info
         self._folder = folder
         self._lock = threading.RLock()
-        self._chunks: list[StoredChunk] = []
+        self._chunks: list[Chunk] = []
+        self._digests: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._vectors: NDArray[np.float32] = np.zeros((0, info.dimension), dtype=np.float32)
         self._filters: FilterIndex | None = None
@@ -133,6 +135,7 @@ class MemoryStore:
         saved = folder.read(name)
         store = cls(saved.info, folder)
         store._chunks = list(saved.chunks)
+        store._digests = dict(saved.digests)
         store._rows = {chunk.id: row for row, chunk in enumerate(saved.chunks)}
         store._vectors = saved.vectors
         store._unsaved = False
@@ -159,10 +162,12 @@ class MemoryStore:
             places: list[int] = []
             for record in records:
                 place = self._rows.setdefault(record.id, len(self._chunks))
+                own = decode(record.body)
                 if place == len(self._chunks):
-                    self._chunks.append(record)
+                    self._chunks.append(own)
                 else:
-                    self._chunks[place] = record
+                    self._chunks[place] = own
+                self._digests[record.id] = record.digest
                 places.append(place)
             self._grow(len(self._chunks))
             self._vectors[places] = rows
@@ -178,13 +183,14 @@ class MemoryStore:
             self._vectors = self._vectors[kept]
             self._chunks = [self._chunks[row] for row in kept]
             self._rows = {chunk.id: row for row, chunk in enumerate(self._chunks)}
+            self._digests = {id_: self._digests[id_] for id_ in self._rows}
             self._filters, self._unsaved = None, True
 
     def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
         """See `ragbench.stores.base.VectorStore`."""
         with self._lock:
             return {
-                value: decode(self._chunks[self._rows[value]].body)
+                value: scored_chunk(self._chunks[self._rows[value]], None)
                 for value in check_ids(ids)
                 if value in self._rows
             }
@@ -201,7 +207,7 @@ class MemoryStore:
     def digests(self) -> dict[str, str]:
         """See `ragbench.stores.base.VectorStore`."""
         with self._lock:
-            return {chunk.id: chunk.digest for chunk in self._chunks}
+            return dict(self._digests)
 
     def count(self) -> int:
         """See `ragbench.stores.base.VectorStore`."""
@@ -242,7 +248,8 @@ class MemoryStore:
         """Writes the folder, where there is one and something has changed."""
         with self._lock:
             if self._folder is not None and self._unsaved:
-                self._folder.write(self._info, self._chunks, self._vectors[: len(self._chunks)])
+                vectors = self._vectors[: len(self._chunks)]
+                self._folder.write(self._info, self._chunks, vectors)
             self._unsaved = False
 
     def discard(self) -> None:
@@ -293,7 +300,7 @@ class MemoryStore:
             first = np.argsort(-exact, kind="stable")[:limit]
             places, exact = places[first], exact[first]
         return [
-            decode(self._chunks[place].body, similarity(score))
+            scored_chunk(self._chunks[place], similarity(score))
             for place, score in zip(places.tolist(), exact.tolist(), strict=True)
         ]
 

@@ -1,14 +1,16 @@
-"""Its folder, its filters by column.
+"""Its folder.
 
 ``collection.json`` names the two other files, ``chunks-*.jsonl`` and ``vectors-*.npz``, by a digest
 of what they hold, and is written last: whoever reads sees one whole state, the old or the new one.
+A line of the first is a chunk, a row of the array ``vectors`` in the second its vector; the line's
+fields are those of `ragbench.stores.plain`.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,82 +19,24 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from ragbench.core.filters import And, Filter, Not, Or, Range
+from ragbench.core.chunk import Chunk, stored_chunk
 from ragbench.errors import InputError, StoreError
 from ragbench.io.atomic import written_whole
-from ragbench.stores.base import CollectionInfo
-from ragbench.stores.record import StoredChunk, number_name, wanted_labels
+from ragbench.stores.base import CollectionInfo, other_form
+from ragbench.stores.record import encode
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "FilterIndex",
     "MemoryFolder",
     "SavedCollection",
 ]
 
 
-class FilterIndex:
-    """Which rows hold which value; made of one state of a collection."""
-
-    def __init__(self, chunks: Sequence[StoredChunk]) -> None:
-        """Reads the labels and numbers of the chunks, in the order of their rows."""
-        self._size = len(chunks)
-        self._rows: dict[str, list[int]] = {}
-        self._numbers: dict[str, tuple[list[int], list[float]]] = {}
-        for row, chunk in enumerate(chunks):
-            for name in chunk.labels:
-                self._rows.setdefault(name, []).append(row)
-            for name, value in chunk.numbers.items():
-                rows, values = self._numbers.setdefault(name, ([], []))
-                rows.append(row)
-                values.append(value)
-
-    def mask(self, filters: Filter) -> NDArray[np.bool_]:
-        """True for every row whose metadata pass."""
-        import numpy as np
-
-        found = np.full(self._size, isinstance(filters, And), dtype=np.bool_)
-        if isinstance(filters, And):
-            for part in filters.filters:
-                found &= self.mask(part)
-            return found
-        if isinstance(filters, Or):
-            for part in filters.filters:
-                found |= self.mask(part)
-            return found
-        if isinstance(filters, Not):
-            return np.logical_not(self.mask(filters.filter))
-        if isinstance(filters, Range):
-            self._add_range(found, filters)
-            return found
-        for name in wanted_labels(filters):
-            found[self._rows.get(name, [])] = True
-        return found
-
-    def _add_range(self, found: NDArray[np.bool_], filters: Range) -> None:
-        import numpy as np
-
-        rows, listed = self._numbers.get(
-            number_name(filters.field, dates=filters.of_dates), ([], [])
-        )
-        values = np.asarray(listed, dtype=np.float64)
-        within = np.ones(len(listed), dtype=np.bool_)
-        tests = {
-            "gt": np.greater,
-            "gte": np.greater_equal,
-            "lt": np.less,
-            "lte": np.less_equal,
-        }
-        for name, limit in filters.limits().items():
-            within &= tests[name](values, limit)
-        found[np.asarray(rows, dtype=np.intp)[within]] = True
-
-
 _INDEX = "collection.json"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +44,9 @@ class SavedCollection:
     """What was read from a folder."""
 
     info: CollectionInfo
-    chunks: tuple[StoredChunk, ...]
+    chunks: tuple[Chunk, ...]
+    digests: Mapping[str, str]
+    """Each id with that of its chunk."""
     vectors: NDArray[np.float32]
     """One row a chunk."""
 
@@ -132,7 +78,7 @@ class MemoryFolder:
             raise StoreError(f"{folder}: cannot be removed: {error.strerror}") from error
 
     def write(
-        self, info: CollectionInfo, chunks: Sequence[StoredChunk], vectors: NDArray[np.float32]
+        self, info: CollectionInfo, chunks: Sequence[Chunk], vectors: NDArray[np.float32]
     ) -> None:
         """Writes a collection; an earlier state stays whole until this one is.
 
@@ -185,9 +131,10 @@ class MemoryFolder:
         try:
             index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
             if index["version"] != _VERSION:
-                raise StoreError(f"{folder}: written by another version of ragbench: index anew")
+                raise other_form(f"memory:{self._path}", name)
             with (folder / index["chunks"]).open("rb") as file:
-                chunks = tuple(_chunk(line) for line in file)
+                read = [_values(line) for line in file]
+            chunks = tuple(stored_chunk(values, None) for values in read)
             with np.load(folder / index["vectors"], allow_pickle=False) as arrays:
                 vectors: NDArray[np.float32] = arrays["vectors"]
             dimension = int(index["dimension"])
@@ -199,11 +146,12 @@ class MemoryFolder:
                 identity=index["identity"],
                 complete=index["complete"],
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"memory:{self._path}: the collection '{name}' is damaged ({error}): index anew"
             ) from error
-        return SavedCollection(info=info, chunks=chunks, vectors=vectors)
+        digests = {values["chunk_id"]: values["digest"] for values in read}
+        return SavedCollection(info=info, chunks=chunks, digests=digests, vectors=vectors)
 
     def _folder(self, name: str) -> Path:
         # A name may hold characters that a file's name may not; a dot alone is not a folder of
@@ -211,20 +159,12 @@ class MemoryFolder:
         return self._path / quote(name, safe=" ").replace(".", "%2E")
 
 
-def _line(chunk: StoredChunk) -> bytes:
-    values = [chunk.id, chunk.body, chunk.digest, chunk.labels, chunk.numbers]
-    try:
-        return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        return json.dumps(values).encode() + b"\n"
+def _line(chunk: Chunk) -> bytes:
+    stored = encode(chunk)
+    return f'{stored.body[:-1]},"digest":"{stored.digest}"}}\n'.encode()
 
 
-def _chunk(line: bytes) -> StoredChunk:
-    try:
-        values: Any = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        values = json.loads(line)
-    identifier, body, digest, labels, numbers = values
-    return StoredChunk(
-        id=identifier, body=body, digest=digest, labels=tuple(labels), numbers=numbers
-    )
+def _values(line: bytes) -> dict[str, Any]:
+    # A leading space says that the fast reader would change something.
+    found: dict[str, Any] = json.loads(line) if line[:1] == b" " else orjson.loads(line)
+    return found

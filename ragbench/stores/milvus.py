@@ -2,29 +2,48 @@
 
 Milvus Lite searches exactly, a server by the index that it chooses. What is kept with collections
 stands in a collection of its own, ``ragbench_collections``: old servers keep no properties.
+
+A chunk's fields are the plain ones (`ragbench.stores.plain`), its metadata a field of JSON; -1
+stands for an offset that is not known and an empty text for no document. What does not fit them is
+in ``exact``, in parts. Milvus compares ``true`` with 1, and its servers and Milvus Lite look into
+lists in different ways, so filters are executed on ``labels`` (`ragbench.stores.labels`).
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from filelock import FileLock, Timeout
 
-from ragbench.core.filters import And, Filter, Not, Or, Range
+from ragbench.core.filters import Filter, field_values, folded, texts_of
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit, exhaustive
-from ragbench.stores.record import StoredChunk, number_name, wanted_labels
+from ragbench.stores.database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+    name_from_json,
+)
+from ragbench.stores.engine import Engine, Hit, Kept, exhaustive
+from ragbench.stores.labels import without_prefixes
+from ragbench.stores.milvus_entities import (
+    LONGEST,
+    PARTS,
+    READ,
+    condition,
+    entity_key,
+    kept_values,
+    made_entity,
+)
+from ragbench.stores.record import StoredChunk, read_chunk, searched_fields
 from ragbench.stores.sole_writer import in_use
 
 if TYPE_CHECKING:
@@ -34,7 +53,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST",
     "MilvusDatabase",
-    "condition",
     "open_milvus",
     "quiet",
 ]
@@ -44,13 +62,6 @@ _TIMEOUT = 60.0
 MOST = 16384
 """The most hits that Milvus gives for one query."""
 _BATCH = 500
-_PART = 16000
-"""Characters: four bytes each are within the 65,535 bytes that a text may have."""
-_LONGEST = 65535
-_PARTS = 4096
-_LABELS = 2500
-"""Of 24 digits and a comma, as one text, they are within those 65,535 bytes."""
-_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def open_milvus(address: str) -> MilvusDatabase:
@@ -120,7 +131,7 @@ class MilvusDatabase(EngineDatabase[Any]):
 
     def names(self, connection: Any) -> list[str]:
         """What stands in the collection of collections."""
-        return [info.name for info in _infos(connection, self.address, "")]
+        return [name_from_json(text, self.address) for text in _infos(connection, "")]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection, and its entry, last."""
@@ -138,7 +149,7 @@ class MilvusDatabase(EngineDatabase[Any]):
         """The collection, if it has an entry."""
         fitted = fitted_name(name)
         with quiet():
-            if not _infos(connection, self.address, fitted):
+            if not _infos(connection, fitted):
                 if connection.has_collection(fitted):
                     raise ForeignCollectionError(self.address, name)
                 return None
@@ -148,7 +159,7 @@ class MilvusDatabase(EngineDatabase[Any]):
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection and its entry, if it has one."""
         fitted = fitted_name(name)
-        if _infos(connection, self.address, fitted):
+        if _infos(connection, fitted):
             connection.drop_collection(fitted)
             connection.delete(_INFOS, ids=[fitted])
 
@@ -158,7 +169,7 @@ class MilvusDatabase(EngineDatabase[Any]):
         kind = _pymilvus().DataType
         schema = connection.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", kind.VARCHAR, is_primary=True, max_length=512)
-        schema.add_field("info", kind.VARCHAR, max_length=_LONGEST)
+        schema.add_field("info", kind.VARCHAR, max_length=LONGEST)
         # Milvus makes no collection without vectors.
         schema.add_field("vector", kind.FLOAT_VECTOR, dim=2)
         self._make_collection(connection, _INFOS, schema)
@@ -169,21 +180,25 @@ class MilvusDatabase(EngineDatabase[Any]):
         schema = connection.create_schema(auto_id=False, enable_dynamic_field=True)
         # An id may hold anything, and Milvus finds ids by expressions: the key is its digest.
         schema.add_field("key", kind.VARCHAR, is_primary=True, max_length=64)
-        schema.add_field("id", kind.VARCHAR, max_length=_LONGEST)
+        for name_ in ("chunk_id", "document_id", "text"):
+            schema.add_field(name_, kind.VARCHAR, max_length=LONGEST)
+        for name_ in ("start", "end"):
+            schema.add_field(name_, kind.INT64)
+        schema.add_field("metadata", kind.JSON)
         schema.add_field(
-            "body",
+            "exact",
             kind.ARRAY,
             element_type=kind.VARCHAR,
-            max_capacity=_PARTS,
-            max_length=_LONGEST,
+            max_capacity=PARTS,
+            max_length=LONGEST,
         )
         schema.add_field("digest", kind.VARCHAR, max_length=64)
         if self._lite:
             # It looks into arrays row by row, in Python; into texts it does not.
-            schema.add_field("labels", kind.VARCHAR, max_length=_LONGEST)
+            schema.add_field("labels", kind.VARCHAR, max_length=LONGEST)
         else:
             schema.add_field(
-                "labels", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=_PARTS, max_length=64
+                "labels", kind.ARRAY, element_type=kind.VARCHAR, max_capacity=PARTS, max_length=64
             )
         schema.add_field("vector", kind.FLOAT_VECTOR, dim=dimension)
         self._make_collection(connection, name, schema)
@@ -225,10 +240,10 @@ class Milvus:
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
-        found = _infos(self._client, self.address, self._name)
+        found = _infos(self._client, self._name)
         if not found:
             raise StoreError(f"{self.address}: the collection '{self._name}' was removed")
-        return found[0]
+        return info_from_json(found[0], self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
         """See `Engine`."""
@@ -238,60 +253,45 @@ class Milvus:
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`."""
-        for chunk in chunks:
-            if len(chunk.labels) > _LABELS or len(chunk.body) > _PARTS * _PART:
-                raise StoreError(
-                    f"{self.address}: the chunk '{chunk.id[:60]}' is too large: Milvus takes at "
-                    f"most {_LABELS} metadata values and {_PARTS * _PART:,} characters of JSON"
-                )
+        made = [made_entity(self.address, chunk) for chunk in chunks]
         for first in range(0, len(chunks), _BATCH):
-            batch = chunks[first : first + _BATCH]
-            made: list[dict[str, Any]] = [
+            entities = [
                 {
-                    "key": _key(chunk.id),
-                    "id": chunk.id,
-                    "body": _parts(chunk.body),
-                    "digest": chunk.digest,
-                    "labels": f",{','.join(chunk.labels)}," if self._lite else list(chunk.labels),
+                    **one.fields,
+                    "labels": f",{','.join(one.labels)}," if self._lite else one.labels,
                     "vector": row,
-                    **chunk.numbers,
+                    **one.numbers,
                 }
-                for chunk, row in zip(batch, rows[first : first + _BATCH], strict=True)
+                for one, row in zip(
+                    made[first : first + _BATCH], rows[first : first + _BATCH], strict=True
+                )
             ]
             with quiet():
-                self._client.upsert(self._name, made)
+                self._client.upsert(self._name, entities)
 
     def remove(self, ids: Sequence[str]) -> None:
         """See `Engine`."""
         with quiet():
             for first in range(0, len(ids), _BATCH):
-                keys = [_key(value) for value in ids[first : first + _BATCH]]
+                keys = [entity_key(value) for value in ids[first : first + _BATCH]]
                 self._client.delete(self._name, ids=keys)
 
-    def bodies(self, ids: Sequence[str]) -> list[str]:
+    def kept(self, ids: Sequence[str]) -> list[Kept]:
         """See `Engine`."""
-        return ["".join(values["body"]) for values in self._get(ids, "body")]
+        return [kept_values(values) for values in self._get(ids, READ)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """See `Engine`."""
         import numpy as np
 
         return {
-            values["id"]: np.asarray(values["vector"], dtype=np.float32)
-            for values in self._get(ids, "vector")
+            values["chunk_id"]: np.asarray(values["vector"], dtype=np.float32)
+            for values in self._get(ids, ["chunk_id", "vector"])
         }
 
     def digests(self) -> dict[str, str]:
         """See `Engine`."""
-        found: dict[str, str] = {}
-        with quiet():
-            pages = self._client.query_iterator(
-                self._name, batch_size=MOST, output_fields=["id", "digest"]
-            )
-            while page := pages.next():
-                found.update({values["id"]: values["digest"] for values in page})
-            pages.close()
-        return found
+        return {values["chunk_id"]: values["digest"] for values in self._all("chunk_id", "digest")}
 
     def count(self) -> int:
         """See `Engine`."""
@@ -309,6 +309,11 @@ class Milvus:
         """See `Engine`."""
         if effort.exact and not self._lite:
             return exhaustive(self, rows, limit, filters)
+        if filters is not None:
+            simple = folded(without_prefixes(filters, self._texts, self.address))
+            if simple is False:
+                return [[] for _ in rows]
+            filters = None if simple is True else simple
         with quiet():
             answers = self._client.search(
                 self._name,
@@ -317,62 +322,35 @@ class Milvus:
                 anns_field="vector",
                 limit=limit,
                 filter="" if filters is None else condition(filters, lite=self._lite),
-                output_fields=["body"],
+                output_fields=READ,
             )
         # What pymilvus calls the distance is the inner product.
-        return [
-            [(hit["distance"], "".join(hit["entity"]["body"])) for hit in hits] for hits in answers
-        ]
+        return [[(hit["distance"], kept_values(hit["entity"])) for hit in hits] for hits in answers]
 
-    def _get(self, ids: Sequence[str], field: str) -> Iterator[dict[str, Any]]:
+    def _get(self, ids: Sequence[str], fields: list[str]) -> Iterator[dict[str, Any]]:
         for first in range(0, len(ids), _BATCH):
-            keys = [_key(value) for value in ids[first : first + _BATCH]]
+            keys = [entity_key(value) for value in ids[first : first + _BATCH]]
             with quiet():
-                found = self._client.get(self._name, keys, output_fields=["id", field])
+                found = self._client.get(self._name, keys, output_fields=fields)
             yield from found
 
+    def _all(self, *fields: str) -> Iterator[dict[str, Any]]:
+        with quiet():
+            pages = self._client.query_iterator(
+                self._name, batch_size=MOST, output_fields=list(fields)
+            )
+            while page := pages.next():
+                yield from page
+            pages.close()
 
-def condition(filters: Filter, *, lite: bool) -> str:
-    """A folded filter as Milvus' boolean expression.
-
-    Labels and names are hexadecimal digits and limits are numbers: nothing is to be escaped.
-
-    Args:
-        filters: the filter.
-        lite: whether it is for Milvus Lite, which keeps labels as one text.
-    """
-    if isinstance(filters, (And, Or)):
-        word = " and " if isinstance(filters, And) else " or "
-        return f"({word.join(condition(part, lite=lite) for part in filters.filters)})"
-    if isinstance(filters, Not):
-        return f"(not {condition(filters.filter, lite=lite)})"
-    if isinstance(filters, Range):
-        name = number_name(filters.field, dates=filters.of_dates)
-        # To compare with what is missing is neither true nor false: first it must be there.
-        tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in filters.limits().items()]
-        return f"({' and '.join([_contains([name], lite=lite), *tests])})"
-    return _contains(wanted_labels(filters), lite=lite)
+    def _texts(self, field: str) -> Iterator[str]:
+        """Every text that any chunk has in a field; reads all metadata."""
+        for values in self._all("chunk_id", "document_id", "start", "end", "metadata", "exact"):
+            chunk = read_chunk(kept_values({**values, "text": ""}))
+            yield from texts_of(field_values(searched_fields(chunk)).get(field))
 
 
-def _contains(labels: list[str], *, lite: bool) -> str:
-    if lite:
-        return "(" + " or ".join(f'labels like "%,{name},%"' for name in labels) + ")"
-    if len(labels) == 1:
-        return f'array_contains(labels, "{labels[0]}")'
-    return f"array_contains_any(labels, {json.dumps(labels)})"
-
-
-def _key(identifier: str) -> str:
-    return blake2b(identifier.encode(), digest_size=16).hexdigest()
-
-
-def _parts(body: str) -> list[str]:
-    if len(body) <= _PART:
-        return [body]
-    return [body[first : first + _PART] for first in range(0, len(body), _PART)]
-
-
-def _infos(client: Any, address: str, name: str) -> list[CollectionInfo]:
+def _infos(client: Any, name: str) -> list[str]:
     with quiet():
         if not client.has_collection(_INFOS):
             return []
@@ -381,7 +359,7 @@ def _infos(client: Any, address: str, name: str) -> list[CollectionInfo]:
             rows = client.get(_INFOS, [name], output_fields=["info"])
         else:
             rows = client.query(_INFOS, filter="", output_fields=["info"], limit=MOST)
-        return [info_from_json(row["info"], address) for row in rows]
+        return [row["info"] for row in rows]
 
 
 def _write_info(client: Any, info: CollectionInfo) -> None:

@@ -12,21 +12,23 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import orjson
+
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit
-from ragbench.stores.pgvector_sql import (
+from ragbench.stores.engine import Engine, Hit, Kept
+from ragbench.stores.pgvector_filters import (
     Condition,
     condition,
-    find_table,
-    has_approximate_index,
+    date_expression,
     number_expression,
-    searching,
 )
+from ragbench.stores.pgvector_sql import find_table, has_approximate_index, searching
+from ragbench.stores.plain import PlainChunk, field_key, plain
 from ragbench.stores.record import StoredChunk
 
 if TYPE_CHECKING:
@@ -42,14 +44,22 @@ _INFOS = "ragbench_collections"
 _TIMEOUT = 15
 _MOST_INDEXED = 2000
 _COLUMNS = {
-    "id": "text",
-    "body": "text",
+    "chunk_id": "text",
+    "document_id": "text",
+    "text": "text",
+    '"start"': "int8",
+    '"end"': "int8",
+    "metadata": "jsonb",
     "digest": "text",
-    "labels": "text[]",
-    "numbers": "jsonb",
+    "dates": "jsonb",
+    "fields": "jsonb",
+    "exact": "text",
     "embedding": "vector",
 }
 """And their types."""
+_READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "exact")
+"""What a chunk is made of."""
+_READ_SQL = ", ".join(f'"{name}"' for name in _READ)
 _INDEXED = 16
 """Of so many fields the numbers are indexed; each index makes writing slower."""
 
@@ -106,6 +116,9 @@ class PgvectorDatabase(EngineDatabase[Any]):
         require("pgvector.psycopg", extra="pgvector")
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
         try:
+            # Metadata are read with each hit.
+            set_loads = require("psycopg.types.json", extra="pgvector").set_json_loads
+            set_loads(orjson.loads, connection)
             # What exists already need not be told.
             connection.execute("SET client_min_messages = warning")
             if _has_infos(connection):
@@ -132,13 +145,15 @@ class PgvectorDatabase(EngineDatabase[Any]):
         table = _table(info.name)
         with connection.transaction():
             connection.execute(
-                f'CREATE TABLE {table} (id text COLLATE "C" PRIMARY KEY, body text NOT NULL, '
-                "digest text NOT NULL, labels text[] NOT NULL, numbers jsonb NOT NULL, "
-                f"embedding vector({info.dimension}) NOT NULL)"
+                f'CREATE TABLE {table} (chunk_id text COLLATE "C" PRIMARY KEY, '
+                'document_id text, text text NOT NULL, "start" int8, "end" int8, '
+                "metadata jsonb NOT NULL, digest text NOT NULL, dates jsonb, fields jsonb, "
+                f"exact text, embedding vector({info.dimension}) NOT NULL)"
             )
             # Every search reads all vectors: they stay in the rows, where long texts may leave.
             connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
-            connection.execute(f"CREATE INDEX ON {table} USING gin (labels)")
+            connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
+            connection.execute(f"CREATE INDEX ON {table} (document_id)")
             if self._hnsw:
                 self._index(connection, table, info.dimension)
             connection.execute(
@@ -241,44 +256,47 @@ class Pgvector:
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`; all of it or nothing."""
-        jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
         names = ", ".join(_COLUMNS)
         changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in list(_COLUMNS)[1:])
+        plains = [plain(chunk) for chunk in chunks]
         with self._connection.transaction(), self._connection.cursor() as cursor:
-            self._index_numbers({name for chunk in chunks for name in chunk.numbers})
+            self._index_numbers(plains)
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
             copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
             with cursor.copy(copied) as copy:
                 copy.set_types(list(_COLUMNS.values()))
-                for at, chunk in enumerate(chunks):
-                    values: list[Any] = [chunk.id, chunk.body, chunk.digest, list(chunk.labels)]
-                    values += [jsonb(dict(chunk.numbers)), rows[at]]
-                    copy.write_row(values)
+                for chunk, row in zip(plains, rows, strict=True):
+                    copy.write_row(_row(chunk, row))
             cursor.execute(
                 f"INSERT INTO {self._table} ({names}) SELECT {names} FROM ragbench_batch "
-                f"ON CONFLICT (id) DO UPDATE SET {changed}"
+                f"ON CONFLICT (chunk_id) DO UPDATE SET {changed}"
             )
 
     def remove(self, ids: Sequence[str]) -> None:
         """See `Engine`."""
-        self._connection.execute(f"DELETE FROM {self._table} WHERE id = ANY(%s)", (list(ids),))
+        self._connection.execute(
+            f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)", (list(ids),)
+        )
 
-    def bodies(self, ids: Sequence[str]) -> list[str]:
+    def kept(self, ids: Sequence[str]) -> list[Kept]:
         """See `Engine`."""
-        asked = f"SELECT body FROM {self._table} WHERE id = ANY(%s)"
-        return [row[0] for row in self._connection.execute(asked, (list(ids),))]
+        asked = f"SELECT {_READ_SQL} FROM {self._table} WHERE chunk_id = ANY(%s)"
+        found = self._connection.execute(asked, (list(ids),), binary=True).fetchall()
+        return [dict(zip(_READ, row, strict=True)) for row in found]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """See `Engine`."""
         import numpy as np
 
-        asked = f"SELECT id, embedding FROM {self._table} WHERE id = ANY(%s)"
+        asked = f"SELECT chunk_id, embedding FROM {self._table} WHERE chunk_id = ANY(%s)"
         found = self._connection.execute(asked, (list(ids),), binary=True)
         return {row[0]: np.asarray(_plain(row[1]), dtype=np.float32) for row in found}
 
     def digests(self) -> dict[str, str]:
         """See `Engine`."""
-        return dict(self._connection.execute(f"SELECT id, digest FROM {self._table}").fetchall())
+        return dict(
+            self._connection.execute(f"SELECT chunk_id, digest FROM {self._table}").fetchall()
+        )
 
     def count(self) -> int:
         """See `Engine`."""
@@ -299,7 +317,7 @@ class Pgvector:
         """See `Engine`."""
         where = _where(filters)
         asked = (
-            f"SELECT embedding <#> %s AS distance, body FROM {self._table}{where.sql} "
+            f"SELECT embedding <#> %s AS distance, {_READ_SQL} FROM {self._table}{where.sql} "
             "ORDER BY distance LIMIT %s"
         )
         found: list[list[Hit]] = []
@@ -307,16 +325,42 @@ class Pgvector:
             for row in rows:
                 values = (row, *where.values, limit)
                 hits = self._connection.execute(asked, values, binary=True).fetchall()
-                found.append([(-distance, body) for distance, body in hits])
+                found.append([(-hit[0], dict(zip(_READ, hit[1:], strict=True))) for hit in hits])
         return found
 
-    def _index_numbers(self, names: set[str]) -> None:
-        for name in sorted(names - self._indexed)[: _INDEXED - len(self._indexed)]:
-            index = f"ragbench_{blake2b(self._table.encode(), digest_size=8).hexdigest()}_{name}"
+    def _index_numbers(self, chunks: Sequence[PlainChunk]) -> None:
+        """An index for the numbers or the dates of each field that is seen, the first 16."""
+        found: dict[str, str] = {}
+        for chunk in chunks:
+            for name, value in chunk.metadata.items():
+                if type(value) in (int, float):
+                    found.setdefault(name, number_expression((name,)))
+                elif field_key(name) in chunk.dates:
+                    found.setdefault(name, date_expression(name))
+        for name in sorted(found.keys() - self._indexed)[: _INDEXED - len(self._indexed)]:
+            said = blake2b(f"{self._table}\0{found[name]}".encode(), digest_size=12).hexdigest()
+            expression = found[name].replace("%%", "%")
             self._connection.execute(
-                f"CREATE INDEX IF NOT EXISTS {index} ON {self._table} ({number_expression(name)})"
+                f"CREATE INDEX IF NOT EXISTS ragbench_{said} ON {self._table} ({expression})"
             )
             self._indexed.add(name)
+
+
+def _row(chunk: PlainChunk, vector: Any) -> list[Any]:
+    jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
+    return [
+        *(chunk.chunk_id, chunk.document_id, chunk.text, chunk.start, chunk.end),
+        jsonb(chunk.metadata, _json),
+        chunk.digest,
+        jsonb(chunk.dates, _json) if chunk.dates else None,
+        jsonb(chunk.fields, _json) if chunk.fields else None,
+        chunk.exact,
+        vector,
+    ]
+
+
+def _json(value: object) -> bytes:
+    return orjson.dumps(value)
 
 
 def _where(filters: Filter | None) -> Condition:

@@ -1,4 +1,4 @@
-"""Its filters and tables."""
+"""Tables with vectors, and how hard their index looks."""
 
 from __future__ import annotations
 
@@ -7,69 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.core.filters import And, Filter, Not, Or, Range
 from ragbench.stores.base import NORMAL, Effort
-from ragbench.stores.record import number_name, wanted_labels
 
 __all__ = [
-    "Condition",
     "SqlColumn",
     "SqlTable",
-    "condition",
     "find_table",
     "has_approximate_index",
-    "number_expression",
     "searching",
     "table_names",
 ]
-
-_SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Condition:
-    """A part of a statement and the values of its placeholders."""
-
-    sql: str
-    values: tuple[Any, ...]
-
-
-def condition(filters: Filter, *, denied: bool = False) -> Condition:
-    """A folded filter as a condition.
-
-    Args:
-        filters: the filter.
-        denied: whether it stands within a `Not`: then it must not be null where it is not true.
-    """
-    if isinstance(filters, (And, Or)):
-        parts = [condition(part, denied=denied) for part in filters.filters]
-        word = " AND " if isinstance(filters, And) else " OR "
-        return Condition(
-            sql=f"({word.join(part.sql for part in parts)})",
-            values=tuple(value for part in parts for value in part.values),
-        )
-    if isinstance(filters, Not):
-        inner = condition(filters.filter, denied=True)
-        return Condition(sql=f"(NOT {inner.sql})", values=inner.values)
-    if isinstance(filters, Range):
-        limits = filters.limits()
-        number = number_expression(number_name(filters.field, dates=filters.of_dates))
-        tests = " AND ".join(f"{number} {_SIGNS[word]} %s::float8" for word in limits)
-        # What is missing is null, and so is a comparison with it. The bare form uses an index.
-        sql = f"coalesce({tests}, false)" if denied else f"({tests})"
-        return Condition(sql=sql, values=tuple(limits.values()))
-    # Labels are hexadecimal digits: a literal says what a list of Python takes 40 us to say.
-    labels = f"{{{','.join(wanted_labels(filters))}}}"
-    return Condition(sql="(labels && %s::text[])", values=(labels,))
-
-
-def number_expression(name: str) -> str:
-    """The number that is kept under a name, which is hexadecimal digits; null where there is none.
-
-    Indexes are made of this very text.
-    """
-    return f"((numbers->>'{name}')::float8)"
-
 
 _VECTORS = ["vector", "halfvec"]
 

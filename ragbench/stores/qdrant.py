@@ -13,14 +13,22 @@ from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Hit
+from ragbench.stores.database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+    name_from_json,
+)
+from ragbench.stores.engine import Hit, Kept
+from ragbench.stores.plain import PlainChunk, plain
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
+from ragbench.stores.qdrant_filters import condition
 from ragbench.stores.qdrant_points import (
     DENSE,
-    MOST_INDEXED,
+    KEPT,
+    FieldIndexes,
     check_collisions,
-    condition,
     payload,
     point_id,
 )
@@ -73,8 +81,8 @@ class QdrantServerDatabase(EngineDatabase[Any]):
     def names(self, connection: Any) -> list[str]:
         """Of all collections those with ragbench's mark."""
         listed = [each.name for each in connection.get_collections().collections]
-        infos = [_read_info(connection, name, self.address) for name in listed]
-        return [info.name for info in infos if info is not None]
+        texts = [_read_mark(connection, name) for name in listed]
+        return [name_from_json(text, self.address) for text in texts if text is not None]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection; what is kept with it are its metadata."""
@@ -91,22 +99,22 @@ class QdrantServerDatabase(EngineDatabase[Any]):
             },
             metadata={_KEY: info_to_json(info)},
         )
-        if _read_info(connection, name, self.address) is None:
+        if _read_mark(connection, name) is None:
             connection.delete_collection(name)
             raise StoreError(
                 f"{self.address}: the server keeps no metadata of collections: "
                 "Qdrant 1.16 or newer is needed"
             )
         if not self._local:
-            connection.create_payload_index(name, "labels", models.PayloadSchemaType.KEYWORD)
+            for field in ("document_id", "lists", "spelled"):
+                connection.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def attach(self, connection: Any, name: str) -> QdrantServer | None:
         """The collection, if it has ragbench's mark."""
         fitted = fitted_name(name)
         if not connection.collection_exists(fitted):
             return None
-        info = _read_info(connection, fitted, self.address)
-        if info is None:
+        if _read_mark(connection, fitted) is None:
             raise ForeignCollectionError(self.address, name)
         return QdrantServer(self.address, connection, fitted, self.failures, local=self._local)
 
@@ -137,14 +145,14 @@ class QdrantServer:
         self._name = name
         self._local = local
         self._models = _models()
-        self._indexed: set[str] = set()
+        self._indexes = FieldIndexes()
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
-        info = _read_info(self._client, self._name, self.address)
-        if info is None:
+        text = _read_mark(self._client, self._name)
+        if text is None:
             raise StoreError(f"{self.address}: the collection '{self._name}' has lost its metadata")
-        return info
+        return info_from_json(text, self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
         """See `Engine`."""
@@ -152,15 +160,16 @@ class QdrantServer:
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`."""
-        self._index_numbers({name for chunk in chunks for name in chunk.numbers})
+        plains = [plain(chunk) for chunk in chunks]
+        self._index_fields(plains)
         points = [point_id(chunk.id) for chunk in chunks]
         for first in range(0, len(chunks), _BATCH):
             batch = slice(first, first + _BATCH)
-            there = self._client.retrieve(self._name, points[batch], with_payload=["id"])
+            there = self._client.retrieve(self._name, points[batch], with_payload=["chunk_id"])
             check_collisions(chunks[batch], points[batch], [record.payload for record in there])
             made = [
                 self._models.PointStruct(
-                    id=points[at], vector={DENSE: rows[at].tolist()}, payload=payload(chunks[at])
+                    id=points[at], vector={DENSE: rows[at].tolist()}, payload=payload(plains[at])
                 )
                 for at in range(first, min(first + _BATCH, len(chunks)))
             ]
@@ -171,17 +180,17 @@ class QdrantServer:
         points = [point_id(value) for value in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
 
-    def bodies(self, ids: Sequence[str]) -> list[str]:
+    def kept(self, ids: Sequence[str]) -> list[Kept]:
         """See `Engine`."""
-        return [record.payload["body"] for record in self._retrieve(ids, ["body"])]
+        return [record.payload for record in self._retrieve(ids, KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """See `Engine`."""
         import numpy as np
 
         return {
-            record.payload["id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
-            for record in self._retrieve(ids, ["id"], [DENSE])
+            record.payload["chunk_id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
+            for record in self._retrieve(ids, ["chunk_id"], [DENSE])
         }
 
     def digests(self) -> dict[str, str]:
@@ -190,9 +199,11 @@ class QdrantServer:
         offset = None
         while True:
             records, offset = self._client.scroll(
-                self._name, limit=_PAGE, offset=offset, with_payload=["id", "digest"]
+                self._name, limit=_PAGE, offset=offset, with_payload=["chunk_id", "digest"]
             )
-            found.update({record.payload["id"]: record.payload["digest"] for record in records})
+            found.update(
+                {record.payload["chunk_id"]: record.payload["digest"] for record in records}
+            )
             if offset is None:
                 return found
 
@@ -221,23 +232,19 @@ class QdrantServer:
                 using=DENSE,
                 filter=wanted,
                 limit=limit,
-                with_payload=["body"],
+                with_payload=KEPT,
                 params=None if effort == NORMAL else effort_of,
             )
             for row in rows
         ]
         answers = self._client.query_batch_points(self._name, requests)
-        return [
-            [(point.score, point.payload["body"]) for point in answer.points] for answer in answers
-        ]
+        return [[(point.score, point.payload) for point in answer.points] for answer in answers]
 
-    def _index_numbers(self, names: set[str]) -> None:
+    def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
         if self._local:
             return
-        kind = self._models.PayloadSchemaType.FLOAT
-        for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
-            self._client.create_payload_index(self._name, f"numbers.{name}", kind)
-            self._indexed.add(name)
+        for path, kind in self._indexes.missing(chunks).items():
+            self._client.create_payload_index(self._name, path, kind)
 
     def _retrieve(
         self, ids: Sequence[str], keys: list[str], vectors: list[str] | None = None
@@ -258,10 +265,10 @@ def _models() -> ModuleType:
     return require("qdrant_client.models", extra="qdrant")
 
 
-def _read_info(client: Any, name: str, address: str) -> CollectionInfo | None:
+def _read_mark(client: Any, name: str) -> str | None:
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(_KEY)
-    return info_from_json(text, address) if isinstance(text, str) else None
+    return text if isinstance(text, str) else None
 
 
 _TIMEOUT = 60

@@ -16,13 +16,21 @@ from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.plugins import require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Hit
+from ragbench.stores.database import (
+    EngineDatabase,
+    fitted_name,
+    info_from_json,
+    info_to_json,
+    name_from_json,
+)
+from ragbench.stores.engine import Hit, Kept
+from ragbench.stores.plain import PlainChunk, plain
+from ragbench.stores.qdrant_filters import condition
 from ragbench.stores.qdrant_points import (
     DENSE,
-    MOST_INDEXED,
+    KEPT,
+    FieldIndexes,
     check_collisions,
-    condition,
     payload,
     point_id,
 )
@@ -75,7 +83,8 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
 
     def names(self, connection: Any) -> list[str]:
         """The collections whose making was finished."""
-        return [self._info(path).name for path in self._path.glob(f"*/{_INFO}")]
+        texts = [path.read_text(encoding="utf-8") for path in self._path.glob(f"*/{_INFO}")]
+        return [name_from_json(text, self.address) for text in texts]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """A folder with an empty shard."""
@@ -87,7 +96,8 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         config = connection.EdgeConfig(vectors={DENSE: dense})
         shard = connection.EdgeShard.create(str(folder / _SHARD), config)
         keyword = connection.PayloadSchemaType.Keyword
-        shard.update(connection.UpdateOperation.create_field_index("labels", keyword))
+        for name in ("document_id", "lists", "spelled"):
+            shard.update(connection.UpdateOperation.create_field_index(name, keyword))
         shard.flush()
         self._shards[info.name] = shard
         _write_info(folder / _INFO, info)
@@ -126,9 +136,6 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
     def _folder(self, name: str) -> Path:
         return self._path / fitted_name(name)
 
-    def _info(self, path: Path) -> CollectionInfo:
-        return info_from_json(path.read_text(encoding="utf-8"), self.address)
-
 
 class QdrantEmbedded:
     """One shard; see `ragbench.stores.engine.Engine`."""
@@ -143,8 +150,8 @@ class QdrantEmbedded:
         self._package = package
         self._shard = shard
         self._info = info
-        self._body = package.PayloadSelector.Include(["body"])
-        self._indexed: set[str] = set()
+        self._kept = package.PayloadSelector.Include(KEPT)
+        self._indexes = FieldIndexes()
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
@@ -160,14 +167,15 @@ class QdrantEmbedded:
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`."""
         package = self._package
-        self._index_numbers({name for chunk in chunks for name in chunk.numbers})
+        plains = [plain(chunk) for chunk in chunks]
+        self._index_fields(plains)
         points = [point_id(chunk.id) for chunk in chunks]
-        there = self._shard.retrieve(points, package.PayloadSelector.Include(["id"]), False)
+        there = self._shard.retrieve(points, package.PayloadSelector.Include(["chunk_id"]), False)
         check_collisions(chunks, points, [record.payload for record in there])
         for first in range(0, len(chunks), _BATCH):
             batch = range(first, min(first + _BATCH, len(chunks)))
             made = [
-                package.Point(points[at], {DENSE: rows[at].tolist()}, payload(chunks[at]))
+                package.Point(points[at], {DENSE: rows[at].tolist()}, payload(plains[at]))
                 for at in batch
             ]
             # Once into the log, once into the segment, and room for what is kept of each.
@@ -180,25 +188,27 @@ class QdrantEmbedded:
         points = [point_id(value) for value in ids]
         self._shard.update(self._package.UpdateOperation.delete_points(points))
 
-    def bodies(self, ids: Sequence[str]) -> list[str]:
+    def kept(self, ids: Sequence[str]) -> list[Kept]:
         """See `Engine`."""
-        found = self._shard.retrieve([point_id(value) for value in ids], self._body, False)
-        return [record.payload["body"] for record in found]
+        found = self._shard.retrieve([point_id(value) for value in ids], self._kept, False)
+        return [record.payload for record in found]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """See `Engine`."""
         import numpy as np
 
-        only = self._package.PayloadSelector.Include(["id"])
+        only = self._package.PayloadSelector.Include(["chunk_id"])
         found = self._shard.retrieve([point_id(value) for value in ids], only, [DENSE])
         return {
-            record.payload["id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
+            record.payload["chunk_id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
             for record in found
         }
 
     def digests(self) -> dict[str, str]:
         """See `Engine`."""
-        return {values["id"]: values["digest"] for values in self._scroll(["id", "digest"])}
+        return {
+            values["chunk_id"]: values["digest"] for values in self._scroll(["chunk_id", "digest"])
+        }
 
     def count(self) -> int:
         """See `Engine`."""
@@ -215,19 +225,19 @@ class QdrantEmbedded:
         wanted = None if filters is None else condition(filters, self._package)
         return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
 
-    def _index_numbers(self, names: set[str]) -> None:
-        kind = self._package.PayloadSchemaType.Float
-        for name in sorted(names - self._indexed)[: MOST_INDEXED - len(self._indexed)]:
-            operation = self._package.UpdateOperation.create_field_index(f"numbers.{name}", kind)
+    def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
+        kinds = self._package.PayloadSchemaType
+        known = {"keyword": kinds.Keyword, "float": kinds.Float, "bool": kinds.Bool}
+        for path, kind in self._indexes.missing(chunks).items():
+            operation = self._package.UpdateOperation.create_field_index(path, known[kind])
             self._shard.update(operation)
-            self._indexed.add(name)
 
     def _dense(self, row: NDArray[np.float32]) -> Any:
         return self._package.Query.Nearest(row.tolist(), using=DENSE)
 
     def _request(self, query: Any, limit: int, wanted: Any) -> Any:
         return self._package.QueryRequest(
-            limit=limit, query=query, filter=wanted, with_payload=self._body
+            limit=limit, query=query, filter=wanted, with_payload=self._kept
         )
 
     def _ask(self, requests: list[Any]) -> list[list[Hit]]:
@@ -235,7 +245,7 @@ class QdrantEmbedded:
             answers = [self._shard.query(requests[0])]
         else:
             answers = self._shard.query_batch(self._package.QueryBatchRequest(requests))
-        return [[(point.score, point.payload["body"]) for point in points] for points in answers]
+        return [[(point.score, point.payload) for point in points] for points in answers]
 
     def _scroll(self, keys: list[str]) -> Iterator[dict[str, Any]]:
         only = self._package.PayloadSelector.Include(keys)

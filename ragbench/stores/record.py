@@ -14,16 +14,9 @@ Every implementation agrees on the following, and one contract suite holds them 
   ``memory`` writes its folder in `VectorStore.mark` and `VectorStore.close` only).
 - Errors are `ragbench.errors.StoreError`: one line that names the address without its password.
 
-Stores differ in what their metadata can hold: Chroma takes scalars only, PostgreSQL refuses NUL
-characters, Qdrant turns long integers into floats, ids have types and lengths. So each store keeps
-the whole chunk as one text, which comes back unchanged, and beside it only two things for filters:
-
-- labels, one a value: a digest of the field's name and the value, equal exactly when
-  `ragbench.core.filters` calls the values equal. Equality is then membership, everywhere; that a
-  field is there is a label, too, and a field within an object has its dotted name.
-  Which numbers there are is said by labels, too, for engines where denying a comparison with what
-  is missing is not true;
-- numbers, one a field: its number, or its date in milliseconds, under a name made of the field's.
+What engines are given is the `StoredChunk`: plain fields that any program can read
+(`ragbench.stores.plain`), and, for engines that cannot compare those as filters mean them, labels
+(`ragbench.stores.labels`).
 """
 
 from __future__ import annotations
@@ -32,26 +25,16 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import orjson
 
 from ragbench.core.chunk import Chunk, stored_chunk
-from ragbench.core.filters import (
-    Equals,
-    Exists,
-    In,
-    equality_key,
-    equality_keys,
-    field_values,
-    instant,
-    number,
-)
 from ragbench.errors import StoreError
 
 __all__ = [
+    "ESCAPE",
     "Fetch",
     "Ranked",
     "StoredChunk",
@@ -59,12 +42,10 @@ __all__ = [
     "chunk_digest",
     "decode",
     "encode",
-    "label",
-    "number_name",
+    "read_chunk",
     "searched_fields",
     "similarity",
     "top_k",
-    "wanted_labels",
 ]
 
 MAX_ID = 2048
@@ -139,8 +120,12 @@ def _order(chunk: Ranked) -> tuple[float, str]:
 
 
 _MAX_DEPTH = 100
-_EXISTS = "e:"
-"""In the place of an equality key: the field is there."""
+ESCAPE = "\ufdd0"
+"""Stands, with four hexadecimal digits behind it, for a character that not every store keeps: NUL,
+half of a surrogate pair, itself. It is no character of any writing."""
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_LONG = 1e16
+"""Floats from here on other programs write as whole numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,14 +133,16 @@ class StoredChunk:
     """A chunk, ready for a store."""
 
     id: str
+    chunk: Chunk
+    """As it was given; what a store keeps of it is its own copy."""
     body: str
-    """The chunk as JSON."""
+    """The chunk as JSON, from which `decode` makes it again."""
     digest: str
     """Of `body`, 32 hexadecimal digits."""
-    labels: tuple[str, ...]
-    """One for each value that a field can be equal to, and the keys of `numbers`; sorted."""
-    numbers: Mapping[str, float]
-    """What fields can be ordered by."""
+    is_plain: bool
+    """Whether plain fields give the chunk back: its texts have no NUL characters nor halves of
+    surrogate pairs, its numbers fit 64 bits and are no negative zero, nor floats that are written
+    as whole numbers."""
 
 
 def encode(chunk: Chunk) -> StoredChunk:
@@ -168,21 +155,8 @@ def encode(chunk: Chunk) -> StoredChunk:
     check_id(chunk.id)
     if not isinstance(chunk.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise StoreError(f"chunk '{_short(chunk.id)}': the text is a {type(chunk.text).__name__}")
-    body = _body(chunk)
-    labels: set[str] = set()
-    numbers: dict[str, float] = {}
-    for name, value in field_values(searched_fields(chunk)).items():
-        if value is not None:
-            labels.add(label(name, _EXISTS))
-            labels.update([label(name, key) for key in equality_keys(value)])
-            _add_numbers(numbers, name, value)
-    return StoredChunk(
-        id=chunk.id,
-        body=body,
-        digest=_digest(body),
-        labels=tuple(sorted(labels | numbers.keys())),
-        numbers=numbers,
-    )
+    body, is_plain = _body(chunk)
+    return StoredChunk(id=chunk.id, chunk=chunk, body=body, digest=_digest(body), is_plain=is_plain)
 
 
 def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
@@ -192,20 +166,17 @@ def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
     return {**chunk.metadata, "document_id": chunk.document_id}
 
 
-def wanted_labels(filters: Equals | In | Exists) -> list[str]:
-    """The labels of which a chunk that passes has one."""
-    if isinstance(filters, Exists):
-        return [label(filters.field, _EXISTS)]
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    keys = [key for value in values if (key := equality_key(value)) is not None]
-    return [label(filters.field, key) for key in keys]
-
-
 def decode(body: str, score: float | None = None) -> Chunk:
     """The chunk of a stored text."""
     # A leading space says that the fast reader would change something.
     values = json.loads(body) if body.startswith(" ") else orjson.loads(body)
     return stored_chunk(values, score)
+
+
+def read_chunk(values: Mapping[str, Any], score: float | None = None) -> Chunk:
+    """The chunk of the fields that a store keeps; of ``exact`` where they do not give it back."""
+    exact = values.get("exact")
+    return stored_chunk(values, score) if exact is None else decode(exact, score)
 
 
 def chunk_digest(chunk: Chunk) -> str:
@@ -215,7 +186,7 @@ def chunk_digest(chunk: Chunk) -> str:
         StoreError: the chunk cannot be stored.
     """
     check_id(chunk.id)
-    return _digest(_body(chunk))
+    return _digest(_body(chunk)[0])
 
 
 def check_id(value: object) -> None:
@@ -241,69 +212,60 @@ def check_id(value: object) -> None:
         raise StoreError(f"the chunk's id {_short(value)!r} holds a NUL character")
 
 
-@lru_cache(maxsize=65536)
-def label(field: str, key: str) -> str:
-    """The label of a value, given its `ragbench.core.filters.equality_key`."""
-    said = f"{len(field)}:{field}{key}".encode("utf-8", "surrogatepass")
-    return blake2b(said, digest_size=12).hexdigest()
-
-
-@lru_cache(maxsize=4096)
-def number_name(field: str, *, dates: bool) -> str:
-    """The name under which a field's number, or its date, is kept: letters and digits only."""
-    said = field.encode("utf-8", "surrogatepass")
-    return ("d" if dates else "n") + blake2b(said, digest_size=8).hexdigest()
-
-
-def _add_numbers(numbers: dict[str, float], name: str, value: object) -> None:
-    found = number(value)
-    if found is not None:
-        numbers[number_name(name, dates=False)] = found
-        return
-    moment = instant(value)
-    if moment is not None:
-        numbers[number_name(name, dates=True)] = float(moment)
-
-
-def _body(chunk: Chunk) -> str:
-    values: dict[str, Any] = {"id": chunk.id, "text": chunk.text}
+def _body(chunk: Chunk) -> tuple[str, bool]:
+    """The chunk as JSON, and whether it is plain."""
+    values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text}
     if chunk.document_id is not None:
         values["document_id"] = chunk.document_id
     if chunk.start is not None:
         values["start"] = chunk.start
     if chunk.end is not None:
         values["end"] = chunk.end
+    plain = (chunk.start or 0) <= _GREATEST and (chunk.end or 0) <= _GREATEST
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)
-        _check_json(values["metadata"], f"chunk '{_short(chunk.id)}': metadata", 0)
+        where = f"chunk '{_short(chunk.id)}': metadata"
+        plain &= _checked_json(values["metadata"], where, 0)
     try:
-        return orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS).decode()
+        body = orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS).decode()
     except TypeError:
         # Integers of more than 64 bits and lone surrogates: the standard library keeps them.
-        return " " + json.dumps(values, separators=(",", ":"))
+        return " " + json.dumps(values, separators=(",", ":")), False
+    return body, plain and "\\u0000" not in body and ESCAPE not in body
 
 
-def _check_json(value: object, where: str, depth: int) -> None:
+def _checked_json(value: object, where: str, depth: int) -> bool:
+    """Refuses what is not JSON; says whether all its numbers are plain."""
     kind = type(value)
-    if kind is str or kind is bool or kind is int or value is None:
-        return
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return _LEAST <= cast("int", value) <= _GREATEST
     if kind is float:
-        if not math.isfinite(cast("float", value)):
-            raise StoreError(f"{where}: {value!r} is not a JSON number")
-    elif depth >= _MAX_DEPTH:
+        return _is_plain_float(cast("float", value), where)
+    if depth >= _MAX_DEPTH:
         raise StoreError(f"{where[:200]}: nested more than {_MAX_DEPTH} levels deep")
-    elif kind is dict:
+    plain = True
+    if kind is dict:
         for key, inner in cast("dict[object, object]", value).items():
             if type(key) is not str:
                 raise StoreError(f"{where}: the key {key!r} is not a text")
-            _check_json(inner, f"{where}.{key}", depth + 1)
+            plain &= _checked_json(inner, f"{where}.{key}", depth + 1)
     elif kind is list or kind is tuple:
+        plain = kind is list
         for inner in cast("list[object]", value):
-            _check_json(inner, f"{where}[]", depth + 1)
+            plain &= _checked_json(inner, f"{where}[]", depth + 1)
     else:
         raise StoreError(
             f"{where}: a {kind.__name__} is not a JSON value: make it text or a number"
         )
+    return plain
+
+
+def _is_plain_float(number: float, where: str) -> bool:
+    if not math.isfinite(number):
+        raise StoreError(f"{where}: {number!r} is not a JSON number")
+    return -_LONG < number < _LONG and (number != 0 or math.copysign(1, number) > 0)
 
 
 def _digest(body: str) -> str:

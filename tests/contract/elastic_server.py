@@ -145,7 +145,7 @@ class Server:
             return all(held) and ("should" not in said or any(either))
         if kind == "exists":
             return bool(values(row, said["field"]))
-        if kind not in ("term", "terms", "range"):
+        if kind not in ("term", "terms", "range", "prefix"):
             raise Refused(f"unknown query [{kind}]")
         [(field, wanted)] = said.items()
         settings = settings_of(index, field.removesuffix(".keyword"))
@@ -155,22 +155,13 @@ class Server:
             field = field.removesuffix(".keyword")
             wanted = wanted if kind == "terms" else [wanted]
             return any(one == each for one in values(row, field) for each in wanted)
+        if kind == "prefix":
+            if settings.get("type") == "text" and not field.endswith(".keyword"):
+                return False
+            found = values(row, field.removesuffix(".keyword"))
+            return any(str(one).startswith(wanted["value"]) for one in found)
         if kind == "range":
-            limits = dict(wanted)
-            is_date = settings.get("type") == "date"
-            if (limits.pop("format", None) == "epoch_millis") != is_date:
-                raise Refused("failed to parse date")
-            sign: dict[str, Callable[[Any, Any], bool]] = {
-                "gt": lambda a, b: a > b, "gte": lambda a, b: a >= b,
-                "lt": lambda a, b: a < b, "lte": lambda a, b: a <= b,
-            }  # fmt: skip
-            return any(
-                all(
-                    sign[name](millis(one) if is_date else one, limit)
-                    for name, limit in limits.items()
-                )
-                for one in values(row, field)
-            )
+            return within(wanted, settings.get("type") == "date", values(row, field))
         raise Refused(kind)
 
 
@@ -245,3 +236,18 @@ def serving(kind: str) -> Generator[Server]:
         http.shutdown()
         thread.join()
         http.server_close()
+
+
+def within(wanted: Mapping[str, Any], is_date: bool, found: Any) -> bool:
+    """Whether any of the values lies in a range."""
+    limits = dict(wanted)
+    if (limits.pop("format", None) == "epoch_millis") != is_date:
+        raise Refused("failed to parse date")
+    sign: dict[str, Callable[[Any, Any], bool]] = {
+        "gt": lambda a, b: a > b, "gte": lambda a, b: a >= b,
+        "lt": lambda a, b: a < b, "lte": lambda a, b: a <= b,
+    }  # fmt: skip
+    return any(
+        all(sign[name](millis(one) if is_date else one, limit) for name, limit in limits.items())
+        for one in found
+    )

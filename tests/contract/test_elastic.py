@@ -111,6 +111,8 @@ FILTERS: list[dict[str, Any]] = [
     {"any": [{"year": 2003}, {"source": "file 9.pdf"}]},
     {"all": [{"year": {"gt": 2003}}, {"not": {"any": [{"year": 2005}, {"year": 2006}]}}]},
     {"document_id": "doc 3"},
+    {"source": {"prefix": "file 1"}},
+    {"not": {"source": {"prefix": "file 1"}}},
     {"note": {"exists": True}},
     {"note": {"exists": False}},
     {"valid": {"gte": "2024-01-05", "lt": "2024-01-09"}},

@@ -277,13 +277,27 @@ def test_filters_agree_with_the_reference(filled: VectorStore, filters: Filter) 
     assert sorted(ids(found)) == expected
 
 
-def test_the_chunks_of_a_document_are_found_by_its_id(filled: VectorStore) -> None:
-    filters = parse_filters({"document_id": "d3"})
-    found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=filters)[0]
-    assert sorted(ids(found)) == [f"c{number}" for number in range(31, 40)]
-    without = parse_filters({"document_id": {"exists": False}})
-    found = filled.search(QUERIES[:1], k=len(CHUNKS), filters=without)[0]
-    assert sorted(ids(found)) == ["c00", "c10", "c20", "c30", "c40", "c50"]
+def test_the_chunks_of_a_document_are_found_by_its_id(subject: Subject) -> None:
+    store = subject.fresh()
+    chunks = [
+        Chunk(id="a", text="", document_id="d1"),
+        Chunk(id="b", text="", document_id="d1"),
+        Chunk(id="c", text="", document_id="d2"),
+        Chunk(id="of no document", text=""),
+        Chunk(id="its own", text="", document_id="d1", metadata={"document_id": "d2"}),
+        Chunk(id="null", text="", document_id="d1", metadata={"document_id": None}),
+    ]
+    store.upsert(chunks, VECTORS[: len(chunks)])
+    expected: list[tuple[dict[str, Any], list[str]]] = [
+        ({"document_id": "d1"}, ["a", "b"]),
+        ({"document_id": {"in": ["d2", "d3"]}}, ["c", "its own"]),
+        ({"document_id": {"prefix": "d"}}, ["a", "b", "c", "its own"]),
+        ({"document_id": {"exists": False}}, ["null", "of no document"]),
+        ({"not": {"document_id": "d1"}}, ["c", "its own", "null", "of no document"]),
+    ]
+    for plain, wanted in expected:
+        found = store.search(VECTORS[:1], k=9, filters=parse_filters(plain))[0]
+        assert sorted(ids(found)) == wanted, plain
 
 
 def test_a_filtered_search_ranks_what_passes(filled: VectorStore) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range
 from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import require
 from ragbench.stores.attached.engine import Space, chosen_vector, told_metric
@@ -128,7 +128,8 @@ def _where(filters: Filter, *, denied: bool) -> dict[str, Any]:
     """A folded filter as Chroma's ``where``, which has no word for a denial of several parts.
 
     Raises:
-        ConfigError: it asks for a range of dates or whether a field exists, or denies a range.
+        ConfigError: it asks for a prefix, a range of dates or whether a field exists, or denies a
+            range.
     """
     if isinstance(filters, And | Or):
         # Denied, all becomes any of the denied parts, and the other way round.
@@ -139,6 +140,10 @@ def _where(filters: Filter, *, denied: bool) -> dict[str, Any]:
     name = filters.field.removeprefix("metadata.")
     if isinstance(filters, Exists):
         raise ConfigError(f"filter on '{name}': Chroma cannot say whether a field exists")
+    if isinstance(filters, Prefix):
+        raise ConfigError(
+            f"filter on '{name}': Chroma knows no prefixes: name the values, {{in: [...]}}"
+        )
     if isinstance(filters, Range):
         if filters.of_dates or denied:
             what = "denies no range" if denied else "compares no dates"

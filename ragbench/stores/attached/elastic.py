@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.plugins import require
@@ -277,6 +277,9 @@ class ForeignElasticsearch:
             return {"bool": {"must_not": [self._query(filters.filter)]}}
         if isinstance(filters, Exists):
             return {"exists": {"field": filters.field}}
+        if isinstance(filters, Prefix):
+            named = self._exact(filters.field, (filters.prefix,))
+            return {"prefix": {named: {"value": filters.prefix}}}
         if isinstance(filters, Range):
             limits: dict[str, Any] = dict(filters.limits())
             if filters.of_dates:

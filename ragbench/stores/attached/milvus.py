@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
@@ -197,7 +198,8 @@ def _expression(filters: Filter, fields: frozenset[str]) -> str:
     """A folded filter as an expression.
 
     Raises:
-        ConfigError: it asks for a range of dates, which Milvus has no word for.
+        ConfigError: it asks for a range of dates, which Milvus has no word for, or for a prefix
+            that Milvus would take for a pattern.
     """
     if isinstance(filters, And | Or):
         word = " and " if isinstance(filters, And) else " or "
@@ -215,6 +217,13 @@ def _expression(filters: Filter, fields: frozenset[str]) -> str:
             )
         tests = (f"{name} {_SIGNS[word]} {bound!r}" for word, bound in filters.limits().items())
         return f"({' and '.join(tests)})"
+    if isinstance(filters, Prefix):
+        if re.search(r"[%_\\\\]", filters.prefix):
+            raise ConfigError(
+                f"filter on '{filters.field}': Milvus takes %, _ and \\ in a prefix for signs; "
+                "give its own expression as the native filter"
+            )
+        return f"({name} like {_literal(filters.prefix + '%')})"
     values = filters.values if isinstance(filters, In) else (filters.value,)
     return f"({' or '.join(f'{name} == {_literal(value)}' for value in values)})"
 

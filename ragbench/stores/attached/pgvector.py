@@ -14,8 +14,8 @@ from ragbench.stores.attached.pgvector_filters import native_condition, quoted, 
 from ragbench.stores.base import NORMAL, Effort
 from ragbench.stores.database import EngineDatabase
 from ragbench.stores.pgvector import open_pgvector
+from ragbench.stores.pgvector_filters import Condition
 from ragbench.stores.pgvector_sql import (
-    Condition,
     SqlColumn,
     SqlTable,
     find_table,

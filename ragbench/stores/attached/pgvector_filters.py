@@ -7,9 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
 from ragbench.errors import ConfigError
-from ragbench.stores.pgvector_sql import Condition, SqlColumn
+from ragbench.stores.pgvector_filters import Condition
+from ragbench.stores.pgvector_sql import SqlColumn
 
 __all__ = [
     "native_condition",
@@ -54,6 +55,8 @@ def sql_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition:
         return _range(filters, column, path)
     if isinstance(filters, Exists):
         return _exists(column, path)
+    if isinstance(filters, Prefix):
+        return _prefix(column, path, filters.prefix)
     wanted = filters.values if isinstance(filters, In) else (filters.value,)
     equal = [_equal(column, path, value) for value in wanted]
     return Condition(
@@ -99,6 +102,22 @@ def _exists(column: SqlColumn, path: list[str]) -> Condition:
         return Condition(sql=f"({name} IS NOT NULL)", values=())
     # Null in JSON reads as a null, too.
     return Condition(sql=f"({name}::jsonb #>> %s IS NOT NULL)", values=(list(path),))
+
+
+def _prefix(column: SqlColumn, path: list[str], prefix: str) -> Condition:
+    name = quoted(column.name)
+    if column.kind in _TEXTS:
+        return Condition(sql=f"starts_with({name}::text, %s)", values=(prefix,))
+    # Of JSON a text, or an item of a list; of a column of texts an item.
+    value = f"({name}::jsonb #> %s)" if column.kind in _JSON else f"to_jsonb({name})"
+    given = (list(path),) if column.kind in _JSON else ()
+    listed = f"CASE jsonb_typeof({value}) WHEN 'array' THEN {value}"
+    items = f"jsonb_array_elements({listed} ELSE jsonb_build_array({value}) END)"
+    sql = (
+        f"EXISTS (SELECT 1 FROM {items} item WHERE jsonb_typeof(item) = 'string' "
+        "AND starts_with(item #>> '{}', %s))"
+    )
+    return Condition(sql=sql, values=(*given, *given, *given, prefix))
 
 
 def _equal(column: SqlColumn, path: list[str], value: Scalar) -> Condition:

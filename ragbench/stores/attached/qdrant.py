@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Range, Scalar
+from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.plugins import require
 from ragbench.safe_text import mask_text, shown_line
@@ -246,6 +246,9 @@ def _condition(filters: Filter, models: ModuleType) -> Any:
     if isinstance(filters, Exists):
         absent = models.IsEmptyCondition(is_empty=models.PayloadField(key=filters.field))
         return models.Filter(must_not=[absent])
+    if isinstance(filters, Prefix):
+        match = models.MatchPrefix(prefix=filters.prefix)
+        return models.FieldCondition(key=filters.field, match=match)
     values = filters.values if isinstance(filters, In) else (filters.value,)
     equal = [_equal(filters.field, value, models) for value in values]
     return equal[0] if len(equal) == 1 else models.Filter(should=equal)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragbench.core.chunk import Chunk, stored_chunk
 
 OPTIONAL = st.fixed_dictionaries(
-    {"id": st.text(), "text": st.text()},
+    {"chunk_id": st.text(), "text": st.text()},
     optional={
         "document_id": st.none() | st.text(),
         "start": st.none() | st.integers(),
@@ -28,13 +28,13 @@ def test_it_equals_the_chunk_of_the_constructor(
     values: dict[str, Any], score: float | None
 ) -> None:
     made = stored_chunk(values, score)
-    assert made == Chunk(**values, score=score)
+    assert made == Chunk(id=values.pop("chunk_id"), **values, score=score)
     assert pickle.loads(pickle.dumps(made)) == made
     assert dataclasses.replace(made, text="other").text == "other"
 
 
 def test_it_is_frozen_and_has_every_field() -> None:
-    made = stored_chunk({"id": "a", "text": "b"}, None)
+    made = stored_chunk({"chunk_id": "a", "text": "b"}, None)
     assert dataclasses.asdict(made) == {
         "id": "a", "text": "b", "score": None, "document_id": None, "start": None, "end": None,
         "metadata": {},
@@ -42,4 +42,4 @@ def test_it_is_frozen_and_has_every_field() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.text = "c"  # type: ignore[misc]
     with pytest.raises(KeyError):
-        stored_chunk({"id": "a"}, 0.5)
+        stored_chunk({"chunk_id": "a"}, 0.5)

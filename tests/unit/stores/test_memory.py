@@ -15,8 +15,7 @@ from ragbench.core.filters import Filter, matches
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.base import VectorStore
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.memory_folder import FilterIndex
-from ragbench.stores.record import encode
+from ragbench.stores.memory_filters import FilterIndex
 from ragbench.stores.registry import create_store, open_database, open_store
 from tests.unit.core import filter_cases
 
@@ -94,6 +93,6 @@ def test_memory_is_a_vector_store() -> None:
 
 @given(filter_cases.filters, st.lists(filter_cases.metadata, max_size=6))
 def test_masks_agree_with_the_reference(filters: Filter, rows: list[dict[str, Any]]) -> None:
-    chunks = [encode(Chunk(id=f"{n}", text="", metadata=row)) for n, row in enumerate(rows)]
+    chunks = [Chunk(id=f"{n}", text="", metadata=row) for n, row in enumerate(rows)]
     expected = [matches(filters, row) for row in rows]
     assert FilterIndex(chunks).mask(filters).tolist() == expected

