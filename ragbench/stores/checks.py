@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -124,6 +125,13 @@ def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDAr
     import numpy as np
 
     rows = _rows(vectors, dimension, what)
+    if len(rows) == 1:
+        # One query at a time is what most searches are.
+        wide = rows[0].astype(np.float64)
+        size = float(wide @ wide)
+        if _TINY < size < _HUGE:
+            alone: NDArray[np.float32] = (wide / math.sqrt(size)).astype(np.float32)[None]
+            return alone
     square = np.einsum("ij,ij->i", rows, rows, dtype=np.float64, casting="same_kind")
     if square.size and square.min() > _TINY and square.max() < _HUGE:
         unit: NDArray[np.float32] = (rows / np.sqrt(square)[:, None]).astype(np.float32)

@@ -274,6 +274,10 @@ class Chroma:
             for hits in zip(*columns, strict=True)
         ]
 
+    def read(self, found: Kept) -> Kept:
+        """See `Engine`."""
+        return found
+
     def _texts(self, field: str) -> Iterator[str]:
         """Every text that any chunk has in a field; reads all metadata."""
         offset = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded, matches
@@ -37,15 +37,16 @@ __all__ = [
     "EngineStore",
     "Hit",
     "Kept",
+    "Translated",
     "engine_failures",
     "exhaustive",
 ]
 
 Kept: TypeAlias = Mapping[str, Any]
 """What an engine keeps of a chunk, as `ragbench.stores.record.read_chunk` takes it."""
-Hit: TypeAlias = tuple[float, Kept]
-"""What an engine found: the inner product, or whatever else it ranks by, and what it keeps of a
-chunk."""
+Hit: TypeAlias = tuple[float, Any]
+"""What an engine found: the inner product, or whatever else it ranks by, and what `Engine.read`
+makes a `Kept` of."""
 
 _READ = 2000
 """Vectors that are read at once."""
@@ -119,6 +120,10 @@ class Engine(Protocol):
         """
         ...
 
+    def read(self, found: Any) -> Kept:
+        """What is kept of a hit's chunk."""
+        ...
+
 
 def exhaustive(
     engine: Engine, rows: NDArray[np.float32], limit: int, filters: Filter | None
@@ -146,6 +151,26 @@ def exhaustive(
     return [[(score, found[id_]) for score, id_ in ranking] for ranking in best]
 
 
+_MadeT = TypeVar("_MadeT")
+
+
+class Translated(Generic[_MadeT]):
+    """What was made of a filter, for as long as the same one is asked for."""
+
+    def __init__(self, make: Callable[[Filter], _MadeT]) -> None:
+        """Takes what translates a filter."""
+        self._make = make
+        self._last: tuple[Filter, _MadeT] | None = None
+
+    def __call__(self, filters: Filter) -> _MadeT:
+        """The translation of a filter."""
+        last = self._last
+        # The same, not an equal one: to Python 1 and True are equal.
+        if last is None or last[0] is not filters:
+            last = self._last = (filters, self._make(filters))
+        return last[1]
+
+
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
     """Gives what an engine raises as one line.
@@ -158,10 +183,14 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
     except RagbenchError:
         raise
     except failures as error:
-        said = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-        if _UNREACHABLE.search(said):
-            said = f"cannot be reached: is it running, and is the address right? ({said})"
-        raise StoreError(f"{address}: {said}") from error
+        raise _failure(address, error) from error
+
+
+def _failure(address: str, error: Exception) -> StoreError:
+    said = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
+    if _UNREACHABLE.search(said):
+        said = f"cannot be reached: is it running, and is the address right? ({said})"
+    return StoreError(f"{address}: {said}")
 
 
 class EngineStore:
@@ -181,6 +210,7 @@ class EngineStore:
         self._dimension = info.dimension
         self._name = info.name
         self._on_close: Callable[[], None] | None = on_close
+        self._folded = Translated(folded)
 
     def info(self) -> CollectionInfo:
         """See `ragbench.stores.base.VectorStore`."""
@@ -256,21 +286,24 @@ class EngineStore:
         """See `ragbench.stores.base.VectorStore`."""
         check_k(k)
         queries = unit_rows(vectors, self._dimension, what="query vector")
-        simple = True if filters is None else folded(filters)
+        simple = True if filters is None else self._folded(filters)
         if simple is False or not len(queries):
             return [[] for _ in queries]
         condition = None if simple is True else simple
-        with self.working() as engine:
+        engine = self._opened()
 
-            def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
-                rows = queries if len(asked) == len(queries) else queries[list(asked)]
-                found = engine.nearest(rows, limit, condition, effort)
-                return [
-                    [read_chunk(values, similarity(score)) for score, values in hits]
-                    for hits in found
-                ]
+        def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
+            rows = queries if len(asked) == len(queries) else queries[list(asked)]
+            found = engine.nearest(rows, limit, condition, effort)
+            return [_chunks(engine, hits, k) for hits in found]
 
+        # A context is entered and left in the time that two hits are read in.
+        try:
             return top_k(fetch, len(queries), k, most=engine.most)
+        except RagbenchError:
+            raise
+        except engine.failures as error:
+            raise _failure(engine.address, error) from error
 
     def close(self) -> None:
         """See `ragbench.stores.base.VectorStore`."""
@@ -294,7 +327,20 @@ class EngineStore:
     @contextmanager
     def working(self) -> Generator[Engine]:
         """The engine, while what it raises becomes a `StoreError`."""
+        engine = self._opened()
+        with engine_failures(engine.address, engine.failures):
+            yield engine
+
+    def _opened(self) -> Engine:
         if self._on_close is None:
             raise StoreError(f"{self._engine.address}: the collection '{self._name}' is closed")
-        with engine_failures(self._engine.address, self._engine.failures):
-            yield self._engine
+        return self._engine
+
+
+def _chunks(engine: Engine, hits: Sequence[Hit], k: int) -> list[Chunk]:
+    """The chunks of one query's hits; of `k` and one more only what no tie needs is left unread."""
+    scores = [similarity(score) for score, _ in hits]
+    if len(hits) == k + 1 and scores[k] < min(scores[:k]):
+        hits = hits[:k]
+    read = engine.read
+    return [read_chunk(read(found), score) for (_, found), score in zip(hits, scores, strict=False)]

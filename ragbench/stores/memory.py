@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ragbench.core.chunk import Chunk, scored_chunk
-from ragbench.core.filters import Filter, folded
+from ragbench.core.filters import Filter
 from ragbench.errors import StoreError
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
 from ragbench.stores.checks import (
@@ -22,6 +22,7 @@ from ragbench.stores.checks import (
     prepared,
     unit_rows,
 )
+from ragbench.stores.engine import Translated
 from ragbench.stores.memory_filters import FilterIndex
 from ragbench.stores.memory_folder import MemoryFolder
 from ragbench.stores.record import decode, similarity, top_k
@@ -122,7 +123,7 @@ class MemoryStore:
         self._digests: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._vectors: NDArray[np.float32] = np.zeros((0, info.dimension), dtype=np.float32)
-        self._filters: FilterIndex | None = None
+        self._filters: Translated[NDArray[np.intp]] | None = None
         self._unsaved = True
 
     @classmethod
@@ -227,17 +228,15 @@ class MemoryStore:
         effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
         """See `ragbench.stores.base.VectorStore`."""
-        import numpy as np
-
         check_k(k)
         queries = unit_rows(vectors, self._info.dimension, what="query vector")
-        simple = True if filters is None else folded(filters)
         with self._lock:
-            if simple is False or not self._chunks:
+            if not self._chunks:
                 return [[] for _ in queries]
-            rows = None if simple is True else np.flatnonzero(self._index().mask(simple))
+            rows = None if filters is None else self._passing(filters)
             stored = self._vectors[: len(self._chunks)]
-            rough = queries @ (stored if rows is None else stored[rows]).T
+            looked = stored if rows is None else stored[rows]
+            rough = (looked @ queries[0])[None] if len(queries) == 1 else queries @ looked.T
 
             def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
                 return [self._best(queries[at], rough[at], rows, limit) for at in asked]
@@ -273,10 +272,14 @@ class MemoryStore:
         """Closes it."""
         self.close()
 
-    def _index(self) -> FilterIndex:
+    def _passing(self, filters: Filter) -> NDArray[np.intp]:
+        """The rows that pass a filter."""
+        import numpy as np
+
         if self._filters is None:
-            self._filters = FilterIndex(self._chunks)
-        return self._filters
+            index = FilterIndex(self._chunks)
+            self._filters = Translated(lambda one: np.flatnonzero(index.mask(one)))
+        return self._filters(filters)
 
     def _best(
         self,
@@ -299,9 +302,13 @@ class MemoryStore:
         if limit < len(exact):
             first = np.argsort(-exact, kind="stable")[:limit]
             places, exact = places[first], exact[first]
+        scores = [similarity(score) for score in exact.tolist()]
+        found = places.tolist()
+        if len(scores) == limit > 1 and scores[-1] < min(scores[:-1]):
+            del found[-1]  # it was looked at only to see whether it ties
+        chunks = self._chunks
         return [
-            scored_chunk(self._chunks[place], similarity(score))
-            for place, score in zip(places.tolist(), exact.tolist(), strict=True)
+            scored_chunk(chunks[place], score) for place, score in zip(found, scores, strict=False)
         ]
 
     def _grow(self, size: int) -> None:

@@ -327,6 +327,10 @@ class Milvus:
         # What pymilvus calls the distance is the inner product.
         return [[(hit["distance"], kept_values(hit["entity"])) for hit in hits] for hits in answers]
 
+    def read(self, found: Kept) -> Kept:
+        """See `Engine`."""
+        return found
+
     def _get(self, ids: Sequence[str], fields: list[str]) -> Iterator[dict[str, Any]]:
         for first in range(0, len(ids), _BATCH):
             keys = [entity_key(value) for value in ids[first : first + _BATCH]]

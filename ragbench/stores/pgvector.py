@@ -20,7 +20,7 @@ from ragbench.plugins import require
 from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit, Kept
+from ragbench.stores.engine import Engine, Hit, Kept, Translated
 from ragbench.stores.pgvector_filters import (
     Condition,
     condition,
@@ -43,6 +43,8 @@ __all__ = [
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
 _MOST_INDEXED = 2000
+_TO_BE_INDEXED = "ragbench: to have an HNSW index"
+"""What is said of a table whose vectors are indexed once all are there."""
 _COLUMNS = {
     "chunk_id": "text",
     "document_id": "text",
@@ -155,7 +157,8 @@ class PgvectorDatabase(EngineDatabase[Any]):
             connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
             connection.execute(f"CREATE INDEX ON {table} (document_id)")
             if self._hnsw:
-                self._index(connection, table, info.dimension)
+                self._check_indexed(info.dimension)
+                connection.execute(f"COMMENT ON TABLE {table} IS '{_TO_BE_INDEXED}'")
             connection.execute(
                 f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
             )
@@ -204,13 +207,12 @@ class PgvectorDatabase(EngineDatabase[Any]):
         """Lets the client know pgvector's types."""
         require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
-    def _index(self, connection: Any, table: str, dimension: int) -> None:
+    def _check_indexed(self, dimension: int) -> None:
         if dimension > _MOST_INDEXED:
             raise StoreError(
                 f"{self.address}: pgvector indexes at most {_MOST_INDEXED} dimensions, found "
                 f"{dimension}: leave index=hnsw out"
             )
-        connection.execute(f"CREATE INDEX ON {table} USING hnsw (embedding vector_ip_ops)")
 
 
 class Pgvector:
@@ -231,6 +233,7 @@ class Pgvector:
         self._connection = connection
         self._name = name
         self._table = _table(name)
+        self._where = Translated(_where)
         self._indexed: set[str] = set()
         # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
         connection.execute("SET random_page_cost = 1.1")
@@ -248,11 +251,38 @@ class Pgvector:
 
     def write_info(self, info: CollectionInfo) -> None:
         """See `Engine`."""
+        if info.complete:
+            self._index_vectors()
         # The planner knows what it is about, also right after many writes.
         self._connection.execute(f"ANALYZE {self._table}")
         self._connection.execute(
             f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
         )
+
+    def _index_vectors(self) -> None:
+        """Makes the HNSW index where one is wanted, of all vectors at once.
+
+        To add a million vectors to one takes hours, to make it of them minutes; it has to fit the
+        server's ``maintenance_work_mem``, which is raised for it, to 1 GB at most.
+        """
+        connection = self._connection
+        asked = "SELECT obj_description(%s::regclass, 'pg_class')"
+        if connection.execute(asked, (self._table,)).fetchone()[0] != _TO_BE_INDEXED:
+            return
+        with connection.transaction():
+            connection.execute(
+                "SELECT set_config('maintenance_work_mem', '1GB', true) WHERE "
+                "pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('1GB')"
+            )
+            made = f"CREATE INDEX ON {self._table} USING hnsw (embedding vector_ip_ops)"
+            try:
+                with connection.transaction():
+                    connection.execute(made)
+            except require("psycopg.errors", extra="pgvector").DiskFull:
+                # Workers share memory, of which a container may have little; one alone needs none.
+                connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+                connection.execute(made)
+            connection.execute(f"COMMENT ON TABLE {self._table} IS NULL")
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """See `Engine`; all of it or nothing."""
@@ -315,7 +345,7 @@ class Pgvector:
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
-        where = _where(filters)
+        where = _EVERYTHING if filters is None else self._where(filters)
         asked = (
             f"SELECT embedding <#> %s AS distance, {_READ_SQL} FROM {self._table}{where.sql} "
             "ORDER BY distance LIMIT %s"
@@ -325,8 +355,12 @@ class Pgvector:
             for row in rows:
                 values = (row, *where.values, limit)
                 hits = self._connection.execute(asked, values, binary=True).fetchall()
-                found.append([(-hit[0], dict(zip(_READ, hit[1:], strict=True))) for hit in hits])
+                found.append([(-hit[0], hit) for hit in hits])
         return found
+
+    def read(self, found: Any) -> Kept:
+        """See `Engine`."""
+        return dict(zip(_READ, found[1:], strict=True))
 
     def _index_numbers(self, chunks: Sequence[PlainChunk]) -> None:
         """An index for the numbers or the dates of each field that is seen, the first 16."""
@@ -363,9 +397,10 @@ def _json(value: object) -> bytes:
     return orjson.dumps(value)
 
 
-def _where(filters: Filter | None) -> Condition:
-    if filters is None:
-        return Condition(sql="", values=())
+_EVERYTHING = Condition(sql="")
+
+
+def _where(filters: Filter) -> Condition:
     found = condition(filters)
     return Condition(sql=f" WHERE {found.sql}", values=found.values)
 

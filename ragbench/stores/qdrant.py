@@ -20,7 +20,7 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Hit, Kept
+from ragbench.stores.engine import Hit, Kept, Translated
 from ragbench.stores.plain import PlainChunk, plain
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
 from ragbench.stores.qdrant_filters import condition
@@ -146,6 +146,7 @@ class QdrantServer:
         self._local = local
         self._models = _models()
         self._indexes = FieldIndexes()
+        self._condition = Translated(lambda filters: condition(filters, self._models))
 
     def read_info(self) -> CollectionInfo:
         """See `Engine`."""
@@ -224,7 +225,7 @@ class QdrantServer:
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
-        wanted = None if filters is None else condition(filters, self._models)
+        wanted = None if filters is None else self._condition(filters)
         effort_of = self._models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [
             self._models.QueryRequest(
@@ -238,7 +239,12 @@ class QdrantServer:
             for row in rows
         ]
         answers = self._client.query_batch_points(self._name, requests)
-        return [[(point.score, point.payload) for point in answer.points] for answer in answers]
+        return [[(point.score, point) for point in answer.points] for answer in answers]
+
+    def read(self, found: Any) -> Kept:
+        """See `Engine`."""
+        payload: Kept = found.payload
+        return payload
 
     def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
         if self._local:

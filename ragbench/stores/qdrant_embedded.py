@@ -23,7 +23,7 @@ from ragbench.stores.database import (
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Hit, Kept
+from ragbench.stores.engine import Hit, Kept, Translated
 from ragbench.stores.plain import PlainChunk, plain
 from ragbench.stores.qdrant_filters import condition
 from ragbench.stores.qdrant_points import (
@@ -151,6 +151,7 @@ class QdrantEmbedded:
         self._shard = shard
         self._info = info
         self._kept = package.PayloadSelector.Include(KEPT)
+        self._condition = Translated(lambda filters: condition(filters, package))
         self._indexes = FieldIndexes()
 
     def read_info(self) -> CollectionInfo:
@@ -222,8 +223,13 @@ class QdrantEmbedded:
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
         """See `Engine`."""
-        wanted = None if filters is None else condition(filters, self._package)
+        wanted = None if filters is None else self._condition(filters)
         return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
+
+    def read(self, found: Any) -> Kept:
+        """See `Engine`."""
+        payload: Kept = found.payload
+        return payload
 
     def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
         kinds = self._package.PayloadSchemaType
@@ -237,7 +243,11 @@ class QdrantEmbedded:
 
     def _request(self, query: Any, limit: int, wanted: Any) -> Any:
         return self._package.QueryRequest(
-            limit=limit, query=query, filter=wanted, with_payload=self._kept
+            # All of it: to choose costs the engine more than what is left out.
+            limit=limit,
+            query=query,
+            filter=wanted,
+            with_payload=True,
         )
 
     def _ask(self, requests: list[Any]) -> list[list[Hit]]:
@@ -245,7 +255,7 @@ class QdrantEmbedded:
             answers = [self._shard.query(requests[0])]
         else:
             answers = self._shard.query_batch(self._package.QueryBatchRequest(requests))
-        return [[(point.score, point.payload) for point in points] for points in answers]
+        return [[(point.score, point) for point in points] for points in answers]
 
     def _scroll(self, keys: list[str]) -> Iterator[dict[str, Any]]:
         only = self._package.PayloadSelector.Include(keys)

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -117,9 +117,8 @@ def indexed(address: str, corpus: Path, server: Path | None) -> dict[str, Any]:
     return {"seconds": took, "command MB": peak, "server MB": most}
 
 
-def searched(address: str, count: int) -> dict[str, Any]:
-    """Opens the collection here and asks; milliseconds of each kind of search."""
-    found: dict[str, Any] = {}
+def searched(address: str, count: int) -> None:
+    """Opens the collection here and asks; prints milliseconds of each kind of search as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         for name, strategy, filters, exact in SEARCHES:
             settings = RetrievalSettings(exact=exact)
@@ -129,11 +128,12 @@ def searched(address: str, count: int) -> dict[str, Any]:
                     begin = time.perf_counter()
                     engine.search("kb", query, 10, filters=filters, strategy=strategy)
                     times.append(1000 * (time.perf_counter() - begin))
-            kept = times[1:]
-            p95 = statistics.quantiles(kept, n=20)[-1]
-            found[name] = (times[0], statistics.median(kept), p95)
-    found["search MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return found
+            p95 = statistics.quantiles(times[1:], n=20)[-1]
+            line = (
+                f"first {times[0]:,.0f} ms, p50 {statistics.median(times[1:]):,.1f}, p95 {p95:,.1f}"
+            )
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(f"{name} | {line}, {peak:,.0f} MB so far", flush=True)
 
 
 @contextmanager
@@ -160,16 +160,6 @@ def disk(folder: Path) -> float:
     return sum(file.stat().st_blocks for file in folder.rglob("*") if file.is_file()) / 2048
 
 
-def table(found: dict[str, Any], row: Callable[[str], str]) -> None:
-    """Prints what was measured, a line each."""
-    for name, value in found.items():
-        if isinstance(value, (tuple, list)):
-            first, p50, p95 = value
-            print(row(f"{name} | first {first:,.0f} ms, p50 {p50:,.1f}, p95 {p95:,.1f}"))
-        else:
-            print(row(f"{name} | {value:,.0f}"))
-
-
 def main() -> None:
     """Indexes, searches, prints."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -180,27 +170,30 @@ def main() -> None:
     parser.add_argument("--search", help="search this address here and print JSON")
     options = parser.parse_args()
     if options.search:
-        print(json.dumps(searched(options.search, options.questions)))
+        searched(options.search, options.questions)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL runs as another user
         write_corpus(folder / "corpus.jsonl", options.chunks)
         with started(options.store, folder, hnsw=options.hnsw) as (address, server):
-            kind = f"{options.store}{' hnsw' if options.hnsw else ''}, {options.chunks:,} chunks"
+            kind = f"| {options.store}{' hnsw' if options.hnsw else ''}, {options.chunks:,} chunks"
             found = indexed(address, folder / "corpus.jsonl", server)
             found["disk MB"] = disk(folder / "store")
-            table(found, lambda text: f"| {kind} | {text} |")
+            for what, value in found.items():
+                print(f"{kind} | {what} | {value:,.0f} |", flush=True)
             command = [sys.executable, "-m", "tests.benchmarks.store_million", "--search", address]
             command += ["--questions", str(options.questions)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-            said: list[str] = []
-            reader = threading.Thread(target=lambda: said.extend(process.stdout or ()))
+            reader = threading.Thread(
+                target=lambda: [
+                    print(f"{kind} | {one.strip()} |", flush=True) for one in process.stdout or ()
+                ]
+            )
             reader.start()
             most = peak_of(process, server)
             reader.join()
-            asked = {**json.loads(said[-1]), "server MB while searching": most}
-            table(asked, lambda text: f"| {kind} | {text} |")
+            print(f"{kind} | server MB while searching | {most:,.0f} |")
 
 
 if __name__ == "__main__":
