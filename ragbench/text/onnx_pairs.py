@@ -97,12 +97,16 @@ class PairReading:
     """Offset of the span's first character in the text."""
     end: int
     """Offset behind its last character."""
+    answers: float | None = None
+    """How sure a second tower of the model is that the text answers *this* question, a logit; None
+    where the model has none."""
 
 
 class PairReader(PairClassifier):
     """A pair classifier with two more outputs, ``start`` and ``end``: a logit a token.
 
-    The first token stands for "no answer", as in Devlin et al. 2019 (BERT) for SQuAD 2.0.
+    The first token stands for "no answer", as in Devlin et al. 2019 (BERT) for SQuAD 2.0. A further
+    output ``answers`` is a logit a pair.
     """
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
@@ -119,6 +123,7 @@ class PairReader(PairClassifier):
                 "cross_encoder instead"
             )
         self._places = [outputs.index("start"), outputs.index("end")]
+        self._second = outputs.index("answers") if "answers" in outputs else None
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
         """One reading a pair, in order; pairs are not cut."""
@@ -134,6 +139,7 @@ class PairReader(PairClassifier):
         outputs = self._model.run_all(encoding)
         row = outputs[0]
         logit = float(row[0]) if len(row) == 1 else float(row[1] - row[0])
+        answers = None if self._second is None else float(outputs[self._second][0])
         starts, ends = (outputs[place] for place in self._places)
         nothing = float(starts[0] + ends[0])
         inside = [
@@ -144,7 +150,7 @@ class PairReader(PairClassifier):
             if kind == 1 and last > first
         ]
         if not inside:
-            return PairReading(logit=logit, span=0.0, start=0, end=0)
+            return PairReading(logit=logit, span=0.0, start=0, end=0, answers=answers)
         scores = starts[inside][:, None] + ends[inside][None, :]
         near = np.triu(np.ones_like(scores)) - np.triu(np.ones_like(scores), _LONGEST)
         best = int(np.where(near > 0, scores, -np.inf).argmax())
@@ -154,6 +160,7 @@ class PairReader(PairClassifier):
             span=float(scores[first, last]) - nothing,
             start=int(encoding.offsets[inside[first]][0]),
             end=int(encoding.offsets[inside[last]][1]),
+            answers=answers,
         )
 
 

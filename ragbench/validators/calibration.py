@@ -16,6 +16,7 @@ from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
 from ragbench.validators.inspect import InspectedChunks
+from ragbench.validators.objections import NEAR_MISS
 from ragbench.validators.parts import Part, merged_findings
 from ragbench.validators.verdict import Finding, Thresholds, decide, logistic
 
@@ -191,11 +192,21 @@ class DecisionRule:
         return self.scale.apply(round(probability, 4)) if learned else probability
 
     def applied(self, finding: Finding) -> Finding:
-        """The finding with its probability on the scale, and no higher than an objection allows."""
+        """The finding with its probability on the scale, and no higher than an objection allows.
+
+        Of a chunk on the topic the second opinion counts where it is lower: it stays relevant.
+        """
         probability = self.on_scale(finding.probability)
+        objection = finding.objection
+        limits = self.thresholds
+        if finding.answered is not None and probability >= limits.relevant:
+            first = probability
+            probability = max(limits.relevant, min(first, self.on_scale(finding.answered)))
+            if objection is None and probability < limits.present <= first:
+                objection = NEAR_MISS
         if finding.objection is not None:
-            probability = min(probability, self.thresholds.middle)
-        return replace(finding, probability=probability)
+            probability = min(probability, limits.middle)
+        return replace(finding, probability=probability, objection=objection)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

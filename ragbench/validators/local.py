@@ -94,6 +94,8 @@ class _Read:
     """What the reader made of chunks; each list in the order of the chunks."""
 
     logits: list[float]
+    seconds: list[float | None]
+    """The same by the reader's second tower, where it has one."""
     answers: list[Span]
     told: tuple[str, ...]
 
@@ -110,7 +112,7 @@ class LocalValidator:
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
-    start and end."""
+    start and end, and perhaps answers."""
     read: int = 20
     """How many chunks the reader reads at most; no other one is ever relevant."""
     max_length: int = 512
@@ -227,12 +229,14 @@ class LocalValidator:
             )
             for chunk, one in zip(chunks, words, strict=True)
         ]
-        for at, value, answer in zip(chosen, found.logits, found.answers, strict=True):
+        read = zip(chosen, found.logits, found.seconds, found.answers, strict=True)
+        for at, value, second, answer in read:
             findings[at] = Finding(
                 chunk=chunks[at],
                 probability=self._weights.probability(value),
                 spans=_quoted(words[at], texts[at], answer),
                 objection=object_to(query, chunks[at].text, answer),
+                answered=None if second is None else self._weights.probability(second),
             )
         return Part(text=query, findings=findings), found.told
 
@@ -254,13 +258,19 @@ class LocalValidator:
 
     def _read(self, query: str, texts: Sequence[str], words: Sequence[ScoredChunk]) -> _Read:
         if not texts:
-            return _Read([], [], ())
+            return _Read([], [], [], ())
         readings, told = readings_of(
             self._files, query, texts, max_length=self.max_length, threads=self.threads
         )
         logits = [self._weights.chunk.logit(row) for row in local_features(words, readings)]
+        # What the second tower says stands in the place of the first one's logit: one scale.
+        again = [replace(one, logit=one.answers or 0.0) for one in readings]
+        seconds = [
+            None if one.answers is None else self._weights.chunk.logit(row)
+            for one, row in zip(readings, local_features(words, again), strict=True)
+        ]
         answers = [Span(one.start, one.end) for one in readings]
-        return _Read(logits, answers, told)
+        return _Read(logits, seconds, answers, told)
 
     @property
     def _embedder_name(self) -> str | None:

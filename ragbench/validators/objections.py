@@ -17,6 +17,7 @@ from ragbench.text.tokens import normalise, tokenise
 
 __all__ = [
     "ANTONYMS",
+    "NEAR_MISS",
     "Objection",
     "object_to",
     "without_echo",
@@ -28,9 +29,14 @@ class Objection:
     """What speaks against a passage."""
 
     kind: str
-    """``"number"``, ``"unknown"``, ``"opposite"``, ``"negation"`` or ``"asked"``."""
+    """``"number"``, ``"unknown"``, ``"opposite"``, ``"negation"``, ``"asked"`` or, of a model,
+    ``"near miss"``."""
     text: str
     """In a sentence."""
+
+
+NEAR_MISS = Objection(kind="near miss", text="it is on the topic, and answers another question")
+"""Of a model that was asked a second time."""
 
 
 _ANTONYMS = """first last|minimum maximum|before after|most least|largest smallest|biggest smallest

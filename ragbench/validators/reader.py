@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragbench.text.onnx_model import OnnxFiles
 from ragbench.text.onnx_pairs import PairClassifier, PairReading, load_pair_reader
@@ -102,9 +102,7 @@ def readings_of(
     for piece, one in zip(pieces, found, strict=True):
         if piece.place not in best or one.logit > best[piece.place].logit:
             shift = piece.window.start
-            best[piece.place] = PairReading(
-                logit=one.logit, span=one.span, start=one.start + shift, end=one.end + shift
-            )
+            best[piece.place] = replace(one, start=one.start + shift, end=one.end + shift)
     notes = [told] if told else []
     if left_out:
         notes.append(

@@ -11,6 +11,8 @@ contradict each other in it. What differs between them is reported, never resolv
   Where the answer is present, only chunks that reach ``present`` themselves are: what is less
   certain beside them is on the topic, and nearly never an answer.
 - What speaks against a chunk (`ragbench.validators.objections`) keeps it in the middle of both.
+- Where a second opinion was asked of a chunk on the topic, the lower of both probabilities counts,
+  and it stays relevant: a near miss is Partial.
 - The retrieval quality is Good when the answer is present, Partial when it is not and a chunk is
   relevant all the same, Poor when no chunk is relevant.
 """
@@ -308,6 +310,9 @@ class Finding:
     """Why, in a sentence."""
     objection: Objection | None = None
     """What speaks against an answer there."""
+    answered: float | None = None
+    """That it answers just this question, in [0, 1], where a second opinion was asked; None where
+    the probability says all."""
 
 
 def decide(

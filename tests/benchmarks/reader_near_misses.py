@@ -84,7 +84,8 @@ def _arguments() -> argparse.Namespace:
 def _logits(cache: ScoreCache, files: OnnxFiles) -> Logits:
     def read(query: str, texts: Sequence[str]) -> list[float]:
         found, _ = cache.readings_of(files, query, texts, max_length=512, threads=2)
-        return [one.logit for one in found]
+        # Where a second tower speaks, the lower of both counts, as in the validator.
+        return [one.logit if one.answers is None else min(one.logit, one.answers) for one in found]
 
     def plain(query: str, texts: Sequence[str]) -> list[float]:
         return cache.logits_of(files, query, texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from ragbench.text.onnx_model import OnnxFiles, OnnxTextModel
 from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
 from ragbench.validators import local
 from ragbench.validators import reader as local_models
+
+_FIELDS = tuple(one.name for one in fields(PairReading))
+"""What is kept of a reading, in order."""
 
 
 class ScoreCache:
@@ -39,9 +43,9 @@ class ScoreCache:
             raise LookupError(f"{len(missing)} readings are not known")
         found, told = self._real(files, query, missing, **settings) if missing else ([], ())
         for text, one in zip(missing, found, strict=True):
-            self._put(_key(kind, query, text), [one.logit, one.span, one.start, one.end])
+            self._put(_key(kind, query, text), [*astuple(one)])
         rows = [self._known[_key(kind, query, text)] for text in texts]
-        return [PairReading(logit=a, span=b, start=c, end=d) for a, b, c, d in rows], told
+        return [PairReading(**dict(zip(_FIELDS, row, strict=False))) for row in rows], told
 
     def is_reader(self, files: OnnxFiles) -> bool:
         """Whether a model has spans, too."""

@@ -99,6 +99,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("--validators", nargs="+", default=["lexical", "local", "cascade"])
     parser.add_argument("--reader", help="a folder, instead of the reader that comes along")
+    parser.add_argument("--present", type=float, help="threshold, instead of the measured one")
     parser.add_argument("--llm-url", help="of an OpenAI-compatible endpoint, for --validators llm")
     parser.add_argument("--llm-model", default="model")
     parser.add_argument("--cache", type=Path)
@@ -110,13 +111,12 @@ def _arguments() -> argparse.Namespace:
 
 
 def _validators(given: argparse.Namespace) -> dict[str, Validator]:
-    lexical = LexicalValidator()
+    lexical = LexicalValidator(present=given.present)
+    local = LocalValidator(reader=given.reader, present=given.present)
     makers: dict[str, Callable[[], Validator]] = {
         "lexical": lambda: lexical,
-        "local": lambda: LocalValidator(reader=given.reader),
-        "cascade": lambda: CascadeValidator(
-            first=lexical, second=LocalValidator(reader=given.reader)
-        ),
+        "local": lambda: local,
+        "cascade": lambda: CascadeValidator(first=lexical, second=local),
         "llm": lambda: LlmValidator(chat=_chat(given)),
     }
     return {name: makers[name]() for name in given.validators}

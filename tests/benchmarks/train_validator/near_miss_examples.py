@@ -55,13 +55,14 @@ def mixed(
     draw: random.Random,
     *,
     per_kind: int,
+    mix: Mapping[str, float] = MIX,
 ) -> Iterator[Mixed]:
-    """Examples without end, in the shares of `MIX`."""
+    """Examples without end, in the shares of ``mix``."""
     reservoirs = made_by_kind(sources, draw, per_kind=per_kind)
     places = dict.fromkeys(reservoirs, 0)
     texts = [one.text for pairs in reservoirs.values() for one in pairs]
     while True:
-        (share,) = draw.choices(list(MIX), list(MIX.values()))
+        (share,) = draw.choices(list(mix), list(mix.values()))
         if share == "ordinary":
             yield _ordinary(draw.choice(sources), unanswerable, draw)
         elif share == "stranger":

@@ -125,20 +125,56 @@ def forward(
         frozen: so many layers from below are neither trained nor thinned by dropout.
         dropout: share of values set to 0 in the other layers.
     """
+    hidden = trunk(weights, ids, mask, kinds, layers=frozen)
+    return upper(weights, hidden, mask, first=frozen, dropout=dropout)
+
+
+def trunk(weights: Tensors, ids: Any, mask: Any, kinds: Any, *, layers: int) -> Any:
+    """What the lowest layers make of tokens, a row a token; nothing in them is trained.
+
+    Args:
+        weights: as of `forward`.
+        ids: as of `forward`.
+        mask: as of `forward`.
+        kinds: as of `forward`.
+        layers: how many, from below.
+    """
     torch = import_module("torch")
     embedding = import_module("torch.nn.functional").embedding
     places = torch.arange(ids.shape[1])[None]
     hidden = embedding(ids, weights["word"]) + embedding(places, weights["position"])
     hidden = hidden + embedding(kinds, weights["token_type"])
     hidden = _norm(weights, "norm", hidden)
-    hidden_mask = (1.0 - mask[:, None, None, :].to(hidden.dtype)) * -10_000.0
-    for layer in range(LAYERS):
-        rate = 0.0 if layer < frozen else dropout
-        with torch.set_grad_enabled(torch.is_grad_enabled() and layer >= frozen):
-            hidden = _layer(weights, str(layer), hidden, hidden_mask, rate)
+    hidden_mask = _hidden_mask(mask, hidden)
+    with torch.set_grad_enabled(False):
+        for layer in range(layers):
+            hidden = _layer(weights, str(layer), hidden, hidden_mask, 0.0)
+    return hidden
+
+
+def upper(
+    weights: Tensors, hidden: Any, mask: Any, *, first: int, dropout: float = 0.0
+) -> tuple[Any, Any, Any]:
+    """What `forward` gives, from what `trunk` made.
+
+    Args:
+        weights: as of `forward`; those of the layers from ``first`` on and of the heads are used.
+        hidden: a row a token.
+        mask: as of `forward`.
+        first: the lowest layer that is run.
+        dropout: as of `forward`.
+    """
+    torch = import_module("torch")
+    hidden_mask = _hidden_mask(mask, hidden)
+    for layer in range(first, LAYERS):
+        hidden = _layer(weights, str(layer), hidden, hidden_mask, dropout)
     pooled = _thinned(torch.tanh(_linear(weights, "pool", hidden[:, 0])), dropout)
     answer, topic = _linear(weights, "cls", pooled), _linear(weights, "topic", pooled)
     return answer, _linear(weights, "span", hidden), topic
+
+
+def _hidden_mask(mask: Any, hidden: Any) -> Any:
+    return (1.0 - mask[:, None, None, :].to(hidden.dtype)) * -10_000.0
 
 
 def to_onnx(weights: Tensors, path: Path) -> None:

@@ -237,18 +237,23 @@ class Trainer:
         return found
 
     def _encoded(self, batch: Sequence[Example]) -> tuple[Any, ...]:
-        """Token ids, mask, kinds; first and last token of each answer, -1 where there is none."""
-        encoded = [self._tokenizer.encode(one.query, one.text) for one in batch]
-        width = min(LONGEST, max(len(one.ids) for one in encoded))
-        rows = self._torch.zeros(3, len(batch), width, dtype=self._torch.long)
-        places: list[tuple[int, int]] = []
-        for at, (one, example) in enumerate(zip(encoded, batch, strict=True)):
-            size = min(width, len(one.ids))
-            for row, values in zip(rows, (one.ids, one.attention_mask, one.type_ids), strict=True):
-                row[at, :size] = self._torch.tensor(values[:size])
-            places.append(_tokens_of(one, example, size))
-        starts, ends = self._torch.tensor(places).T
-        return rows[0], rows[1], rows[2], starts, ends
+        return encoded_batch(self._tokenizer, batch)
+
+
+def encoded_batch(tokenizer: Any, batch: Sequence[Example]) -> tuple[Any, ...]:
+    """Token ids, mask, kinds; first and last token of each answer, -1 where there is none."""
+    torch = import_module("torch")
+    encoded = [tokenizer.encode(one.query, one.text) for one in batch]
+    width = min(LONGEST, max(len(one.ids) for one in encoded))
+    rows = torch.zeros(3, len(batch), width, dtype=torch.long)
+    places: list[tuple[int, int]] = []
+    for at, (one, example) in enumerate(zip(encoded, batch, strict=True)):
+        size = min(width, len(one.ids))
+        for row, values in zip(rows, (one.ids, one.attention_mask, one.type_ids), strict=True):
+            row[at, :size] = torch.tensor(values[:size])
+        places.append(_tokens_of(one, example, size))
+    starts, ends = torch.tensor(places).T
+    return rows[0], rows[1], rows[2], starts, ends
 
 
 def _tokens_of(encoded: Any, example: Example, size: int) -> tuple[int, int]:

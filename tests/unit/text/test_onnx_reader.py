@@ -28,6 +28,14 @@ def test_readings_keep_the_order_of_the_pairs(tmp_path: Path) -> None:
     assert [one.logit for one in found] == [-3.0, 4.0, -1.0]
 
 
+def test_a_second_towers_logit_is_told_where_there_is_one(tmp_path: Path) -> None:
+    assert reader(tmp_path / "one").read([("w1", "w9")])[0].answers is None
+    write_tiny_cross_encoder(tmp_path, reads=True, doubts=True)
+    two = PairReader(tmp_path / "model.onnx", tmp_path / "tokenizer.json", threads=1)
+    # Minus the logit, beside a text without tokens, too.
+    assert [one.answers for one in two.read([("w1", "w9"), ("w1", "")])] == [-4.0, 4.0]
+
+
 def test_a_text_without_tokens_has_an_empty_span(tmp_path: Path) -> None:
     [found] = reader(tmp_path).read([("w1", "")])
     assert (found.start, found.end) == (0, 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.validation import Verdict
+from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
 from ragbench.text.sentences import Span
@@ -119,6 +119,21 @@ def test_features_by_hand() -> None:
     named = [dict(zip(LOCAL_FEATURES, row, strict=True)) for row in rows]
     assert named[0]["lexical"] == 0.5
     assert [row["reader"] for row in named] == [0.4, -0.6]
+
+
+def test_what_a_second_tower_does_not_find_answered_stays_on_the_topic(
+    tiny: str, tmp_path: Path
+) -> None:
+    doubting = write_tiny_cross_encoder(tmp_path / "doubting", reads=True, doubts=True)
+    texts = ["w1 w2 w3. w9", "w1 w0."]  # logits 4 and -4; of the second tower -4 and 4
+    first = judge(LocalValidator(reader=tiny), "w1 w2 w3?", texts)
+    both = judge(LocalValidator(reader=str(doubting)), "w1 w2 w3?", texts)
+    assert first.retrieval_quality is RetrievalQuality.GOOD
+    assert both.retrieval_quality is RetrievalQuality.PARTIAL
+    assert both.relevant_chunk_ids == ("c0",)
+    assert "c0: no certain answer: it is on the topic, and answers another question" in both.reasons
+    # What was not on the topic before is not made so by the second tower, which likes it.
+    assert both.relevance["c1"] == first.relevance["c1"]
 
 
 def test_the_readers_span_decides_what_is_quoted(tiny: str) -> None:

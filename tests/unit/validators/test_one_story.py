@@ -32,12 +32,15 @@ def weights(name: str) -> Weights:
 
 
 def judged(
-    probabilities: list[float], thresholds: Thresholds, objection: Objection | None = None
+    probabilities: list[float],
+    thresholds: Thresholds,
+    objection: Objection | None = None,
+    answered: float | None = None,
 ) -> Verdict:
     query = "When was the mill built?"
     chunks = [Chunk(id=f"c{at}", text=f"text {at}") for at, _ in enumerate(probabilities)]
     findings = [
-        Finding(chunk=chunk, probability=one, spans=(), objection=objection)
+        Finding(chunk=chunk, probability=one, spans=(), objection=objection, answered=answered)
         for chunk, one in zip(chunks, probabilities, strict=True)
     ]
     limits = limits_for("x", thresholds, calibration=None, relevant=None, present=None)
@@ -115,6 +118,33 @@ def test_an_objection_leaves_a_chunk_in_the_middle_and_says_why() -> None:
     assert verdict.message.endswith("Not stated for certain: when the mill was built.")
     assert "c0: no certain answer: it says 'is unknown'" in verdict.reasons
     assert verdict.relevance["c1"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told", "quality"),
+    [
+        (0.95, 0.97, 0.95, RetrievalQuality.GOOD),  # the lower one
+        (0.97, 0.92, 0.92, RetrievalQuality.GOOD),
+        (0.97, 0.70, 0.70, RetrievalQuality.PARTIAL),
+        (0.97, 0.01, 0.50, RetrievalQuality.PARTIAL),  # it stays on the topic
+        (0.40, 0.99, 0.40, RetrievalQuality.POOR),  # what is off the topic is not asked again
+    ],
+)
+def test_of_two_opinions_the_lower_one_counts_and_the_topic_stays(
+    first: float, second: float, told: float, quality: RetrievalQuality
+) -> None:
+    verdict = judged([first], Thresholds(relevant=0.5, present=0.9), answered=second)
+    assert verdict.answer_probability == verdict.relevance["c0"] == told
+    assert verdict.retrieval_quality is quality
+    said = "c0: no certain answer: it is on the topic, and answers another question"
+    assert (said in verdict.reasons) == (first >= 0.9 > second)
+
+
+def test_an_objection_holds_beside_a_second_opinion() -> None:
+    limits = Thresholds(relevant=0.5, present=0.9)
+    against = Objection(kind="unknown", text="it says 'is unknown'")
+    assert judged([0.99], limits, against, answered=0.98).answer_probability == 0.75
+    assert judged([0.99], limits, against, answered=0.2).answer_probability == 0.5
 
 
 def test_a_chunk_cannot_be_an_answer_before_it_is_relevant() -> None:

@@ -14,7 +14,12 @@ FLOAT = 1
 
 
 def write_tiny_cross_encoder(
-    folder: Path, *, columns: int = 1, second_input: str = "", reads: bool = False
+    folder: Path,
+    *,
+    columns: int = 1,
+    second_input: str = "",
+    reads: bool = False,
+    doubts: bool = False,
 ) -> Path:
     """Writes model.onnx and tokenizer.json.
 
@@ -23,6 +28,7 @@ def write_tiny_cross_encoder(
         columns: numbers a pair in the output: the logit, or 0 and the logit, or zeros around it.
         second_input: the name of a further input, which is not used.
         reads: whether there are outputs start and end, a logit a token: its id, and minus its id.
+        doubts: whether there is an output answers: minus the logit.
     """
     folder.mkdir(parents=True, exist_ok=True)
     nodes = [
@@ -35,6 +41,8 @@ def write_tiny_cross_encoder(
     if reads:
         nodes.append(_node("Identity", ["numbers"], "start", []))
         nodes.append(_node("Neg", ["numbers"], "end", []))
+    if doubts:
+        nodes.append(_node("Neg", ["logit"], "answers", []))
     tokens = ["start", "end"] if reads else []
     inputs = ["input_ids", *([second_input] if second_input else [])]
     graph = b"".join(
@@ -46,6 +54,7 @@ def write_tiny_cross_encoder(
             *(_bytes(11, _value(name, INT64, [1, "length"])) for name in inputs),
             _bytes(12, _value("logits", FLOAT, [1, columns])),
             *(_bytes(12, _value(name, FLOAT, [1, "length"])) for name in tokens),
+            *(_bytes(12, _value(name, FLOAT, [1, 1])) for name in ["answers"][: int(doubts)]),
         ]
     )
     model = _number(1, 8) + _bytes(7, graph) + _bytes(8, _text(1, "") + _number(2, 13))
