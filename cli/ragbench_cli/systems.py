@@ -137,10 +137,16 @@ class DocumentsBeside(NamedTuple):
             ConfigError: standard input brings none.
             DataError: they have problems.
         """
+        from ragbench.io.encodings import encoding_of
         from ragbench.io.read import read_documents
 
         source = self.corpus or _documents_beside(self.dataset)
-        documents = read_documents(source, format=None if self.corpus else self.format)
+        encoding, guess = encoding_of(source)
+        if guess:
+            console.say(guess)
+        documents = read_documents(
+            source, format=None if self.corpus else self.format, encoding=encoding
+        )
         if self.corpus is not None or source != self.dataset or not self.held:
             return documents
         return self._or_the_ways_on(documents)

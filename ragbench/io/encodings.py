@@ -5,13 +5,29 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from ragbench.io.source import Problems, Source
 
 __all__ = [
     "decoded",
+    "encoding_of",
     "guess_encoding",
 ]
+
+
+def encoding_of(where: str | Path) -> tuple[str | None, str]:
+    """The encoding to read a file with, where it has to be guessed, and what to say of that.
+
+    Args:
+        where: as `ragbench.io.read.read_documents` takes it.
+
+    Returns:
+        None and an empty text where there is nothing to guess.
+    """
+    found = decoded(Source.of(where))
+    return found.encoding, " ".join(found.notes)
+
 
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LIKELY = (

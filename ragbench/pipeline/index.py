@@ -87,6 +87,7 @@ def index(
     embedder_settings: Mapping[str, Any] | None = None,
     chunker: str | Chunker = "auto",
     format: str | None = None,
+    encoding: str | None = None,
     fields: Mapping[str, str] | None = None,
     engine: str = "local",
     workers: int | None = None,
@@ -110,6 +111,7 @@ def index(
         embedder_settings: its settings; they are stored, so no credentials.
         chunker: a chunker, or the name of one.
         format: name of the corpus's format; recognised when not given.
+        encoding: of its text files; UTF-8, or UTF-16 with a byte order mark, when not given.
         fields: field of a document to field of the source.
         engine: where texts are embedded; see `ragbench.workers.open.opened_engine`. What waits
             for an endpoint does so in this process.
@@ -147,7 +149,14 @@ def index(
         if not isinstance(source, str | Path):
             return index_documents(source, database, collection, **settings)
         return index_corpus(
-            source, database, collection, format=format, fields=fields, counted=counted, **settings
+            source,
+            database,
+            collection,
+            format=format,
+            encoding=encoding,
+            fields=fields,
+            counted=counted,
+            **settings,
         )
 
 
@@ -426,6 +435,7 @@ def index_corpus(
     chunker: Chunker,
     pool: Embedding | None = None,
     format: str | None = None,
+    encoding: str | None = None,
     fields: Mapping[str, str] | None = None,
     progress: IndexProgress | None = None,
     counted: Callable[[int], None] | None = None,
@@ -445,6 +455,7 @@ def index_corpus(
         chunker: see `index_documents`.
         pool: see `index_documents`.
         format: name of the corpus's format; recognised when not given.
+        encoding: of its text files; UTF-8, or UTF-16 with a byte order mark, when not given.
         fields: field of a document to field of the source.
         progress: see `index_documents`.
         counted: is told how many documents there are, once that is known.
@@ -455,11 +466,11 @@ def index_corpus(
         StoreError: the store cannot be used.
         LLMError: the embedder's endpoint gives no vectors.
     """
-    total = sum(1 for _ in read_documents(source, format=format, fields=fields))
+    total = sum(1 for _ in read_documents(source, format=format, fields=fields, encoding=encoding))
     if counted is not None:
         counted(total)
     done = index_documents(
-        read_documents(source, format=format, fields=fields),
+        read_documents(source, format=format, fields=fields, encoding=encoding),
         database,
         collection,
         embedder=embedder,

@@ -310,3 +310,21 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench, workplace
     refused = ragbench("tune", "memory:store", "--questions", "cases.jsonl", "--measure", "f1")
     assert refused.code == 2
     assert "the measure one of ndcg, recall, mrr" in refused.err
+
+
+def test_documents_in_an_old_encoding_are_read_and_the_guess_is_said(
+    ragbench: Ragbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "id,text\na,Café au lait costs 3 euros\nb,A naïve question about tea\n"
+    (tmp_path / "menu.csv").write_bytes(rows.encode("cp1252"))
+    done = ragbench("index", "menu.csv", "--store", "memory:store", "-q")
+    assert done.code == 0
+    assert "'menu.csv' is not UTF-8 and is read as cp1252, a guess (--encoding)" in done.err
+    assert "Café au lait" in ragbench("search", "--store", "memory:store", "lait").out
+    named = ragbench("index", "menu.csv", "--store", "memory:other", "--encoding", "cp1252", "-q")
+    assert (named.code, "guess" in named.err) == (0, False)
+    (tmp_path / "q.jsonl").write_text('{"query": "lait?", "reference_context_ids": ["a"]}\n')
+    beside = ragbench("eval", "q.jsonl", "--corpus", "menu.csv", "-m", "recall@5", "--out", "run")
+    assert beside.code == 0
+    assert "is read as cp1252, a guess" in beside.err

@@ -10,6 +10,7 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.options import (
+    EncodingOption,
     EngineOption,
     EngineWorkersOption,
     JsonOption,
@@ -103,6 +104,7 @@ def command(
             metavar="TARGET=SOURCE",
         ),
     ] = None,
+    encoding: EncodingOption = None,
     engine: EngineOption = "local",
     workers: EngineWorkersOption = None,
     list_: Annotated[
@@ -142,6 +144,7 @@ def command(
     """
     from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
+    from ragbench.io.encodings import encoding_of
     from ragbench.pipeline.chunking import ChunkSize, make_chunker
     from ragbench.pipeline.index import index
     from ragbench.text.token_counter import token_counter
@@ -155,6 +158,10 @@ def command(
         return
     if corpus == "-":
         raise ConfigError("a corpus is read twice, so it cannot come from standard input")
+    if encoding is None:
+        encoding, guess = encoding_of(corpus)
+        if guess:
+            console.say(guess)
     size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
     with console.stdout_for_data(), _told(shown=not quiet) as (progress, counted):
         result = index(
@@ -165,6 +172,7 @@ def command(
             embedder_settings=settings_of(embedder_setting, "--embedder-setting"),
             chunker=make_chunker(chunker, size),
             format=format,
+            encoding=encoding,
             fields=mapping(field, "--field"),
             engine=engine,
             workers=workers,
