@@ -44,12 +44,12 @@ def mean_interval(
             equal, the same that a gate prints.
 
     Returns:
-        None when there are fewer than two clusters, or when all of them agree exactly on a scale
-        without ends: from those no spread can be estimated, and an interval without width would
-        claim certainty.
+        None when there are fewer than two clusters, or when all of them agree (on a scale without
+        ends exactly, else but for the last digits): from those no spread can be estimated, and an
+        interval without width would claim certainty.
     """
     found = mean.mean_interval(values, clusters, level, bounds=bounds)
-    if found.low is None or found.high is None or (bounds is None and found.low == found.high):
+    if found.low is None or found.high is None or found.low == found.high:
         return None
     return Interval(low=found.low, high=found.high, level=level)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ragbench.core.case import Case
-from ragbench.core.outcome import Cell, Failure
-from ragbench.core.report import Slice, Summary
+from ragbench.core.outcome import Cell, Failure, Status
+from ragbench.core.report import Interval, Slice, Summary
 from ragbench.metrics.metric import metric
 from ragbench.metrics.registry import parse_metrics
 from ragbench.metrics.summary import SummaryBuilder, mean_interval
@@ -129,6 +129,62 @@ def test_an_interval_stays_in_the_metrics_range() -> None:
     assert found is not None and found.high == 1.0
     seconds = summarised(measured(0.1, 4.0), name="retrieval_latency").interval
     assert seconds is not None and seconds.low == 0.0 and seconds.high > 4.0
+
+
+def test_a_scale_with_one_end_cuts_the_interval_there_alone() -> None:
+    @metric(low=None, high=1.0)
+    def signed(response: str) -> float:
+        return 1.0
+
+    def interval(*values: float) -> Interval | None:
+        builder = SummaryBuilder(parse_metrics([signed]))
+        for each in values:
+            builder.add(case(), [Cell.measured(each)])
+        return builder.summaries()[0].interval
+
+    # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
+    found = interval(1.0, 1.0, 1.0, 0.6)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(0.9 - 0.3182446305284263), 1.0)
+    assert interval(1.0, 1.0, 1.0) is None
+
+
+def test_an_interval_too_narrow_for_a_float_is_none() -> None:
+    values = [1.0] * 9999 + [1.0 + 2.0**-42]
+    assert mean_interval(values, range(10_000)) is None
+    assert mean_interval(values, range(10_000), bounds=(0.0, 2.0)) is None
+
+
+def test_lone_cases_share_no_cluster_with_a_named_one() -> None:
+    # The clusters are computed above: deviations from 0.5 of 0.02, 0.02 and, together, -0.04.
+    cases = [case(), case(), case(cluster="x"), case(cluster="x")]
+    found = summarised(measured(0.52, 0.52, 0.48, 0.48), cases).interval
+    assert found is not None
+    reach = 4.302652729911275 * math.sqrt(1.5 * 0.0024 / 16)
+    assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
+
+
+def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> None:
+    cells = [Cell.skipped(f"reason {letter}") for letter in "kjihgfedcba"]
+    found = summarised([*cells, Cell.skipped("reason k"), Cell.skipped("reason j")])
+    assert found.reasons == (
+        ("reason j", 2),
+        ("reason k", 2),
+        *((f"reason {letter}", 1) for letter in "abcdefgh"),
+    )
+    bare = summarised([Cell(status=Status.SKIPPED), Cell(status=Status.ABSTAINED)])
+    assert bare.reasons == (("abstained", 1), ("skipped", 1))
+
+
+def test_slices_stand_by_kind_and_name_whatever_the_order_of_the_cases() -> None:
+    cases = [case(language="en"), case(tags=["b"], language="de"), case(tags=["a"])]
+    found = summarised(measured(0.1, 0.2, 0.3), cases)
+    assert [(part.by, part.value) for part in found.slices] == [
+        ("tag", "a"),
+        ("tag", "b"),
+        ("language", "de"),
+        ("language", "en"),
+    ]
 
 
 def test_slices_by_tag_and_language() -> None:

@@ -109,3 +109,25 @@ def test_a_mean_imports_neither_numpy_nor_scipy() -> None:
         "sys.exit(bool({'numpy', 'scipy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_without_a_spread_a_p_value_is_a_half() -> None:
+    for values in ([], [0.5], [0.5, 0.5, 0.5]):
+        assert student_p_value(ClusterTotals.of(values), -1.0) == 0.5
+
+
+def test_equal_values_on_a_scale_that_does_not_begin_at_zero() -> None:
+    # Two values of 0 on a scale from -1 to 3: 0.025 ** (1/2) of the way to each end is left.
+    found = mean_interval([0.0, 0.0], bounds=(-1.0, 3.0))
+    unseen = 0.025**0.5
+    assert (found.low, found.high) == pytest.approx((-1.0 + unseen, 3.0 - 3.0 * unseen))
+    # On one from 1 to 3 the value is 2.
+    found = mean_interval([2.0, 2.0], bounds=(1.0, 3.0))
+    assert (found.low, found.high) == pytest.approx((1.0 + unseen, 3.0 - unseen))
+
+
+def test_an_end_that_the_mean_lies_beyond_does_not_cut_the_interval_off_its_mean() -> None:
+    below = mean_interval([-0.5, -0.1], bounds=(0.0, 1.0))
+    assert below.mean == pytest.approx(-0.3) and below.low == below.mean
+    above = mean_interval([1.1, 1.5], bounds=(0.0, 1.0))
+    assert above.mean == pytest.approx(1.3) and above.high == above.mean

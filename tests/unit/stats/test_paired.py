@@ -4,7 +4,7 @@ import pytest
 
 from ragbench.errors import DataError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.paired import LeftOut, pair
+from ragbench.stats.paired import LeftOut, PairedSample, pair
 
 
 def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> None:
@@ -53,3 +53,42 @@ def test_all_scores_that_are_no_numbers_are_named() -> None:
         ("candidate", "b"),
     ]
     assert "give None" in str(caught.value)
+
+
+def test_a_score_that_is_too_large_to_square_is_named_whatever_its_sign() -> None:
+    assert pair({"a": 1e100}, {"a": -1e100}).differences == (-2e100,)
+    for score in (1.1e100, -1.1e100):
+        with pytest.raises(DataError, match="the score is -?1.1e"):
+            pair({"a": score}, {"a": 0.0})
+
+
+def test_rounding_is_measured_against_the_largest_score_of_either_run() -> None:
+    for baseline, candidate in ((-8.0, 1.0), (1.0, -8.0), (8.0, 1.0)):
+        sample = pair({"a": baseline, "b": 0.5}, {"a": candidate, "b": 0.5})
+        assert sample.rounding == 8.0 * 2.0**-50
+    assert pair({}, {}).rounding == 0.0
+
+
+def test_an_unchanged_case_neither_gained_nor_lost() -> None:
+    sample = pair({"a": 0.5, "b": 0.0, "c": 1.0}, {"a": 0.5, "b": 1.0, "c": 0.0})
+    assert (sample.gained, sample.lost) == (1, 1)
+
+
+def test_repeats_are_turned_with_their_difference() -> None:
+    repeats = {"a": ((1.0, None), (3.0, 5.0))}
+    kept = pair({"a": 4.0}, {"a": 1.0}, repeats=repeats)
+    assert kept.scores_by_case() == (((1.0, None), (3.0, 5.0)),)
+    turned = pair({"a": 4.0}, {"a": 1.0}, repeats=repeats, higher_is_better=False)
+    assert turned.differences == (3.0,)
+    assert turned.scores_by_case() == (((-1.0, None), (-3.0, -5.0)),)
+    once = pair({"a": 4.0}, {"a": 1.0})
+    assert once.scores_by_case() == (((-3.0,), (0.0,)),)
+
+
+def test_samples_of_the_same_cases_name_their_clusters_alike() -> None:
+    scores = {"a": 0.0, "b": 1.0}
+    sample = pair(scores, scores, clusters={"a": "doc", "b": None})
+    assert sample.keys() == (("cluster", "doc"), ("case", "b"))
+    assert PairedSample(
+        case_ids=("a", "b"), differences=(0.0, 0.0), clusters=(4, 4), left_out=LeftOut()
+    ).keys() == (("code", 4), ("code", 4))

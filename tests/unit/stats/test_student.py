@@ -19,6 +19,17 @@ def test_quantiles_are_those_of_scipy(probability: float, degrees: int) -> None:
     assert student_quantile(probability, degrees) == pytest.approx(expected, rel=1e-8, abs=1e-12)
 
 
+@pytest.mark.parametrize("degrees", [2000, 2001, 5000])
+@pytest.mark.parametrize("probability", [0.8, 0.975, 0.999, 0.9999])
+def test_the_expansion_for_many_degrees_is_exact_to_twelve_digits(
+    probability: float, degrees: int
+) -> None:
+    from scipy.special import stdtrit
+
+    expected = float(stdtrit(degrees, probability))
+    assert student_quantile(probability, degrees) == pytest.approx(expected, rel=2e-12)
+
+
 @given(st.floats(-50.0, 50.0), DEGREES)
 def test_probabilities_are_those_of_scipy(value: float, degrees: int) -> None:
     from scipy.special import stdtr
