@@ -17,11 +17,13 @@ from ragbench.core.chat import Message, Reply, Usage
 from ragbench.core.outcome import Cell, Judgement, Outcome, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
+from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.ledger.codec import decode_judgements, encode_judgements
 from ragbench.llm.schema import Schema
 from ragbench.metrics.judging import JudgePlan
 from ragbench.metrics.registry import parse_metric
 from ragbench.metrics.scorer import Asks, Embeds, JudgeModels
+from ragbench.metrics.support import SupportJudge
 
 METRIC = parse_metric("support")
 CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
@@ -85,6 +87,56 @@ def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reas
 def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
     cell, _ = judged((verdict, ["Bees swim.", "bees HAVE wings"]))
     assert cell == Cell.measured(value)
+
+
+def test_one_quote_that_proves_it_is_enough() -> None:
+    assert judged(("supported", ["fly", "Bees have wings", "27"]))[0] == Cell.measured(1.0)
+
+
+def asked_about(contexts: Sequence[str], judge: Asks | None) -> Cell:
+    trace = Trace(
+        case=Case(id="c", query="Can bees fly?"),
+        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(contexts))),
+        generation=Outcome(status=Status.MEASURED, value=GenerationResult("Bees fly.")),
+    )
+    return asyncio.run(SupportJudge().judge(METRIC, trace, Panel(judge), 0)).cell
+
+
+def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -> None:
+    judge = Judge(("not_supported", []))
+    assert asked_about(CONTEXTS, judge) == Cell.measured(0.0)
+    assert [json.loads(message) for message in judge.asked] == [
+        {"evidence": list(CONTEXTS[1:]), "claim": "Bees fly.", "question": "Can bees fly?"}
+    ]
+
+
+@pytest.mark.parametrize("contexts", [[], ["", " \n"]])
+def test_without_contexts_no_judge_is_asked(contexts: list[str]) -> None:
+    judge = Judge()
+    assert asked_about(contexts, judge) == Cell.skipped(
+        "there are no contexts to judge the answer by"
+    )
+    assert judge.asked == []
+
+
+class Raises:
+    """A judge that cannot answer."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def ask(self, *_: Any, **__: Any) -> Reply[Any]:
+        raise self._error
+
+
+def test_a_failed_call_fails_the_case_and_a_stopped_run_ends_it() -> None:
+    cell = asked_about(CONTEXTS, Raises(LLMError("overloaded")))
+    assert (cell.status, cell.value) == (Status.FAILED, None)
+    assert str(cell.failure) == "score: LLMError: overloaded"
+    with pytest.raises(LLMStoppedError):
+        asked_about(CONTEXTS, Raises(LLMStoppedError("the budget is spent")))
+    with pytest.raises(ConfigError, match="support needs a language model"):
+        asked_about(CONTEXTS, None)
 
 
 def test_no_support_needs_no_quote() -> None:

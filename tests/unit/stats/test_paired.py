@@ -58,7 +58,7 @@ def test_all_scores_that_are_no_numbers_are_named() -> None:
 def test_a_score_that_is_too_large_to_square_is_named_whatever_its_sign() -> None:
     assert pair({"a": 1e100}, {"a": -1e100}).differences == (-2e100,)
     for score in (1.1e100, -1.1e100):
-        with pytest.raises(DataError, match="the score is -?1.1e"):
+        with pytest.raises(DataError, match="give None for a case"):
             pair({"a": score}, {"a": 0.0})
 
 

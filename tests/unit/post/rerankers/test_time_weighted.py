@@ -51,6 +51,37 @@ def test_fading_never_raises_a_score_below_zero() -> None:
     assert scores.notes[0] == "scores below 0 cannot fade: all were raised by 1"
 
 
+def test_settings_at_the_ends_of_their_range_are_taken() -> None:
+    chunks = [chunk("old", score=1.0, timestamp=0), chunk("new", score=1.0, timestamp=7200)]
+    assert list(TimeWeightedReranker(rate=0).score(query(), chunks)) == [1.0, 1.0]
+    undated = [chunk("a", score=0.8)]
+    for share, score in ((0, 0.0), (1, 0.8)):
+        assert list(TimeWeightedReranker(undated=share).score(query(), undated)) == [score]
+    with pytest.raises(ConfigError, match="undated"):
+        TimeWeightedReranker(undated=-0.1)
+
+
+def test_a_score_of_zero_is_no_score_below_zero() -> None:
+    chunks = [chunk("a", score=0.0, timestamp=0), chunk("b", score=1.0, timestamp=0)]
+    scores = TimeWeightedReranker().score(Query(text="q", now=NOON), chunks)
+    assert list(scores) == pytest.approx([0.0, 0.0]) and scores.notes == ()
+
+
+def test_ages_are_counted_from_the_newest_chunk_only_where_one_is_dated() -> None:
+    scores = TimeWeightedReranker().score(query(), [chunk("a", score=1.0)])
+    assert list(scores) == [0.5]
+    assert scores.notes == (
+        "1 of 1 chunks have no time in 'timestamp': their scores were multiplied by 0.5",
+    )
+    mixed = [chunk("a", score=1.0), chunk("b", score=1.0, timestamp=0)]
+    assert TimeWeightedReranker().score(query(), mixed).notes[-1] == (
+        "no 'now' is set: ages were counted from the newest chunk"
+    )
+    # 0.01 an hour, as the setting says: 69 hours halve a score.
+    old = [chunk("a", score=1.0, timestamp=0), chunk("b", score=1.0, timestamp=69 * 3600)]
+    assert TimeWeightedReranker().score(query(), old)[0] == pytest.approx(0.5, abs=0.002)
+
+
 def test_the_future_counts_as_now() -> None:
     chunks = [chunk("later", score=1.0, timestamp=NOON + timedelta(days=9))]
     assert list(TimeWeightedReranker().score(Query(text="q", now=NOON), chunks)) == [1.0]

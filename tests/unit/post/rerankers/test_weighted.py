@@ -59,6 +59,47 @@ def test_weights_that_mean_nothing_are_refused(factors: list[Factor]) -> None:
         WeightedReranker(recency_rate=-1)
 
 
+def test_settings_at_the_ends_of_their_range_are_taken() -> None:
+    chunks = [chunk("a", score=0.9, timestamp=0), chunk("b", score=0.1, timestamp=3600)]
+    # A weight of 0 counts for nothing, a rate of 0 makes every dated chunk as recent as any.
+    factors = [Factor(weight=0), Factor(field="recency", weight=3)]
+    assert list(WeightedReranker(factors=factors, recency_rate=0).score(query(), chunks)) == [1, 1]
+    for wrong in (math.inf, math.nan):
+        with pytest.raises(ConfigError, match="weight of a factor"):
+            WeightedReranker(factors=[Factor(weight=wrong)])
+        with pytest.raises(ConfigError, match="recency_rate"):
+            WeightedReranker(recency_rate=wrong)
+
+
+def test_by_default_it_is_the_given_score_and_a_half_where_there_is_none() -> None:
+    assert list(WeightedReranker().score(query(), [chunk("a", score=0.9), chunk("b")])) == [
+        0.9,
+        0.5,
+    ]
+    assert WeightedReranker().normalise == "none"
+
+
+def test_recency_falls_to_a_third_in_ten_hours_and_where_nothing_is_dated_no_age_is_counted() -> (
+    None
+):
+    reranker = WeightedReranker(factors=[Factor(field="recency")])
+    dated = [chunk("a", timestamp=0), chunk("b", timestamp=36_000), chunk("c")]
+    scores = reranker.score(query(), dated)
+    assert list(scores) == pytest.approx([math.exp(-1), 1, 0.5])
+    assert scores.notes == (
+        "1 of 3 chunks have no number for 'recency': 0.5 was taken",
+        "no 'now' is set: ages were counted from the newest chunk",
+    )
+    assert notes(reranker, query(), [chunk("a"), chunk("b")]) == (
+        "2 of 2 chunks have no number for 'recency': 0.5 was taken",
+    )
+
+
+def test_what_reads_the_time_says_so() -> None:
+    assert WeightedReranker(factors=[Factor(), Factor(field="recency")]).reads_now
+    assert not WeightedReranker(factors=[Factor(), Factor(field="likes")]).reads_now
+
+
 def test_normalised_by_hand() -> None:
     assert min_max([2, 4, 3]) == [0, 1, 0.5]
     assert min_max([7, 7]) == [0.5, 0.5]
