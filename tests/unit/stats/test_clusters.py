@@ -105,6 +105,7 @@ def test_what_rounding_may_have_moved_grows_with_the_cluster() -> None:
     of_four = ClusterTotals(sums=(1.0,), sizes=(4,), rounding=0.25)
     assert of_four.shifted(0.0) == (0.0,)
     assert of_four.shifted(0.125) == (1.5,)
+    assert of_four.shifted(-1.0) == (-3.0,)
 
 
 def test_the_largest_values_are_taken_and_larger_ones_refused() -> None:

@@ -69,6 +69,38 @@ def test_extremes() -> None:
     assert (only_noise.share_within, only_noise.repeats_for(0.1)) == (1.0, None)
 
 
+def test_unequal_repeats_by_hand() -> None:
+    # Means 1 and 4, within 2 / 1. Centre 6 / 3 = 2: squares 2 * 1 + 1 * 4 = 6, and
+    # n0 = 3 - (4 + 1) / 3 = 4 / 3, so that between = (6 - 2) / (4 / 3).
+    parts = variance_components({"a": [0.0, 2.0], "b": [4.0], "c": []})
+    assert (parts.cases, parts.scores, parts.within) == (2, 3, 2.0)
+    assert parts.between == pytest.approx(3.0)
+    assert parts.repeats == pytest.approx(4 / 3)
+    # 2 / (4 / 3) = 1.5 of 4.5.
+    assert parts.share_within == pytest.approx(1 / 3)
+
+
+def test_scores_that_are_all_equal_have_no_noise_to_remove() -> None:
+    equal = variance_components({"a": [0.5, 0.5], "b": [0.5, 0.5]})
+    assert (equal.within, equal.between, equal.share_within) == (0.0, 0.0, 0.0)
+    assert equal.repeats_for(0.1) == 1 and equal.variance_with(1) == 0.0
+
+
+def test_one_repeated_case_says_nothing_about_others() -> None:
+    lone = variance_components({"a": [1.0, 2.0]})
+    assert (lone.within, lone.between, lone.share_within) == (0.5, None, None)
+    assert lone.variance_with(2) is None and lone.repeats_for(0.1) is None
+
+
+def test_one_score_is_enough_where_little_of_the_spread_is_noise() -> None:
+    parts = variance_components({"a": [0.0, 1.0], "b": [100.0, 101.0]})
+    assert parts.repeats_for(0.5) == 1
+    # Within 2, between 7: at most a third of the variance is noise from 4 / 7 on, at most a
+    # ninth from 16 / 7 on, and at most 2 / 9 of it with one score, exactly.
+    by_hand = variance_components(SCORES)
+    assert [by_hand.repeats_for(share) for share in (1 / 3, 2 / 9, 1 / 9, 1 / 8)] == [1, 1, 3, 2]
+
+
 def test_a_score_that_never_changes_is_no_noise() -> None:
     """A mean of three times 0.2 is 0.20000000000000004."""
     constant = variance_components({f"c{number}": [0.2, 0.2, 0.2] for number in range(40)})
