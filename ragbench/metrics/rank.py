@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from ragbench.core.metric import Skip
 from ragbench.metrics.matching import NO_GOLD
@@ -132,11 +132,17 @@ def ndcg(
     if skip := _lacks(ranking, 1):
         return skip
     gains, ideal = ranking.gains[:k], ranking.ideal[:k]
-    if dcg == "exp-log2":
-        if ranking.golds[0] > _HIGHEST:
-            raise ValueError(f"2^{ranking.golds[0]} is too much gain: use grades up to {_HIGHEST}")
-        gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
-    return _discounted(gains) / _discounted(ideal)
+    match dcg:
+        case "log2":
+            return _discounted(gains) / _discounted(ideal)
+        case "exp-log2":
+            if ranking.golds[0] > _HIGHEST:
+                highest = ranking.golds[0]
+                raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
+            gains, ideal = (tuple([2 ** max(g, 0) - 1 for g in some]) for some in (gains, ideal))
+            return _discounted(gains) / _discounted(ideal)
+        case _:
+            assert_never(dcg)
 
 
 @metric(
