@@ -145,7 +145,7 @@ def test_a_scale_with_one_end_cuts_the_interval_there_alone() -> None:
     # mean 0.9, s = 0.2, n = 4, t(0.975; 3) = 3.182446: 0.9 +- 0.318245
     found = interval(1.0, 1.0, 1.0, 0.6)
     assert found is not None
-    assert (found.low, found.high) == (pytest.approx(0.9 - 0.3182446305284263), 1.0)
+    assert (found.low, found.high) == pytest.approx((0.9 - 0.3182446305284263, 1.0))
     assert interval(1.0, 1.0, 1.0) is None
 
 
