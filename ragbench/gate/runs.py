@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 
 from ragbench.core.attribution import Cause
@@ -56,6 +57,11 @@ def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
     git: Json = manifest["git"] or {}
     judging: Json = report.get("judging") or {}
     definitions = {known["name"]: known.get("definition") for known in manifest["metrics"]}
+    cases: list[ScoredCase] = []
+    gold: list[Sequence[str] | None] = []
+    for row in report["cases"]:
+        cases.append(_report_case(row))
+        gold.append(row["reference_ids"])
     return RunScores(
         source=source,
         dataset=manifest["dataset"]["name"],
@@ -71,10 +77,7 @@ def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
                 *_columns(timings, has_cells=False),
             )
         ),
-        cases=clustered_by_gold(
-            [_report_case(row) for row in report["cases"]],
-            [row["reference_ids"] for row in report["cases"]],
-        ),
+        cases=clustered_by_gold(cases, gold),
         stages=tuple(StageCount(**stage) for stage in report["stages"]),
         latencies=() if timings is None else tuple(Latency(**row) for row in timings["latencies"]),
         judge_cost=_judge_cost(judging),
@@ -131,10 +134,22 @@ def _cause(row: Json) -> Cause | None:
 
 
 def _report_cell(cell: Json) -> Cell:
-    status = Status(cell["status"])
-    if status is Status.MEASURED:
-        return Cell.measured(float(cell["value"]))
-    return Cell(status=status, reason=cell["reason"])
+    if cell["status"] == Status.MEASURED:
+        return _measured(float(cell["value"]))
+    return _without_value(cell["status"], cell["reason"])
+
+
+# One object for all equal cells: those of a large run are of a few kinds.
+
+
+@lru_cache(maxsize=1 << 14)
+def _measured(value: float) -> Cell:
+    return Cell.measured(value)
+
+
+@lru_cache(maxsize=1 << 10)
+def _without_value(status: str, reason: str | None) -> Cell:
+    return Cell(status=Status(status), reason=reason)
 
 
 def _ids(ids: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,7 +27,9 @@ ResultT = TypeVar("ResultT")
 
 
 def read_json(path: Path) -> Json:
-    """The JSON object in a file.
+    """The JSON object in a file; the cases of a report are read anew each time they are asked for.
+
+    A report of a million cases is gigabytes, and several times that as objects.
 
     Raises:
         RunMismatchError: the file cannot be read, or holds something else.
@@ -33,7 +37,7 @@ def read_json(path: Path) -> Json:
     import orjson
 
     try:
-        value = orjson.loads(ReadLimits.of_environment().read_data(path))
+        value = _by_line(path) or orjson.loads(ReadLimits.of_environment().read_data(path))
     except OSError as error:
         raise RunMismatchError(f"{path} cannot be read: {error.strerror}") from error
     except orjson.JSONDecodeError as error:
@@ -44,6 +48,53 @@ def read_json(path: Path) -> Json:
     if not isinstance(value, dict):
         raise RunMismatchError(f"{path} holds no JSON object, so ragbench did not write it")
     return cast("Json", value)
+
+
+_CASES, _END = b'  "cases": [\n', b"\n  ]\n}\n"
+"""How ``ragbench.views.report.JsonReport`` begins and ends the cases, a line each."""
+
+
+def _by_line(path: Path) -> dict[str, Any] | None:
+    """A report as ragbench writes it; None for any other file."""
+    import orjson
+
+    if not path.is_file():
+        return None  # such as a pipe, which can be read once
+    longest = ReadLimits.of_environment().record
+    head = b""
+    with path.open("rb") as file:
+        while (line := file.readline(longest)) != _CASES:
+            head += line
+            if not line.endswith(b"\n") or len(head) > longest:
+                return None
+        start = file.tell()
+        file.seek(-len(_END), os.SEEK_END)
+        if file.read() != _END:
+            return None
+    try:
+        value = orjson.loads(head + _CASES + b"]}")
+    except orjson.JSONDecodeError:
+        return None
+    return {**value, "cases": _Cases(path, start, longest)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """The cases of a report, each parsed when its turn comes."""
+
+    path: Path
+    start: int
+    """Offset of the first one."""
+    longest: int
+    """Bytes of a case that are read."""
+
+    def __iter__(self) -> Iterator[Json]:
+        import orjson
+
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            while (line := file.readline(self.longest).strip()) != b"]":
+                yield orjson.loads(line.removesuffix(b","))
 
 
 def understood(path: Path, build: Callable[[], ResultT]) -> ResultT:

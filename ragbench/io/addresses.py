@@ -24,10 +24,13 @@ __all__ = [
     "open_address",
     "read_range",
     "size_of_address",
+    "version_of_address",
 ]
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 16
+_MARKS = ("size", "ETag", "etag", "generation", "mtime")
+"""What fsspec's file systems tell of a file that is another one when the file has changed."""
 
 
 def is_address(text: str) -> bool:
@@ -70,6 +73,28 @@ def size_of_address(address: str) -> int | None:
     except OSError:
         return None
     return size
+
+
+def version_of_address(address: str) -> tuple[str, ...]:
+    """What is another one when the file has changed, as far as its place tells.
+
+    Of a shared path that is its size and the time of the last change, else its size and its mark
+    of version (``ETag``), where the server gives one.
+
+    Raises:
+        OSError: it cannot be looked at; and what `open_address` raises.
+    """
+    path = _shared_path(address)
+    if path is not None:
+        status = path.stat()
+        return str(status.st_size), str(status.st_mtime_ns)
+    files, name = _files(address)
+    with _translated():
+        files.invalidate_cache()
+        told = files.info(name)
+    marks = [f"{mark}={told[mark]}" for mark in _MARKS if told.get(mark) is not None]
+    # A weak one may differ between servers that hold the same bytes.
+    return tuple(mark for mark in marks if "=W/" not in mark)
 
 
 def read_range(address: str, start: int, end: int) -> bytes:

@@ -27,7 +27,7 @@ __all__ = [
 
 def mean_interval(
     values: Sequence[float],
-    clusters: Sequence[int],
+    clusters: Sequence[int | None],
     *,
     level: float = 0.95,
     bounds: tuple[float, float] | None = None,
@@ -38,7 +38,7 @@ def mean_interval(
 
     Args:
         values: the measured scores.
-        clusters: the cluster of each, as any number.
+        clusters: the cluster of each, as any number; None for a case that stands alone.
         level: confidence, between 0 and 1.
         bounds: the ends of the metric's scale; with them there is an interval where all values are
             equal, the same that a gate prints.
@@ -56,6 +56,9 @@ def mean_interval(
 
 NO_FIGURE = "no figure over the run: "
 """What a summary's reason begins with that tells why there is no figure."""
+
+_ALONE = -1
+"""In place of the number of a cluster, for a case that has none."""
 
 Aggregate = Callable[[Sequence[float]], float]
 
@@ -98,11 +101,8 @@ class SummaryBuilder:
             if cell.status is not Status.MEASURED:
                 self._statuses[position][cell.status] += 1
                 self._reasons[position][_reason(cell)] += 1
-        # A lone case gets a number that no cluster has.
         named, cluster = self._cluster_numbers, case.cluster
-        self._clusters.append(
-            -1 - row if cluster is None else named.setdefault(cluster, len(named))
-        )
+        self._clusters.append(_ALONE if cluster is None else named.setdefault(cluster, len(named)))
         slices = [("tag", tag) for tag in dict.fromkeys(case.tags)]
         if case.language is not None:
             slices.append(("language", case.language))
@@ -143,7 +143,7 @@ class SummaryBuilder:
         self, key: tuple[str, str], metric: Metric, figure: _Figure, column: array[float]
     ) -> Slice:
         rows = self._members[key]
-        found = [column[row] for row in rows]
+        found = array("d", (column[row] for row in rows))
         values = _measured(found)
         by, value = key
         return Slice(
@@ -152,22 +152,24 @@ class SummaryBuilder:
             total=len(rows),
             measured=len(values),
             score=figure.over(values, key),
-            interval=self._interval(metric, found, [self._clusters[row] for row in rows]),
+            interval=self._interval(
+                metric, found, array("q", (self._clusters[row] for row in rows))
+            ),
         )
 
     def _interval(
-        self, metric: Metric, column: Sequence[float], clusters: Sequence[int]
+        self, metric: Metric, column: array[float], clusters: array[int]
     ) -> Interval | None:
         if metric.definition.aggregate is not None:
             return None  # of a mean only
-        rows = [
-            (value, cluster)
+        labels = [
+            None if cluster == _ALONE else cluster
             for value, cluster in zip(column, clusters, strict=True)
             if not math.isnan(value)
         ]
         low, high = metric.definition.low, metric.definition.high
         bounds = None if low is None or high is None else (low, high)
-        found = mean_interval([v for v, _ in rows], [c for _, c in rows], bounds=bounds)
+        found = mean_interval(_measured(column), labels, bounds=bounds)
         if found is None:
             return None
         return Interval(

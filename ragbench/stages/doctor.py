@@ -224,12 +224,7 @@ def _retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
 def _by_query(path: Path, told: Callable[[Mapping[str, Any]], _Told]) -> dict[str, _Told]:
     """What each verdict of a file tells; of a repeated query the first, none where it failed."""
     found: dict[str, _Told] = {}
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        raise DataError([Problem(message=message, path=str(path))]) from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_lines(path), start=1):
         try:
             row = orjson.loads(line)
             if row["answer_present"] is not None:  # the validator failed on it
@@ -238,3 +233,13 @@ def _by_query(path: Path, told: Callable[[Mapping[str, Any]], _Told]) -> dict[st
             message = "expected a verdict of ragbench validate -o"
             raise DataError([Problem(message=message, path=str(path), line=number)]) from error
     return found
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """One at a time: the verdicts on a million queries are gigabytes."""
+    try:
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise DataError([Problem(message=message, path=str(path))]) from error

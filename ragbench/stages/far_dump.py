@@ -18,7 +18,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Outcome
 from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import DataError, Problem, RunError
-from ragbench.io.addresses import ShortReadError
+from ragbench.io.addresses import ShortReadError, version_of_address
 from ragbench.io.dumps.pieces import Piece, PieceItem, Place, PlacedRetrieval, SplitDump
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
@@ -27,6 +27,7 @@ __all__ = [
     "SOURCE_FIELDS",
     "FarQuery",
     "FarRetrieval",
+    "check_unchanged",
     "far_calls",
     "read_pieces",
     "retrieval_digest",
@@ -115,6 +116,20 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
     return replace(found, query_id=dump.query_id)
 
 
+def check_unchanged(split: SplitDump) -> None:
+    """Refuses verdicts on a dump of which parts may be from before a change and parts from after.
+
+    Raises:
+        DataError: it is another one than when the command began to read it, or gone.
+    """
+    try:
+        version = version_of_address(split.address)
+    except OSError as error:
+        raise _unreadable(split, error) from error
+    if version != split.version:
+        raise _changed(split)
+
+
 # --- on a worker
 
 
@@ -181,13 +196,21 @@ def _judge(
     return judge
 
 
+def _is_another(split: SplitDump) -> bool:
+    try:
+        return version_of_address(split.address) != split.version
+    except OSError:
+        return False
+
+
 def _changed(split: SplitDump) -> DataError:
     message = "it has changed since the command began to read it"
     return DataError([Problem(message=message, path=split.name)])
 
 
 def _unreadable(split: SplitDump, error: OSError) -> DataError:
-    if isinstance(error, ShortReadError):
+    # A range that a shorter file has not is another error with every kind of place.
+    if isinstance(error, ShortReadError) or _is_another(split):
         return _changed(split)
     why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
     message = f"a worker cannot read it: {why}. Every node must reach it under this address"

@@ -110,17 +110,23 @@ class ClusterTotals:
             InputError: a value is NaN, infinite or too large, or the lengths differ.
         """
         check_finite(values)
-        if labels is None:
-            sums = tuple(sorted(map(float, values)))
-            return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
-        if len(labels) != len(values):
+        if labels is not None and len(labels) != len(values):
             raise InputError(
                 f"{len(values)} values and {len(labels)} cluster labels: give one label a value"
             )
-        members: dict[int, list[float]] = defaultdict(list)
-        for code, value in zip(cluster_codes(labels), values, strict=True):
-            members[code].append(value)
-        pairs = sorted((math.fsum(group), len(group)) for group in members.values())
+        # Most cases of most runs stand alone: of a million of them, little more than the sums.
+        if labels is None or not any(label is not None for label in labels):
+            sums = tuple(sorted(map(float, values)))
+            return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
+        members: dict[str | int, list[float]] = defaultdict(list)
+        pairs: list[tuple[float, int]] = []
+        for label, value in zip(labels, values, strict=True):
+            if label is None:
+                pairs.append((float(value), 1))
+            else:
+                members[label].append(value)
+        pairs += [(math.fsum(group), len(group)) for group in members.values()]
+        pairs.sort()
         return cls(
             sums=tuple(sum_ for sum_, _ in pairs),
             sizes=tuple(size for _, size in pairs),

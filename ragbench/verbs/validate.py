@@ -45,7 +45,12 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.journal import Journal
 from ragbench.masking import hidden_bytes
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
-from ragbench.stages.far_dump import far_calls, read_pieces, whole_retrieval
+from ragbench.stages.far_dump import (
+    check_unchanged,
+    far_calls,
+    read_pieces,
+    whole_retrieval,
+)
 from ragbench.stages.loop import run_stages
 from ragbench.stages.on_workers import lost_case
 from ragbench.stages.stage import CallSettings, Progress, Row, Running
@@ -183,6 +188,8 @@ def validate_dump(
             run_stages(stage.windows(_taken(dump, limit, strict=strict), run), [stage], run, count)
         except InterruptedRunError:
             raise InterruptedRunError(store.after_stop()) from None
+        if split is not None:
+            check_unchanged(split)
         if not tally.verdicts and not tally.failed:
             raise DataError(dump.problems.items or [_nothing(dump.name)])
         store.finish()

@@ -98,6 +98,9 @@ class SplitDump:
     address: str
     size: int
     """Bytes."""
+    version: tuple[str, ...]
+    """What is another one once the file has changed; see
+    `ragbench.io.addresses.version_of_address`."""
     limits: ReadLimits
     mapping: DumpMapping
     form: str

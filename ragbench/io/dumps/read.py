@@ -14,7 +14,7 @@ import orjson
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.addresses import size_of_address
+from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
 from ragbench.io.dumps.form import DumpForm, DumpRecord
@@ -275,15 +275,17 @@ def _split(source: Source, mapping: DumpMapping, form: str) -> SplitDump | None:
     if address is None:
         return None
     try:
+        version = version_of_address(address)
         size = size_of_address(address)
     except OSError:
-        size = None
+        return None
     if size is None:
         return None
     return SplitDump(
         name=source.name,
         address=address,
         size=size,
+        version=version,
         limits=source.limits,
         mapping=mapping,
         form=form,

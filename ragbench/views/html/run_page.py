@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ class RunPage:
         default_factory=lambda: {kind: list[str]() for kind in _ORDER}
     )
     _room: dict[Cause, int] = field(default_factory=dict[Cause, int])
-    _values: list[list[float]] = field(default_factory=list[list[float]])
+    _values: list[array[float]] = field(default_factory=list["array[float]"])
     _matrix: Counter[tuple[bool, Answer]] = field(default_factory=Counter[tuple[bool, Answer]])
     _confidences: list[tuple[float, bool]] = field(default_factory=list[tuple[float, bool]])
     _cases: CaseBlocks = field(init=False)
@@ -49,7 +50,7 @@ class RunPage:
     def __post_init__(self) -> None:
         """Shares the page's room among the causes."""
         self._room = _room(self.report.causes)
-        self._values = [[] for _ in self.report.metrics]
+        self._values = [array("d") for _ in self.report.metrics]
         self._cases = CaseBlocks(self.report.metrics, Chunks(), self.against)
 
     def case(self, row: CaseRow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.case import Case
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, write_baseline
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.runs import read_run
+from ragbench.rag.interface import RAGInterface
+from ragbench.verbs.evaluate import evaluate
+from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, run_of
 
 cells = st.one_of(
@@ -120,3 +125,61 @@ def test_a_folder_without_a_report_says_how_to_get_one(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").touch()
     with pytest.raises(RunMismatchError, match="ragbench report"):
         read_run(tmp_path)
+
+
+class Answering(RAGInterface):
+    """Fails on one question."""
+
+    def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+        return ["a context"][:top_k]
+
+    def generate(self, query: str, contexts: list[str]) -> str:
+        if query == "q4":
+            raise ValueError("no answer")
+        return "a"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """The report of a run in which one question is not answered."""
+    cases = [Case(id=f"c{n}", query=f"q{n}", reference="a") for n in range(9)]
+    metrics = "exact_match,token_f1"
+    run = evaluate(cases, Answering(), out=tmp_path / "run", metrics=metrics)
+    write_reports(run, tmp_path / "run")
+    return tmp_path / "run" / "report.json"
+
+
+def indented(report: Path) -> Path:
+    """The same as another program writes it."""
+    path = report.with_name("indented.json")
+    path.write_text(json.dumps(json.loads(report.read_bytes()), indent=4), encoding="utf-8")
+    return path
+
+
+def test_a_report_is_read_case_by_case_however_large_it_is(
+    report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, other = read_run(report), indented(report)
+    assert [case.id for case in found.cases] == [f"c{number}" for number in range(9)]
+    assert read_run(other).cases == found.cases
+    monkeypatch.setenv("RAGBENCH_MAX_FILE", "2KB")
+    assert read_run(report) == found
+    with pytest.raises(RunMismatchError, match="2 KB"):
+        read_run(other)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda lines: lines[:-3], "is not JSON"),
+        (lambda lines: [*lines[:-4], b"\n", *lines[-4:]], "is not what this ragbench writes"),
+        (lambda lines: [*lines[:-4], lines[-4][:40] + b"\n", *lines[-3:]],
+         "is not what this ragbench writes"),
+    ],
+)  # fmt: skip
+def test_a_report_that_is_damaged_among_its_cases_loses_none_silently(
+    report: Path, damage: Callable[[list[bytes]], list[bytes]], told: str
+) -> None:
+    report.write_bytes(b"".join(damage(report.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(RunMismatchError, match=told):
+        read_run(report)

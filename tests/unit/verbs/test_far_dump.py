@@ -111,6 +111,60 @@ def test_a_dump_that_is_gone_is_one_error(dump: Path) -> None:
         far(dump, Plain, emit=lambda _: dump.unlink(missing_ok=True))
 
 
+def test_a_dump_that_grows_under_the_command_is_one_error_and_the_next_command_goes_on(
+    dump: Path, tmp_path: Path
+) -> None:
+    out, log = tmp_path / "v.jsonl", tmp_path / "log"
+
+    def emit(judged: ValidatedQuery) -> None:
+        if judged.query_id == "q0":
+            with dump.open("a", encoding="utf-8") as file:
+                file.write("\n" + json.dumps(record(QUERIES)))
+
+    with pytest.raises(DataError, match="it has changed since the command began to read it"):
+        far(dump, partial(Plain, log), out=out, emit=emit)
+    assert not out.exists()
+    log.unlink()
+    assert far(dump, partial(Plain, log), out=out).queries == QUERIES
+    assert sorted(asked(log)) == ["raise 40", "what is number 90"]
+
+
+def test_a_dump_in_whose_place_something_else_stands_has_changed(dump: Path) -> None:
+    def emit(_: ValidatedQuery) -> None:
+        if dump.is_file():
+            dump.unlink()
+            dump.mkdir()
+
+    with pytest.raises(DataError, match="it has changed since the command began to read it"):
+        far(dump, Plain, emit=emit)
+
+
+def awkward(lines: list[str], *, end: str, mark: bool, ended: bool) -> bytes:
+    whole = end.join(lines) + (end if ended else "")
+    return b"\xef\xbb\xbf" * mark + whole.encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("mark", "ended"), [(True, False), (False, True)])
+@pytest.mark.parametrize("piece", [1, 7, 4096])
+def test_ranges_that_begin_anywhere_give_the_bytes_of_one_process(
+    tmp_path: Path, end: str, mark: bool, ended: bool, piece: int
+) -> None:
+    """Also within a letter of four bytes, in blank lines, and in a line of many ranges."""
+    rows = [record(number) for number in range(12)]
+    for row in rows:
+        row["chunks"][0]["text"] = "\U0001f600é漢" * 20
+    rows[5]["chunks"][0]["text"] *= 30
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    lines[3:3] = ["", "  ", "not JSON 漢"]
+    path = tmp_path / "dump.jsonl"
+    path.write_bytes(awkward(lines, end=end, mark=mark, ended=ended))
+    here = near(path, Plain, out=tmp_path / "near.jsonl")
+    assert (here.queries, here.malformed) == (12, 1)
+    assert far(path, Plain, piece=piece, out=tmp_path / "far.jsonl") == here
+    assert (tmp_path / "far.jsonl").read_bytes() == (tmp_path / "near.jsonl").read_bytes()
+
+
 class Deadly(Plain):
     """Takes its worker down."""
 
