@@ -69,3 +69,10 @@ def test_importing_it_imports_nothing_else_of_the_library() -> None:
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+def test_the_changelog_says_each_outcome_once() -> None:
+    """A merge that keeps both sides doubles lines without a conflict."""
+    lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
+    told = [line for line in lines if line.startswith(("- ", "# ", "## "))]
+    assert [line for line in told if told.count(line) > 1] == []
