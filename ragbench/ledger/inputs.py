@@ -77,6 +77,7 @@ class Inputs:
         self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
         self._known: dict[str, tuple[str, Content]] = {}
         """Files as they were when first digested: their stamp and what they held."""
+        self._own: dict[str, bool] = {}
         self._settings: dict[str, tuple[Part, ...]] = {}
         """By stage the settings before it was asked."""
 
@@ -152,7 +153,7 @@ class Inputs:
 
     def _file(self, path: str, stamp: str) -> Iterator[Part]:
         """A file that was read, as it was when it was first read."""
-        if path in self._watch.written:
+        if path in self._watch.written or self._is_own(path):
             return
         now = stamp_of(path)
         before, content = self._known.get(path, (stamp or now, None))
@@ -171,6 +172,12 @@ class Inputs:
         elif not os.path.isdir(path):  # noqa: PTH112
             yield Part(_kind(path), self._name(path), *content)
 
+    def _is_own(self, path: str) -> bool:
+        """Whether ragbench keeps answers or outcomes in a file: what they came from counts."""
+        if path not in self._own:
+            self._own[path] = _written_by_ragbench(path)
+        return self._own[path]
+
     def _folder(self, path: str) -> Part:
         content = folder_content(Path(path), without={*self._watch.written, *self._left_out})
         if content.digest == "too large":
@@ -183,6 +190,20 @@ class Inputs:
             content = listing(Path(path), without={*self._watch.written, *self._left_out})
             self._known[f"{path}/"] = ("", content)
         return Part("folder", self._name(path), *self._known[f"{path}/"][1])
+
+
+_OWN_APPLICATIONS = (b"RAGB", b"RBCL")
+"""What the SQLite files of runs and of kept answers hold at byte 68; see `ragbench.ledger.tables`
+and `ragbench.llm.cache`."""
+
+
+def _written_by_ragbench(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            head = file.read(72)
+    except OSError:
+        return False
+    return head.startswith(b"SQLite format 3\0") and head[68:72] in _OWN_APPLICATIONS
 
 
 def _kind(path: str) -> PartKind:

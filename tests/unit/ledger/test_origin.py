@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from ragbench.core.origin import Origin
 from ragbench.ledger.content import changed_lines, file_content, folder_content
 from ragbench.ledger.identity import described
 from ragbench.ledger.inputs import Inputs
+from ragbench.ledger.journal import Journal
 from ragbench.ledger.origin import (
     Reuse,
     asked_again_sentence,
@@ -33,6 +35,7 @@ from ragbench.ledger.origin import (
 )
 from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import project_folder, whose
+from ragbench.llm.cache import ResponseCache
 from ragbench.rag.load import describe_rag, load_rag
 
 ROOT = Path(__file__).parents[3]
@@ -686,3 +689,20 @@ def test_sentences_for_users() -> None:
     assert asked_again_sentence(Reuse(True, False, "")) == ""
     said = asked_again_sentence(Reuse(False, False, "a; b; c; d; e"), most=2)
     assert said == "asked again: a, b and 3 more"
+
+
+def test_what_ragbench_keeps_itself_is_no_input_and_other_databases_are(tmp_path: Path) -> None:
+    """A cache of answers grows with every run: what the answers came from counts."""
+    with ResponseCache(tmp_path / "llm.sqlite"), Journal(tmp_path / "journal.sqlite"):
+        pass
+    with closing(sqlite3.connect(tmp_path / "own.sqlite")) as db:
+        db.execute("CREATE TABLE pages (text TEXT)")
+        db.commit()
+
+    asks = SimpleNamespace(
+        cache=tmp_path / "llm.sqlite",
+        journal=tmp_path / "journal.sqlite",
+        own=tmp_path / "own.sqlite",
+    )
+    origin = Inputs(Watch(), base=tmp_path).origin("generate", asks)
+    assert names(origin, "file") == {"own.sqlite"}
