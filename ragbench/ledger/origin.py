@@ -54,6 +54,8 @@ STATE = "state"
 """The digest of a setting that a system changes itself while it is asked: it is not compared."""
 _TOO_LARGE = "too large"
 _LONGEST_VALUE = 120
+_DIGEST = re.compile(r'"[0-9a-f]{16,}"')
+"""A setting that stands for a content: its letters say nothing to anybody."""
 _SOURCES = re.compile(r"(^|\.)((class_)?sources\..*|source|code)$")
 
 
@@ -311,9 +313,15 @@ def _changed_settings(
         if old is None and new is not None:
             yield Changed(new._replace(digest=ABSENT), f"{name}: nothing -> {new.detail}")
         elif old is not None and (new is None or new.digest != old.digest):
-            yield Changed(
-                old, f"{name}: {old.detail} -> {'nothing' if new is None else new.detail}"
-            )
+            yield Changed(old, _setting_sentence(name, old, new))
+
+
+def _setting_sentence(name: str, old: Part, new: Part | None) -> str:
+    if new is None:
+        return f"{name}: {old.detail} -> nothing"
+    if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(new.detail):
+        return f"{name} changed"
+    return f"{name}: {old.detail} -> {new.detail}"
 
 
 # --- between two runs

@@ -68,6 +68,11 @@ def test_a_setting_that_is_there_or_not_is_a_difference() -> None:
     assert changes(system(CODE, TOP_K), system(CODE)) == ("top_k: 5 -> nothing",)
 
 
+def test_of_a_content_that_a_setting_stands_for_no_digest_is_shown() -> None:
+    old, new = (Part("setting", "retriever.corpus", d, 34, f'"{d * 16}"') for d in "ab")
+    assert changes(system(old), system(new)) == ("retriever.corpus changed",)
+
+
 def test_a_counter_of_the_system_itself_is_no_difference() -> None:
     counted = Part("setting", "settings.calls", "n1", 1, "7")
     state = Part("setting", "settings.calls", "state")
