@@ -14,6 +14,10 @@ __all__ = [
 ]
 
 
+_LAST = {"validate": 1, "generate": 2}
+"""Retrieval and what follows it come first: what they give is what later stages are given."""
+
+
 def system_change(before: RunScores, now: RunScores) -> SystemChange:
     """What differs between what the outcomes of two runs came from.
 
@@ -55,6 +59,7 @@ def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
     earlier = {origin.stage: origin for origin in before.origins or ()}
     found: dict[str, list[str]] = {}
     stages = [origin for origin in now.origins or () if origin.stage in earlier]
+    stages.sort(key=lambda origin: _LAST.get(origin.stage, 0))
     for origin in stages:
         for change in differences(earlier[origin.stage], origin):
             sentence = change.sentence.removeprefix("stage_identity.")

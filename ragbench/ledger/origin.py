@@ -306,7 +306,8 @@ def _changed_settings(
     known = (part for part in origin.parts if part.kind == "setting" and part.digest != STATE)
     before = {part.name: part for part in known}
     now = {part.name: part for part in settings if not _is_under(part.name, state)}
-    for name in (*before, *(name for name in now if name not in before)):
+    # What has another value says most: a stage of another kind has other settings altogether.
+    for name in sorted(before | now, key=lambda name: name not in before or name not in now):
         if by_file and _SOURCES.search(name):
             continue
         old, new = before.get(name), now.get(name)

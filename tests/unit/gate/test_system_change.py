@@ -68,6 +68,16 @@ def test_a_setting_that_is_there_or_not_is_a_difference() -> None:
     assert changes(system(CODE, TOP_K), system(CODE)) == ("top_k: 5 -> nothing",)
 
 
+def test_values_that_changed_come_before_settings_of_another_kind() -> None:
+    old = [Part("setting", name, "s1", 1, "1") for name in ("a.gone", "method")]
+    new = [Part("setting", name, "s2", 1, "2") for name in ("a.new", "method")]
+    assert changes(system(*old), system(*new)) == (
+        "method: 1 -> 2",
+        "a.gone: 1 -> nothing",
+        "a.new: nothing -> 2",
+    )
+
+
 def test_of_a_content_that_a_setting_stands_for_no_digest_is_shown() -> None:
     old, new = (Part("setting", "retriever.corpus", d, 34, f'"{d * 16}"') for d in "ab")
     assert changes(system(old), system(new)) == ("retriever.corpus changed",)
