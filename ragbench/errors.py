@@ -31,10 +31,14 @@ RagbenchError
 └── InterruptedRunError       the user stopped the run; it can be continued (exit code 130)
 
 An exception of any other type that reaches the command line is a bug of ragbench.
+
+What it goes on after is a `RagbenchWarning`.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,12 +65,32 @@ __all__ = [
     "NoModelError",
     "Problem",
     "RagbenchError",
+    "RagbenchWarning",
     "RunError",
     "RunLockedError",
     "RunMismatchError",
     "StageTimeoutError",
     "StoreError",
+    "warn",
 ]
+
+
+class RagbenchWarning(UserWarning):
+    """What a user must know of, and the work goes on."""
+
+
+def warn(text: str, *, level: int = 1) -> None:
+    """Issues a `RagbenchWarning`.
+
+    Filters do not apply: many a RAG silences all warnings when it is imported.
+
+    Args:
+        text: what the user must know, without the full stop.
+        level: whose line it is put down to: the caller's, or so many calls further out.
+    """
+    frame = sys._getframe(level)  # pyright: ignore[reportPrivateUsage]
+    where = (frame.f_code.co_filename, frame.f_lineno)
+    warnings.showwarning(RagbenchWarning(text), RagbenchWarning, *where)
 
 
 class RagbenchError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
@@ -34,8 +36,8 @@ __all__ = [
     "print_json_line",
     "progress",
     "say",
-    "stdout_for_data",
     "stop_on_signal",
+    "users_code",
 ]
 
 
@@ -89,16 +91,61 @@ def data_console() -> Console:
 
 
 @contextmanager
-def stdout_for_data() -> Generator[None]:
-    """Sends what a user's code prints to standard error: standard output is the command's own.
+def users_code() -> Generator[None]:
+    """Keeps what a user's code does to the process within a block.
 
-    It may draw bars and colours of its own; credentials are masked there, too.
+    Standard output is the command's own: what the code prints there goes to standard error, also
+    from programs that it starts and from libraries that are not Python. It may draw bars and
+    colours; credentials are masked in what Python prints. The working directory is put back.
     """
     from ragbench_cli.streams import styled_stream
 
     errors: TextIO = styled_stream(sys.stderr)
-    with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
+    with (
+        _directory_put_back(),
+        _output_to_errors(),
+        contextlib.redirect_stdout(errors),
+        contextlib.redirect_stderr(errors),
+    ):
         yield
+
+
+@contextmanager
+def _directory_put_back() -> Generator[None]:
+    try:
+        before = os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:  # it was deleted: there is none to go back to
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _output_to_errors() -> Generator[None]:
+    """Points the process's standard output at its standard error."""
+    sys.stdout.flush()
+    try:
+        before = os.dup(_OUTPUT)
+        os.dup2(_ERRORS, _OUTPUT)
+    except OSError:  # one of them is closed
+        yield
+        return
+    try:
+        yield
+    finally:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
+        with contextlib.suppress(OSError, TypeError, AttributeError):  # not where C has none to ask
+            import_module("ctypes").CDLL(None).fflush(None)
+        os.dup2(before, _OUTPUT)
+        os.close(before)
+
+
+_OUTPUT, _ERRORS = 1, 2
+"""File descriptors."""
 
 
 @contextmanager

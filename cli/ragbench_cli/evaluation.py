@@ -132,9 +132,10 @@ def evaluated(
             quiet=quiet,
         )
         parts.source.check_out(folder)
-        with booked_run(parts.models, parts.system.receipts, folder, quiet=quiet):
+        place = folder.absolute()  # the RAG may change the working directory
+        with booked_run(parts.models, parts.system.receipts, place, quiet=quiet):
             workers = _workers(asking, system, parts.make_validator, quiet=quiet)
-            report = _run(parts, folder, measuring, asking, keeping, workers)
+            report = _run(parts, place, measuring, asking, keeping, workers)
     return Evaluated(
         report=report,
         folder=folder,
@@ -178,7 +179,7 @@ def _opened(
     with (
         Watch() as watch,
         console.stop_on_signal() as stopped,
-        console.stdout_for_data(),
+        console.users_code(),
         opened_source(source, has_rag=rag is not None, has_pipeline=file is not None) as cases,
         models_in_use(models, metrics, dry_run=dry_run) as used,
         chosen_system(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -223,6 +225,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(invocation: Invocation) -> int:
     arguments = invocation.arguments
+    warnings.showwarning = partial(_show_warning, warnings.showwarning)
     try:
         code = app(list(arguments), prog_name="ragbench", standalone_mode=False, obj=invocation)
         sys.stdout.flush()
@@ -231,6 +234,18 @@ def _run(invocation: Invocation) -> int:
     if code == ExitCode.INTERRUPTED:  # how Typer passes a KeyboardInterrupt on
         console.say("Interrupted.")
     return code if isinstance(code, int) else ExitCode.PASSED
+
+
+def _show_warning(
+    before: Callable[..., None], message: Warning | str, category: type[Warning], *rest: Any
+) -> None:
+    """Says what ragbench warns of; other warnings are shown as before."""
+    from ragbench.errors import RagbenchWarning
+
+    if issubclass(category, RagbenchWarning):
+        console.say(f"Warning: {message}.")
+    else:
+        before(message, category, *rest)
 
 
 def _code_of(error: BaseException, invocation: Invocation) -> ExitCode:

@@ -226,7 +226,7 @@ def _own(choice: SearchChoice) -> Generator[Ask]:
     with _own_engine(choice) as (engine, name):
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.stdout_for_data():
+            with console.users_code():
                 return engine.batch_search(name, texts, filters=choice.filters)
 
         yield ask
@@ -273,7 +273,7 @@ def _foreign(choice: SearchChoice) -> Generator[Ask]:
         )
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
-            with console.stdout_for_data():
+            with console.users_code():
                 return strategy.retrieve(texts, search)
 
         yield ask

@@ -165,7 +165,9 @@ class Source:
                 shown = mask_url(source).partition("?")[0]  # a signature may stand there
                 return cls(name=shown, address=source, split=split, encoding=encoding)
         path = Path(source)
-        return cls(name=str(source) or str(path), path=path, split=split, encoding=encoding)
+        # Whole from here on: what is asked in between may change the working directory.
+        whole = path if path.is_absolute() else Path(os.path.abspath(path))  # noqa: PTH100
+        return cls(name=str(source) or str(path), path=whole, split=split, encoding=encoding)
 
     @property
     def is_folder(self) -> bool:

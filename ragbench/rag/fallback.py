@@ -276,8 +276,9 @@ def derive(
     values: Sequence[Any]
     if len(columns) == 2 and len(columns[0]) != len(columns[1]):
         raise _of_different_lengths(target, columns)
+    size = len(columns[0])  # counted first: a method may empty what it is given
     if source.batch:
-        values = to_batch((yield method(*columns, *extra, **options)), len(columns[0]), where)
+        values = to_batch((yield method(*columns, *extra, **options)), size, where)
     else:
         collected: list[Any] = []
         values = collected

@@ -10,14 +10,13 @@ class whose family has no method at all is refused when it is defined, not when 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import CodeType
 from typing import Any
 
-from ragbench.errors import InterfaceError
+from ragbench.errors import InterfaceError, warn
 
 __all__ = [
     "FAMILIES",
@@ -220,10 +219,10 @@ def warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
         own = {form.name for form in family.forms if form.name in cls.__dict__}
         if own and not own & _reached(cls, family.rich_batch.name, implemented):
             serving = _serving(family.rich_batch.name, implemented)
-            warnings.warn(
+            warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
-                f"{serving} comes first. Override {serving} instead.",
-                stacklevel=3,
+                f"{serving} comes first. Override {serving} instead",
+                level=3,
             )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from ragbench.core.config import RAGConfig
-from ragbench.errors import ConfigError, InterfaceError, RagbenchError
+from ragbench.errors import ConfigError, InterfaceError, RagbenchError, warn
 from ragbench.ledger.identity import described, settings_of
 from ragbench.ledger.source import described_class, is_own
 from ragbench.plugins import error_text, load_target
@@ -139,7 +141,8 @@ def load_rag(
 
     ``search_path`` becomes importable, as the current directory does under ``python -m``, and
     stays so: a RAG may import its own modules only when it is first asked. For a file, the
-    directory that it lies in becomes importable too.
+    directory that it lies in becomes importable too. Where loading it changes the working
+    directory, that is undone, with a warning: every other relative path would name another file.
 
     Args:
         spec: ``package.module:attribute``, ``path/to/file.py:attribute`` or a URL. The attribute
@@ -160,8 +163,22 @@ def load_rag(
     given = dict(arguments or {})
     if spec.lower().startswith(("http://", "https://")):
         return http_rag(spec, **given)
-    target = load_target(spec, search_path=search_path)
-    return _as_rag(target, given, spec)
+    with _directory_kept(spec):
+        return _as_rag(load_target(spec, search_path=search_path), given, spec)
+
+
+@contextmanager
+def _directory_kept(spec: str) -> Generator[None]:
+    before = os.getcwd()  # noqa: PTH109  # as a text: there may be no such folder any more
+    try:
+        yield
+    finally:
+        if (now := os.getcwd()) != before:  # noqa: PTH109
+            os.chdir(before)
+            warn(
+                f"loading '{spec}' changed the working directory to {now}: it is {before} again. "
+                "Have the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
+            )
 
 
 def _as_rag(target: Any, given: dict[str, Any], spec: str) -> AnyRAG:

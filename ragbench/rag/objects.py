@@ -50,7 +50,7 @@ def parts_of_retriever(function: Callable[..., Any]) -> Parts:
             return pass_top_k(TopKParameter.NOT, top_k, where)
         return (), {keyword: top_k}
 
-    def convert(value: object, query: str) -> Any:
+    def convert(value: object, _: int) -> Any:
         return read_retrieval(value, where)
 
     method = converting(function, convert, arguments)
@@ -61,7 +61,7 @@ def parts_of_generator(function: Callable[..., Any]) -> Parts:
     """``function(query, contexts)``, or ``function(query)`` for one that finds its own contexts."""
     where = name_of(function)
 
-    def convert(value: object, query: str) -> Any:
+    def convert(value: object, _: int) -> Any:
         return read_generation(value, where)
 
     method = converting(
@@ -107,9 +107,9 @@ def _method(obj: object, family: Family, form: Form) -> Callable[..., Any]:
     where = f"{type(obj).__name__}.{form.name}"
     read = read_retrieval if family is RETRIEVAL else read_generation
 
-    def convert(value: object, first: Any) -> Any:
+    def convert(value: object, size: int) -> Any:
         if form.batch:
-            return [read(item, where) for item in to_batch(value, len(first), where)]
+            return [read(item, where) for item in to_batch(value, size, where)]
         return read(value, where)
 
     if family is not RETRIEVAL:

@@ -191,33 +191,38 @@ def compose(
 
 def converting(
     function: Callable[..., Any],
-    convert: Callable[[Any, Any], Any],
+    convert: Callable[[Any, int], Any],
     pass_top_k: Callable[[int | None], tuple[tuple[int, ...], dict[str, int]]] | None = None,
 ) -> Callable[..., Any]:
     """A function whose value is converted; a coroutine function when the given one is.
 
     Args:
         function: what is called, with a query, or a list of queries, first.
-        convert: takes the value and that first argument.
+        convert: takes the value and how many queries were asked for: counted before the call,
+            since a function may empty the list that it is given.
         pass_top_k: for retrieval: the arguments that tell the function how many are wanted.
     """
     if pass_top_k is None:
 
         def call(*args: Any) -> Any:
-            return convert(function(*args), args[0])
+            size = len(args[0])
+            return convert(function(*args), size)
 
         async def acall(*args: Any) -> Any:
-            return convert(await function(*args), args[0])
+            size = len(args[0])
+            return convert(await function(*args), size)
 
         return acall if is_coroutine_function(function) else call
 
     def retrieve(query: Any, top_k: int | None = None) -> Any:
         extra, options = pass_top_k(top_k)
-        return convert(function(query, *extra, **options), query)
+        size = len(query)
+        return convert(function(query, *extra, **options), size)
 
     async def aretrieve(query: Any, top_k: int | None = None) -> Any:
         extra, options = pass_top_k(top_k)
-        return convert(await function(query, *extra, **options), query)
+        size = len(query)
+        return convert(await function(query, *extra, **options), size)
 
     return aretrieve if is_coroutine_function(function) else retrieve
 

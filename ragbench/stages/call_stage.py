@@ -268,6 +268,9 @@ def _call(
     plain, coroutine, calls = stage.call, stage.call_async, run.calls
     begin = None if run.in_flight is None else run.in_flight.begin
 
+    def split(size: int, error: BaseException) -> None:
+        run.split_calls.tell(stage.name, size, error)
+
     def inputs(items: Sequence[Work[InputT]]) -> list[InputT]:
         if begin is not None:
             begin([item.row.number for item in items])
@@ -281,6 +284,7 @@ def _call(
             concurrency=calls.concurrency,
             timeout=calls.timeout,
             stopped=run.stopped,
+            split=split,
         ):
             keep(batch, outcomes)
     elif coroutine is not None:
@@ -293,6 +297,7 @@ def _call(
                 concurrency=calls.concurrency,
                 timeout=calls.timeout,
                 stopped=run.stopped,
+                split=split,
             )
         )
 

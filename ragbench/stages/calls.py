@@ -16,11 +16,13 @@ from ragbench.rag.fallback import PartialBatchError
 
 __all__ = [
     "Done",
+    "Split",
     "attempt",
     "attempt_async",
     "never",
     "run_async",
     "run_plain",
+    "untold",
 ]
 
 ItemT = TypeVar("ItemT")
@@ -33,9 +35,17 @@ Done = tuple[Sequence[ItemT], list[Outcome[ValueT]]]
 _CAUGHT = (Exception, SystemExit, asyncio.CancelledError)
 
 
+Split = Callable[[int, BaseException], None]
+"""Told how many items a call was for that failed as a whole and is made again in parts, and why."""
+
+
 def never() -> bool:
     """Asks for no stop."""
     return False
+
+
+def untold(_size: int, _error: BaseException) -> None:
+    """Tells nobody that a call is made again in parts."""
 
 
 def attempt(
@@ -44,6 +54,7 @@ def attempt(
     *,
     stage: str,
     stopped: Callable[[], bool] = never,
+    split: Split = untold,
 ) -> Iterator[Done[ItemT, ValueT]]:
     """Calls a stage for a batch and, where it raises, for ever smaller parts of it.
 
@@ -52,6 +63,7 @@ def attempt(
         items: the batch; not empty.
         stage: named in the failures.
         stopped: asked before each call; once true, no further call is made.
+        split: told of each call for several items that failed.
 
     Yields:
         Each part as it is finished, in order: what a part gave is known, and can be stored, before
@@ -74,7 +86,8 @@ def attempt(
         except _CAUGHT as error:
             answer = error
         outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
-        if outcomes is None:
+        if isinstance(outcomes, BaseException):
+            split(len(part), outcomes)
             waiting += _halves(part)
         else:
             yield part, outcomes
@@ -86,6 +99,7 @@ async def attempt_async(
     *,
     stage: str,
     stopped: Callable[[], bool] = never,
+    split: Split = untold,
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
     """`attempt` for a coroutine function."""
     waiting = [items]
@@ -102,7 +116,8 @@ async def attempt_async(
                 raise
             answer = error
         outcomes = _outcomes(answer, len(part), stage, time.perf_counter() - started)
-        if outcomes is None:
+        if isinstance(outcomes, BaseException):
+            split(len(part), outcomes)
             waiting += _halves(part)
         else:
             yield part, outcomes
@@ -122,8 +137,8 @@ def _halves(part: Sequence[ItemT]) -> list[Sequence[ItemT]]:
 
 def _outcomes(
     answer: Sequence[Any] | BaseException, size: int, stage: str, seconds: float
-) -> list[Outcome[Any]] | None:
-    """One outcome an item, or None when the call failed and may be split."""
+) -> list[Outcome[Any]] | BaseException:
+    """One outcome an item, or why the call failed when it may be split."""
     values: Sequence[Any] | BaseException = (
         answer.outcomes if isinstance(answer, PartialBatchError) else answer
     )
@@ -132,7 +147,7 @@ def _outcomes(
     if not isinstance(values, BaseException):
         share = seconds / size
         return [_outcome(value, stage, share, size) for value in values]
-    return [_outcome(values, stage, seconds, 1)] if size == 1 else None
+    return [_outcome(values, stage, seconds, 1)] if size == 1 else values
 
 
 def _outcome(value: Any, stage: str, seconds: float, sharing: int) -> Outcome[Any]:
@@ -150,6 +165,7 @@ def run_plain(
     concurrency: int = 1,
     timeout: float | None = None,
     stopped: Callable[[], bool] = never,
+    split: Split = untold,
 ) -> Iterator[Done[ItemT, ValueT]]:
     """Runs batches through a plain callable.
 
@@ -160,6 +176,7 @@ def run_plain(
         concurrency: how many batches may be in flight, each in a thread; 1 stays in this thread.
         timeout: seconds allowed an item; None for no limit.
         stopped: asked before each call; once true, no further call is made.
+        split: told of each call for several items that failed; in the thread that made it.
 
     Yields:
         Each batch, or part of one that had to be split, with its outcomes, as it is finished: in
@@ -168,9 +185,9 @@ def run_plain(
     limited = call if timeout is None else with_deadline(call, timeout)
     if concurrency == 1 or len(batches) < 2:
         for batch in batches:
-            yield from attempt(limited, batch, stage=stage, stopped=stopped)
+            yield from attempt(limited, batch, stage=stage, stopped=stopped, split=split)
         return
-    yield from _threaded(limited, batches, stage, concurrency, stopped)
+    yield from _threaded(limited, batches, stage, concurrency, stopped, split)
 
 
 _Finished = queue.SimpleQueue[Done[ItemT, ValueT] | BaseException | None]
@@ -183,6 +200,7 @@ def _threaded(
     stage: str,
     concurrency: int,
     stopped: Callable[[], bool],
+    split: Split,
 ) -> Generator[Done[ItemT, ValueT], None, None]:
     waiting: queue.SimpleQueue[Sequence[ItemT]] = queue.SimpleQueue()
     finished: _Finished[ItemT, ValueT] = queue.SimpleQueue()
@@ -198,7 +216,7 @@ def _threaded(
         # Daemon threads: a second Ctrl-C must end the process although a call hangs.
         threading.Thread(
             target=_work,
-            args=(call, waiting, finished, stage, halted),
+            args=(call, waiting, finished, stage, halted, split),
             name=f"ragbench-{stage}",
             daemon=True,
         ).start()
@@ -221,12 +239,13 @@ def _work(
     finished: _Finished[ItemT, ValueT],
     stage: str,
     halted: Callable[[], bool],
+    split: Split,
 ) -> None:
     """What each thread does: takes batches until there are none."""
     try:
         while not halted():
             batch = waiting.get_nowait()
-            for done in attempt(call, batch, stage=stage, stopped=halted):
+            for done in attempt(call, batch, stage=stage, stopped=halted, split=split):
                 finished.put(done)
     except queue.Empty:
         pass
@@ -245,6 +264,7 @@ async def run_async(
     concurrency: int = 1,
     timeout: float | None = None,
     stopped: Callable[[], bool] = never,
+    split: Split = untold,
 ) -> None:
     """Runs batches through a coroutine function, in the running event loop.
 
@@ -256,6 +276,7 @@ async def run_async(
         concurrency: how many calls may be in flight.
         timeout: seconds allowed an item; the call is cancelled when they are over.
         stopped: asked before each call; once true, no further call is made.
+        split: told of each call for several items that failed.
 
     Raises:
         Exception: what ``finished`` raised.
@@ -265,7 +286,9 @@ async def run_async(
 
     async def work() -> None:
         for batch in remaining:
-            async for done in attempt_async(limited, batch, stage=stage, stopped=stopped):
+            async for done in attempt_async(
+                limited, batch, stage=stage, stopped=stopped, split=split
+            ):
                 finished(*done)
 
     try:

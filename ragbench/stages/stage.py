@@ -14,14 +14,11 @@ from ragbench.core.case import Case
 from ragbench.core.matched import Matched
 from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
 from ragbench.core.trace import Trace
-from ragbench.errors import (
-    ConfigError,
-)
-from ragbench.ledger.codec import (
-    decode_outcome,
-)
+from ragbench.errors import ConfigError, warn
+from ragbench.ledger.codec import decode_outcome
 from ragbench.ledger.fingerprint import NOTHING, SIZE, fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
+from ragbench.safe_text import shown_line
 from ragbench.stages.giving_up import GivingUp
 from ragbench.stages.in_flight import InFlight
 
@@ -35,6 +32,7 @@ __all__ = [
     "Row",
     "Running",
     "Settled",
+    "SplitCalls",
     "Stage",
     "passed_on",
     "restored",
@@ -164,6 +162,36 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SplitCalls:
+    """Warns, once per stage, that a call for several cases failed and is made again in parts.
+
+    The parts may well succeed, and then nothing else shows that the RAG's batches do not work.
+    """
+
+    _told: set[str] = field(default_factory=set[str])
+
+    def tell(self, stage: str, size: int, error: BaseException) -> None:
+        """Takes in a call that failed.
+
+        Args:
+            stage: the stage that made it.
+            size: for how many cases.
+            error: what it raised.
+        """
+        if stage in self._told:
+            return
+        self._told.add(stage)
+        why = shown_line(f"{type(error).__name__}: {error}".rstrip(". "), longest=_LONGEST)
+        warn(
+            f"{stage}: a call for {size} cases failed ({why}). It is made again in smaller parts, "
+            "here and wherever that happens: only cases that fail alone count as failed"
+        )
+
+
+_LONGEST = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Running:
     """What every stage of a run works with."""
 
@@ -179,6 +207,8 @@ class Running:
     """How many the run has."""
     giving_up: GivingUp = field(default_factory=GivingUp)
     """Told of all that is asked."""
+    split_calls: SplitCalls = field(default_factory=SplitCalls)
+    """Told of calls that are made again in parts."""
     in_flight: InFlight | None = None
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""

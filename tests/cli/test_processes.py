@@ -163,6 +163,44 @@ def on_terminal(*arguments: str, **more: str) -> str:
     return shown.decode()
 
 
+NOISY = """
+import os, sys
+
+class Noisy:
+    def batch_retrieve(self, queries, top_k=None):
+        os.write(1, b"from C;")
+        os.system("echo from a program")
+        print("from Python")
+        print("past sys.stdout", file=sys.__stdout__)
+        os.chdir("/")
+        return [["one"] for _ in queries]
+    def batch_generate(self, queries, contexts):
+        queries.clear()
+        return ["one"][: len(contexts)]
+"""
+
+
+def test_what_a_rag_does_to_the_process_stays_out_of_the_result(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    (tmp_path / "two.jsonl").write_text(
+        '{"id": "a", "query": "x", "reference": "one"}\n'
+        '{"id": "b", "query": "y", "reference": "two"}\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragbench_cli", "eval", "two.jsonl", "--rag", "noisy:Noisy",
+         "--out", "run", "--json"],
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    code, out, err = ended(process)
+    assert code == 0, err
+    assert [case["id"] for case in json.loads(out)["cases"]] == ["a", "b"]
+    assert (tmp_path / "run" / "report.json").read_text() == out
+    for said in ("from C", "from a program", "from Python", "past sys.stdout"):
+        assert said in err
+    told = "Warning: generate: a call for 2 cases failed (InterfaceError: Noisy.batch_generate"
+    assert f"{told} returned 1 results for 2 queries)." in err
+
+
 @NEEDS_PTY
 def test_a_terminal_shows_bars_and_then_only_the_report() -> None:
     shown = on_terminal("eval", "office", "--rag", "rags.py:Failing", TERM="xterm-256color")

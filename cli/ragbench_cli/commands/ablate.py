@@ -182,7 +182,7 @@ def command(
     shown = Shown(json=json, md=md, html=html, html_folder=html_folder)
     shown.check(is_search=search is not None)
     with ExitStack() as stack:
-        stack.enter_context(console.stdout_for_data())
+        stack.enter_context(console.users_code())
         tokens = token_counter(counter)
         budget = Budget(amount(max_cost, "--max-cost"))
         answering = GeneratorChoice(rag=rag, arguments=rag_args, pipeline=pipeline, price=price)

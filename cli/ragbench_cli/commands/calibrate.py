@@ -182,7 +182,7 @@ def _fitted(
 
     with (
         console.stop_on_signal() as stopped,
-        console.stdout_for_data(),  # Ray reports workers that end on standard output
+        console.users_code(),  # Ray reports workers that end on standard output
         validator_maker(judge) as (make, may_be_many),
         opened(choice, quiet=quiet) as source,
         progress(shown=not quiet) as bars,

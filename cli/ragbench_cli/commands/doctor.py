@@ -92,12 +92,12 @@ def command(
     if rag is not None:
         from ragbench_cli.checks import check_rag
 
-        with console.stdout_for_data():
+        with console.users_code():
             checks += check_rag(rag, rag_args, question)
     if pipeline is not None:
         from ragbench_cli.checks import check_pipeline
 
-        with console.stdout_for_data():
+        with console.users_code():
             checks += check_pipeline(pipeline, question)
     if llm or fix or llm_model is not None or llm_base_url is not None:
         from ragbench_cli.checks import check_llm

@@ -194,7 +194,7 @@ def _metrics(spelled: str | None) -> tuple[Metric, ...]:
     from ragbench.errors import ConfigError
     from ragbench.metrics.registry import default_metrics, parse_metrics
 
-    with console.stdout_for_data():  # a file of the user's own may print
+    with console.users_code():  # a file of the user's own may print
         chosen = default_metrics() if spelled is None else parse_metrics(spelled)
     if not chosen:
         raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")

@@ -163,7 +163,7 @@ def command(
         if guess:
             console.say(guess)
     size = ChunkSize(tokens=chunk_size, overlap=chunk_overlap, counter=token_counter(counter))
-    with console.stdout_for_data(), _told(shown=not quiet) as (progress, counted):
+    with console.users_code(), _told(shown=not quiet) as (progress, counted):
         result = index(
             corpus,
             store,

@@ -78,7 +78,7 @@ def metric(
     from ragbench.metrics.spelling import read_spelling
     from ragbench_cli.tables import entry
 
-    with console.stdout_for_data():
+    with console.users_code():
         definition = find_definition(read_spelling(name).name)
     if json:
         console.print_json(_metric(definition))

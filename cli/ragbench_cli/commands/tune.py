@@ -117,7 +117,7 @@ def command(
             sparse_cache=None,
             allow_incomplete=False,
         )
-        with opened_collection(choice) as opened, console.stdout_for_data():
+        with opened_collection(choice) as opened, console.users_code():
             found = tune(
                 opened,
                 cases,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, RagbenchWarning
 from ragbench.rag.interface import RAGInterface
 from ragbench.rag.load import load_rag
 
@@ -271,6 +271,33 @@ def test_a_file_may_be_called_like_a_module_that_is_loaded_already(
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no file 'none\.py' in"):
         load_rag("none.py:X", search_path=tmp_path)
+
+
+def test_a_working_directory_that_loading_changes_is_put_back_and_told(
+    write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(
+        "wanders.py",
+        """
+        import os, warnings
+        from pathlib import Path
+        from ragbench import RAGInterface
+
+        warnings.filterwarnings("ignore")
+        os.chdir(Path(__file__).parent / "deep")
+
+        class MyRAG(RAGInterface):
+            def retrieve(self, query, top_k=None):
+                return [os.getcwd()]
+            def generate(self, query, contexts):
+                return ""
+        """,
+    )
+    (root / "deep").mkdir(exist_ok=True)
+    monkeypatch.chdir(root)
+    with pytest.warns(RagbenchWarning, match=r"'wanders:MyRAG' changed the working directory to"):
+        rag: Any = load_rag("wanders:MyRAG")
+    assert rag.retrieve("q") == [str(root)]
 
 
 @pytest.mark.extra("http")

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.outcome import Outcome, Status
+from ragbench.errors import InterfaceError, RagbenchWarning
 from ragbench.rag.fallback import PartialBatchError
-from ragbench.stages.calls import attempt, attempt_async
+from ragbench.stages.calls import attempt, attempt_async, run_plain
+from ragbench.stages.stage import SplitCalls
 
 
 class Service:
@@ -182,3 +184,44 @@ def test_time_is_shared_by_the_items_of_a_call() -> None:
     (seconds,) = {outcome.seconds for outcome in outcomes}
     assert seconds is not None
     assert 0 <= seconds < 60
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_every_call_for_several_items_that_fails_is_told(concurrency: int) -> None:
+    told: list[tuple[int, str]] = []
+
+    def split(size: int, error: BaseException) -> None:
+        told.append((size, str(error)))
+
+    batches = [[0, 1, 2, 3], [4, 5]]
+    service = Service(frozenset({1}))
+    [*run_plain(service, batches, stage="generate", concurrency=concurrency, split=split)]
+    # [0 1 2 3] fails, then [0 1]; [1] alone is a failed item, and [2 3] and [4 5] are fine.
+    assert told == [(4, "a guilty one"), (2, "a guilty one")]
+
+
+def test_a_wrong_number_of_results_is_told_though_every_item_succeeds_alone() -> None:
+    told: list[str] = []
+    done = attempt(
+        lambda items: [items[0]],
+        [7, 8],
+        stage="generate",
+        split=lambda size, error: told.append(f"{size}: {error}"),
+    )
+    assert [outcomes[0].value for _, outcomes in done] == [7, 8]
+    assert told == ["2: generate returned 1 results for 2 queries"]
+
+
+def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:
+    split = SplitCalls()
+    with pytest.warns(RagbenchWarning) as caught:
+        split.tell("generate", 32, InterfaceError("returned 1 results for 32 queries"))
+        split.tell("generate", 16, InterfaceError("returned 1 results for 16 queries"))
+        split.tell("retrieve", 8, KeyError("x" * 1_000))
+    texts = [str(one.message) for one in caught]
+    assert len(texts) == 2
+    assert texts[0].startswith(
+        "generate: a call for 32 cases failed (InterfaceError: returned 1 results for 32 queries)."
+    )
+    assert texts[1].startswith("retrieve: a call for 8 cases failed (KeyError: 'xxx")
+    assert len(texts[1]) < 500
