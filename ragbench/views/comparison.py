@@ -148,10 +148,11 @@ def family_text(comparison: Comparison) -> str:
     settings = comparison.settings
     sides = {metric.direction for metric in comparison.metrics if metric.differences}
     or_larger = " (or larger, where neither side is better)" if Direction.NEITHER in sides else ""
+    tests = settings["family"]
+    corrected = f", corrected (jointly) for {tests} tests" if tests > 1 else ""
     return (
-        f"p: two-sided, by flipping signs of clusters, corrected (jointly) for "
-        f"{settings['family']} tests. A raised letter names a run that this one is better "
-        f"than{or_larger} at level {settings['alpha']:g}. Intervals: "
+        f"p: two-sided, by flipping signs of clusters{corrected}. A raised letter names a "
+        f"run that this one is better than{or_larger} at level {settings['alpha']:g}. Intervals: "
         f"{settings['confidence']:.0%}, each for itself."
     )
 

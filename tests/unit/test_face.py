@@ -36,7 +36,8 @@ def test_every_public_name_is_where_type_checkers_look_for_it() -> None:
 def documents() -> list[Path]:
     """What users read: the guides, the README files, the templates."""
     guides = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "datasets").rglob("*.md")]
-    templates = (ROOT / "cli" / "ragbench_cli" / "templates").iterdir()
+    folder = ROOT / "cli" / "ragbench_cli" / "templates"
+    templates = [path for path in folder.iterdir() if path.is_file()]
     return sorted([ROOT / "README.md", *guides, *templates])
 
 
