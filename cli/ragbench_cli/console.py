@@ -96,31 +96,17 @@ def users_code() -> Generator[None]:
 
     Standard output is the command's own: what the code prints there goes to standard error, also
     from programs that it starts and from libraries that are not Python. It may draw bars and
-    colours; credentials are masked in what Python prints. The working directory is put back.
+    colours; credentials are masked in what Python prints.
     """
     from ragbench_cli.streams import styled_stream
 
     errors: TextIO = styled_stream(sys.stderr)
     with (
-        _directory_put_back(),
         _output_to_errors(),
         contextlib.redirect_stdout(errors),
         contextlib.redirect_stderr(errors),
     ):
         yield
-
-
-@contextmanager
-def _directory_put_back() -> Generator[None]:
-    try:
-        before = os.getcwd()  # noqa: PTH109
-    except FileNotFoundError:  # it was deleted: there is none to go back to
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 @contextmanager

@@ -132,10 +132,9 @@ def evaluated(
             quiet=quiet,
         )
         parts.source.check_out(folder)
-        place = folder.absolute()  # the RAG may change the working directory
-        with booked_run(parts.models, parts.system.receipts, place, quiet=quiet):
+        with booked_run(parts.models, parts.system.receipts, folder, quiet=quiet):
             workers = _workers(asking, system, parts.make_validator, quiet=quiet)
-            report = _run(parts, place, measuring, asking, keeping, workers)
+            report = _run(parts, folder, measuring, asking, keeping, workers)
     return Evaluated(
         report=report,
         folder=folder,

@@ -1,8 +1,9 @@
-"""A time limit on a call, plain and async; an event loop in a thread of its own."""
+"""A time limit on a call, plain and async; an event loop in a thread; the directory kept."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
@@ -10,11 +11,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from ragbench.errors import StageTimeoutError
+from ragbench.errors import StageTimeoutError, warn
 
 __all__ = [
     "LoopThread",
     "accounted",
+    "directory_kept",
     "is_accounted",
     "with_async_deadline",
     "with_deadline",
@@ -22,6 +24,43 @@ __all__ = [
 
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
+
+_told_of: set[tuple[str, str]] = set()
+"""Who was warned of to have gone where."""
+
+
+@contextmanager
+def directory_kept(what: str) -> Generator[None]:
+    """Puts the working directory back where a user's code has changed it, and warns once.
+
+    Else every relative path of the command would name another file from then on: the dataset, the
+    run's folder.
+
+    Args:
+        what: is done inside, such as ``loading 'rag:MyRAG'``.
+    """
+    before = _directory()
+    try:
+        yield
+    finally:
+        now = _directory()
+        if before and now != before:
+            os.chdir(before)
+            if (what, now) not in _told_of:
+                _told_of.add((what, now))
+                warn(
+                    f"{what} changed the working directory to {now}: it is {before} again. Have "
+                    "the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
+                )
+
+
+def _directory() -> str:
+    """The working directory; empty where it was deleted."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return ""
+
 
 _accounted: ContextVar[bool] = ContextVar("ragbench_accounted", default=False)
 

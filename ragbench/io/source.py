@@ -165,9 +165,7 @@ class Source:
                 shown = mask_url(source).partition("?")[0]  # a signature may stand there
                 return cls(name=shown, address=source, split=split, encoding=encoding)
         path = Path(source)
-        # Whole from here on: what is asked in between may change the working directory.
-        whole = path if path.is_absolute() else Path(os.path.abspath(path))  # noqa: PTH100
-        return cls(name=str(source) or str(path), path=whole, split=split, encoding=encoding)
+        return cls(name=str(source) or str(path), path=path, split=split, encoding=encoding)
 
     @property
     def is_folder(self) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import types
 import typing
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
+from ragbench.core.calling import directory_kept
 from ragbench.core.config import RAGConfig
-from ragbench.errors import ConfigError, InterfaceError, RagbenchError, warn
+from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.ledger.identity import described, settings_of
 from ragbench.ledger.source import described_class, is_own
 from ragbench.plugins import error_text, load_target
@@ -163,22 +162,8 @@ def load_rag(
     given = dict(arguments or {})
     if spec.lower().startswith(("http://", "https://")):
         return http_rag(spec, **given)
-    with _directory_kept(spec):
+    with directory_kept(f"loading '{spec}'"):
         return _as_rag(load_target(spec, search_path=search_path), given, spec)
-
-
-@contextmanager
-def _directory_kept(spec: str) -> Generator[None]:
-    before = os.getcwd()  # noqa: PTH109  # as a text: there may be no such folder any more
-    try:
-        yield
-    finally:
-        if (now := os.getcwd()) != before:  # noqa: PTH109
-            os.chdir(before)
-            warn(
-                f"loading '{spec}' changed the working directory to {now}: it is {before} again. "
-                "Have the RAG open its files by absolute paths, such as Path(__file__).parent / ..."
-            )
 
 
 def _as_rag(target: Any, given: dict[str, Any], spec: str) -> AnyRAG:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ragbench.core.calling import directory_kept
 from ragbench.errors import InterruptedRunError
 from ragbench.stages.stage import STOPPED, Row, Running, Stage
 
@@ -30,7 +31,8 @@ def run_stages(
     """
     for window in windows:
         for stage in stages:
-            stage.settle(window, run)
+            with directory_kept(stage.name):
+                stage.settle(window, run)
             if run.stopped():
                 run.journal.flush()
                 raise InterruptedRunError(STOPPED)

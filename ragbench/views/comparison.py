@@ -149,7 +149,7 @@ def family_text(comparison: Comparison) -> str:
     sides = {metric.direction for metric in comparison.metrics if metric.differences}
     or_larger = " (or larger, where neither side is better)" if Direction.NEITHER in sides else ""
     tests = settings["family"]
-    corrected = f", corrected (jointly) for {tests} tests" if tests > 1 else ""
+    corrected = f", corrected (jointly) for {tests} tests" if tests not in (0, 1) else ""
     return (
         f"p: two-sided, by flipping signs of clusters{corrected}. A raised letter names a "
         f"run that this one is better than{or_larger} at level {settings['alpha']:g}. Intervals: "

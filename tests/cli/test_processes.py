@@ -199,6 +199,7 @@ def test_what_a_rag_does_to_the_process_stays_out_of_the_result(tmp_path: Path) 
         assert said in err
     told = "Warning: generate: a call for 2 cases failed (InterfaceError: Noisy.batch_generate"
     assert f"{told} returned 1 results for 2 queries)." in err
+    assert f"Warning: retrieve changed the working directory to /: it is {tmp_path} again" in err
 
 
 @NEEDS_PTY

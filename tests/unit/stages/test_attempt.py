@@ -195,7 +195,8 @@ def test_every_call_for_several_items_that_fails_is_told(concurrency: int) -> No
 
     batches = [[0, 1, 2, 3], [4, 5]]
     service = Service(frozenset({1}))
-    [*run_plain(service, batches, stage="generate", concurrency=concurrency, split=split)]
+    done = run_plain(service, batches, stage="generate", concurrency=concurrency, split=split)
+    assert sum(len(part) for part, _ in done) == 6
     # [0 1 2 3] fails, then [0 1]; [1] alone is a failed item, and [2 3] and [4 5] are fine.
     assert told == [(4, "a guilty one"), (2, "a guilty one")]
 
