@@ -15,38 +15,30 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import orjson
-
 from ragbench.core.case import Case
-from ragbench.core.outcome import Cell, Judgement, Known, Outcome, Status
+from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, DataError, Problem, RunError, RunMismatchError
+from ragbench.errors import DataError, Problem, RunError, RunMismatchError
+from ragbench.ledger.cells import ScoreTables
 from ragbench.ledger.codec import (
     CODECS,
     check_text,
     decode_case,
-    decode_failure,
-    decode_judgements,
     encode_case,
-    encode_failure,
-    encode_judgements,
     encode_outcome,
 )
 from ragbench.ledger.fingerprint import SIZE, digest
-from ragbench.ledger.tables import connect, score_view, transaction
+from ragbench.ledger.runs import RunTables
+from ragbench.ledger.tables import connect, marks, transaction
 from ragbench.masking import hidden
 
 __all__ = [
     "RECORDED",
-    "CaseCells",
     "Journal",
     "StoredCase",
     "StoredOutcome",
@@ -55,14 +47,10 @@ __all__ = [
 _STATUSES = {status.value: status for status in Status}
 _NAMES = {status: status.value for status in Status}
 """Plain strings: SQLite's module takes an adapter's detour for subclasses of str."""
-_LETTERS = {status: status.value[0] for status in Status}
-_BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
-_NO_CELL = "."
 _KNOWN = {known.value: known for known in Known}
 _BATCH = 512
 _KNOWN_TEXTS = 20_000
 """Texts that are remembered as stored; of others the database finds out."""
-_MOST_METRICS = 400
 _INTERVAL = 0.05
 """Seconds between commits, at most."""
 _AT_RISK = 0.005
@@ -118,17 +106,6 @@ class StoredOutcome(NamedTuple):
     """The one that asked for it; 0 for a recorded one."""
 
 
-class CaseCells(NamedTuple):
-    """The cells of a case."""
-
-    question: bytes
-    """Digest of all that metrics depend on which read no answer."""
-    answer: bytes
-    """The same of those that read it."""
-    cells: Sequence[Cell | None]
-    """By the metric's number in the journal."""
-
-
 class Journal:
     """The open journal of a run. Used by one thread of one process."""
 
@@ -150,17 +127,15 @@ class Journal:
         self._new_texts: list[tuple[bytes, str]] = []
         self._new_outcomes: list[tuple[object, ...]] = []
         self._confirmed: list[tuple[int, int, str, bytes]] = []
-        self._new_cells: dict[int, CaseCells] = {}
-        self._new_judgements: list[tuple[int, int, bytes]] = []
-        self._new_matched: dict[int, Sequence[tuple[str, bytes]]] = {}
         self.before_flush: Callable[[], None] | None = None
         """Called before outcomes are stored that were asked for."""
         self._db = connect(path)
-        self._columns = self._count_columns()
+        self.runs = RunTables(self._db)
+        """The runs that it holds outcomes of."""
+        self.scores = ScoreTables(self._db, self.flush)
+        """The cells."""
         self.was_empty = self.is_empty()
         """Whether no outcome, and no cell, was there when it was opened."""
-        self._epoch = self.meta("epoch") or 0
-        self._run = (self._latest() or (0, False))[0]
 
     def __enter__(self) -> Self:
         """The journal itself."""
@@ -190,8 +165,8 @@ class Journal:
     def flush(self) -> None:
         """Makes everything recorded so far survive a crash of the process."""
         self._flushed, self._at_risk = self._clock(), 0.0
-        if not (self._new_outcomes or self._new_cells or self._new_judgements or self._confirmed):
-            return  # what was matched comes with cells
+        if not (self._new_outcomes or self._confirmed or self.scores.is_waiting):
+            return
         if self._new_outcomes and self.before_flush is not None:
             self.before_flush()
         db = self._db
@@ -200,20 +175,11 @@ class Journal:
             db.executemany(_OUTCOME, self._new_outcomes)
             if self._confirmed:
                 db.executemany(_CONFIRM, self._confirmed)
-            if self._new_cells:
-                self._write_cells()
-            if self._new_matched:
-                self._write_matched()
-            if self._new_judgements:
-                db.executemany(
-                    "INSERT OR REPLACE INTO judgements VALUES (?, ?, ?)", self._new_judgements
-                )
+            self.scores.write(self.runs.epoch, are_new=self.was_empty)
         self._new_texts.clear()
         self._new_outcomes.clear()
         self._confirmed.clear()
-        self._new_cells.clear()
-        self._new_matched.clear()
-        self._new_judgements.clear()
+        self.scores.written()
 
     def flush_if_due(self) -> None:
         """Flushes when a crash would cost too much: by the clock, and by the work of others."""
@@ -228,92 +194,16 @@ class Journal:
 
     # --- the run
 
-    def meta(self, key: str) -> int | None:
-        """A number that is kept under a name."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else int(row[0])
-
-    def begin(self, setting: bytes, started: str | None = None, notes: Sequence[str] = ()) -> None:
-        """Begins a run, or continues the latest one where that was interrupted.
-
-        Args:
-            setting: digest of all that the run is a run of. Another one than last time begins a
-                new epoch.
-            started: the local time, shown where outcomes are said to be reused; now by default.
-            notes: what is asked again and why, as far as it is known.
-        """
-        if started is None:
-            started = datetime.now().astimezone().isoformat(timespec="seconds")
-        with transaction(self._db):
-            row = self._db.execute("SELECT value FROM meta WHERE key = 'setting'").fetchone()
-            is_new = row is None or row[0] != setting
-            if is_new:
-                self._epoch += 1
-                self._db.executemany(
-                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-                    [("setting", setting), ("epoch", self._epoch)],
-                )
-            latest = self._latest()
-            if latest is not None and not is_new and not latest[1]:
-                self._run = latest[0]
-            else:
-                insert = "INSERT INTO runs (started, notes) VALUES (?, ?)"
-                row = (started, hidden(orjson.dumps(list(notes)).decode()))
-                self._run = self._db.execute(insert, row).lastrowid or 0
-
     def complete(self) -> None:
         """Says that the run got to its end: the next one reuses what this one asked for."""
         self.flush()
-        self._db.execute("UPDATE runs SET complete = 1 WHERE run = ?", (self._run,))
-
-    def _latest(self) -> tuple[int, bool] | None:
-        query = "SELECT run, complete FROM runs ORDER BY run DESC LIMIT 1"
-        row = self._db.execute(query).fetchone()
-        return None if row is None else (row[0], bool(row[1]))
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether the latest run did not get to its end."""
-        latest = self._latest()
-        return latest is not None and not latest[1]
-
-    def origins(self) -> dict[str, str]:
-        """What the outcomes of each stage came from, as JSON."""
-        return dict(self._db.execute("SELECT stage, body FROM origins"))
-
-    def origin(self, stage: str) -> tuple[int, str] | None:
-        """What a stage's outcomes came from: their generation, and the parts as JSON."""
-        query = "SELECT generation, body FROM origins WHERE stage = ?"
-        row = self._db.execute(query, (stage,)).fetchone()
-        return None if row is None else (row[0], row[1])
-
-    def keep_origin(self, stage: str, generation: int, body: str) -> None:
-        """Stores what a stage's outcomes come from.
-
-        Args:
-            stage: its name.
-            generation: another one than before makes all its stored outcomes old ones.
-            body: the parts as JSON.
-        """
-        with transaction(self._db):
-            row = (stage, generation, hidden(body))
-            self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
-
-    def notes(self) -> tuple[str, ...]:
-        """What the latest run asked again, and why."""
-        query = "SELECT notes FROM runs WHERE run = ?"
-        row = self._db.execute(query, (self._run,)).fetchone()
-        return () if row is None else tuple(orjson.loads(row[0]))
+        self.runs.complete()
 
     def how(self, stored: StoredOutcome) -> Known:
         """Whether an outcome was recorded, asked for by the latest run, or by an earlier one."""
         if stored.known is Known.RECORDED:
             return Known.RECORDED
-        return Known.ASKED if stored.run == self._run else Known.REUSED
-
-    def started(self) -> dict[int, str]:
-        """When each run began, by its number."""
-        return dict(self._db.execute("SELECT run, started FROM runs"))
+        return Known.ASKED if stored.run == self.runs.number else Known.REUSED
 
     # --- cases
 
@@ -450,15 +340,15 @@ class Journal:
                 self._new_texts.append((pair[0], hidden(pair[1])))
         key, status, how, digests, body, seconds, sharing, output, _, _ = outcome
         self._at_risk += seconds or 0.0
-        head = (self._epoch, self._run, key, _NAMES[status], how.value)
+        head = (self.runs.epoch, self.runs.number, key, _NAMES[status], how.value)
         self._new_outcomes.append((number, stage, *head, digests, body, seconds, sharing, output))
         if not self.was_empty:  # another outcome may have been the valid one so far
-            self._confirmed.append((self._epoch, number, stage, key))
+            self._confirmed.append((self.runs.epoch, number, stage, key))
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
         """Says that a stored outcome is the valid one in this epoch."""
-        if stored.epoch != self._epoch:
-            self._confirmed.append((self._epoch, number, stage, stored.key))
+        if stored.epoch != self.runs.epoch:
+            self._confirmed.append((self.runs.epoch, number, stage, stored.key))
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
@@ -466,7 +356,7 @@ class Journal:
         """All that a stage ever gave for these cases, by case number and key."""
         self.flush()
         rows = self._db.execute(
-            f"{_SELECT} WHERE stage = ? AND number IN ({_marks(numbers)})", (stage, *numbers)
+            f"{_SELECT} WHERE stage = ? AND number IN ({marks(numbers)})", (stage, *numbers)
         )
         return {(row[0], row[1]): _stored(row) for row in rows}
 
@@ -474,8 +364,8 @@ class Journal:
         """What a stage gave for these cases, as far as it was found valid in this epoch."""
         self.flush()
         rows = self._db.execute(
-            f"{_SELECT} WHERE stage = ? AND epoch = ? AND number IN ({_marks(numbers)})",
-            (stage, self._epoch, *numbers),
+            f"{_SELECT} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})",
+            (stage, self.runs.epoch, *numbers),
         )
         return {row[0]: _stored(row) for row in rows}
 
@@ -498,149 +388,6 @@ class Journal:
             found.append(row[0])
         return found
 
-    # --- metrics
-
-    def metric_numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
-        """The number of each metric in this journal; new ones get a column.
-
-        Args:
-            metrics: identity, judge and name of each.
-
-        Raises:
-            ConfigError: the journal holds too many metrics already.
-        """
-        known = self._metric_rows()
-        missing = [metric for metric in metrics if metric[:2] not in known]
-        if len(known) + len(missing) > _MOST_METRICS:
-            raise ConfigError(
-                f"a run folder holds at most {_MOST_METRICS} metrics, those of earlier commands "
-                "included: use --fresh, or another folder"
-            )
-        if missing:
-            with transaction(self._db):
-                for identity, judge, name in dict.fromkeys(missing):
-                    number = len(known)
-                    row = (number, identity, judge, name)
-                    self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?)", row)
-                    self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
-                    known[identity, judge] = (number, name)
-                self._db.execute("DROP VIEW scores")
-                self._db.execute(score_view(known.values()))
-            self._columns = len(known)
-        return [known[identity, judge][0] for identity, judge, _ in metrics]
-
-    def find_metrics(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
-        """The number of each metric, by identity and judge; None for one that is not there."""
-        known = self._metric_rows()
-        return [known[metric][0] if metric in known else None for metric in metrics]
-
-    def _metric_rows(self) -> dict[tuple[str, bytes], tuple[int, str]]:
-        rows = self._db.execute("SELECT metric, identity, judge, name FROM metrics ORDER BY metric")
-        return {(identity, judge): (number, name) for number, identity, judge, name in rows}
-
-    def _count_columns(self) -> int:
-        (count,) = self._db.execute("SELECT count(*) FROM metrics").fetchone()
-        return int(count)
-
-    @property
-    def columns(self) -> int:
-        """How many metrics the journal has."""
-        return self._columns
-
-    def record_cells(self, number: int, cells: CaseCells) -> None:
-        """Stores the cells of a case in place of those that are there.
-
-        Args:
-            number: the case's.
-            cells: its cells, one for each of the journal's `columns`.
-        """
-        self._new_cells[number] = cells
-
-    def _write_cells(self) -> None:
-        width = self._columns
-        rows: list[tuple[object, ...]] = []
-        notes: list[tuple[int, int, bytes]] = []
-        for number, (question, answer, cells) in self._new_cells.items():
-            letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
-            values = [None if cell is None else cell.value for cell in cells]
-            rows.append((number, self._epoch, question, answer, "".join(letters), *values))
-            for metric, cell in enumerate(cells):
-                if cell is not None and cell.value is None:
-                    notes.append((number, metric, _detail(cell)))
-        if not self.was_empty:
-            numbers = [(number,) for number in self._new_cells]
-            self._db.executemany("DELETE FROM notes WHERE number = ?", numbers)
-        self._db.executemany(
-            f"INSERT OR REPLACE INTO cells VALUES ({','.join('?' * (width + 5))})", rows
-        )
-        self._db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
-
-    def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        """The cells of these cases, by case number."""
-        self.flush()
-        marks = _marks(numbers)
-        notes: dict[tuple[int, int], bytes] = {
-            (number, metric): detail
-            for number, metric, detail in self._db.execute(
-                f"SELECT number, metric, detail FROM notes WHERE number IN ({marks})",
-                tuple(numbers),
-            )
-        }
-        rows = self._db.execute(f"SELECT * FROM cells WHERE number IN ({marks})", tuple(numbers))
-        return {
-            row[0]: CaseCells(
-                row[2],
-                row[3],
-                [
-                    None
-                    if letter == _NO_CELL
-                    else _cell(letter, row[5 + at], notes.get((row[0], at)))
-                    for at, letter in enumerate(row[4].ljust(self._columns, _NO_CELL))
-                ],
-            )
-            for row in rows
-        }
-
-    def record_matched(self, number: int, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Stores which chunks of a case are relevant contexts, beside its cells.
-
-        Args:
-            number: the case's.
-            bodies: stage and stored form; whatever was there before goes.
-        """
-        self._new_matched[number] = bodies
-
-    def _write_matched(self) -> None:
-        rows = [(n, *body) for n, bodies in self._new_matched.items() for body in bodies]
-        if not self.was_empty:
-            numbers = [(number,) for number in self._new_matched]
-            self._db.executemany("DELETE FROM matched WHERE number = ?", numbers)
-        self._db.executemany("INSERT OR REPLACE INTO matched VALUES (?, ?, ?)", rows)
-
-    def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, bytes]]:
-        """What was stored of these cases, by case number and stage; as valid as their cells."""
-        self.flush()
-        found: dict[int, dict[str, bytes]] = {}
-        for number, stage, body in self._db.execute(
-            f"SELECT number, stage, body FROM matched WHERE number IN ({_marks(numbers)})",
-            tuple(numbers),
-        ):
-            found.setdefault(number, {})[stage] = body
-        return found
-
-    def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
-        """Stores what a cell rests on, beside the cell."""
-        self._new_judgements.append((number, metric, encode_judgements(judgements)))
-
-    def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
-        """What the judged cells of these cases rest on, by case number and metric."""
-        self.flush()
-        rows = self._db.execute(
-            f"SELECT number, metric, body FROM judgements WHERE number IN ({_marks(numbers)})",
-            tuple(numbers),
-        )
-        return {(number, metric): decode_judgements(body) for number, metric, body in rows}
-
 
 def _case_row(
     each: Case | Entry, position: int
@@ -661,26 +408,3 @@ def _case_row(
 
 def _stored(row: Sequence[Any]) -> StoredOutcome:
     return StoredOutcome(row[1], _STATUSES[row[2]], _KNOWN[row[3]], *row[4:])
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ",".join("?" * len(values))
-
-
-def _detail(cell: Cell) -> bytes:
-    if cell.failure is not None:
-        # An earlier stage's failure has its traceback in that stage's outcome: once is enough.
-        is_own = cell.failure.stage == "score"
-        return encode_failure(cell.failure if is_own else replace(cell.failure, traceback=None))
-    return hidden(cell.reason or "").encode()
-
-
-# Cells never change and most metrics take few values: one object serves every case.
-@lru_cache(maxsize=4096)
-def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
-    status = _BY_LETTER[letter]
-    if detail is None:
-        return Cell(status=status, value=value)
-    if status is Status.FAILED:
-        return Cell(status=Status.FAILED, failure=decode_failure(detail))
-    return Cell(status=status, reason=detail.decode())

@@ -7,7 +7,7 @@ The views are the documented way to read it with other programs (docs/formats.md
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sized
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from ragbench.errors import RunMismatchError
 __all__ = [
     "connect",
     "last_started",
+    "marks",
     "score_view",
     "stored_origins",
     "transaction",
@@ -239,6 +240,11 @@ def transaction(db: sqlite3.Connection) -> Generator[None]:
             db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
+
+
+def marks(values: Sized) -> str:
+    """A question mark for each value, as a list in a statement has them."""
+    return ",".join("?" * len(values))
 
 
 def score_view(metrics: Iterable[tuple[int, str]]) -> str:

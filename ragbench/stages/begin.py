@@ -129,9 +129,9 @@ def begin(
     )
     reuse = OutcomeReuse(journal, system, watch, leaving_out=[source, folder.path], trust=trust)
     stages = call_stages(system, absent, reuse.identity)
-    journal.begin(_setting(manifest, stages), _local_time(), reuse.notes)
+    journal.runs.begin(_setting(manifest, stages), _local_time(), reuse.notes)
     journal.before_flush = reuse.keep
-    return Begun(manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.notes()))
+    return Begun(manifest=manifest, stages=stages, reuse=reuse, notes=tuple(journal.runs.notes()))
 
 
 @contextmanager

@@ -30,11 +30,9 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import Adapted
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import Row, Settled, passed_on
+from ragbench.stages.stage import NO_RETRIEVAL, Row, Settled, passed_on
 
 __all__ = [
-    "NO_GENERATION",
-    "NO_RETRIEVAL",
     "RAG",
     "GenerateInput",
     "PostRetrieveInput",
@@ -226,10 +224,6 @@ def _reads_contexts(rag: RAG) -> Callable[[Row], Given[GenerateInput] | Settled]
         return Given((query, contexts), b"%d %b" % (len(asked), asked) + digests)
 
     return reads
-
-
-NO_RETRIEVAL = "the RAG does not retrieve"
-NO_GENERATION = "the RAG does not generate"
 
 
 def given_contexts(case: Case) -> tuple[Sequence[str], bytes]:

@@ -66,9 +66,9 @@ def _changed_since(
     """Why a finished run's outcomes cannot be used again, and whether anything has changed."""
     try:
         with Journal(RunFolder(path=folder).journal) as journal:
-            if journal.is_interrupted:
+            if journal.runs.is_interrupted:
                 return (), False
-            origins = journal.origins().values()
+            origins = journal.runs.origins().values()
     except RunMismatchError:
         return ("another version of ragbench wrote it",), True
     found: dict[str, None] = {}
@@ -130,7 +130,7 @@ class OutcomeReuse:
         self, stage: str, leaving_out: Collection[str | Path], *, trust: bool
     ) -> tuple[int, str]:
         """The stage's generation, and what is to be said of its stored outcomes."""
-        stored = self._journal.origin(stage)
+        stored = self._journal.runs.origin(stage)
         if stored is None:
             return 1, ""
         generation, body = stored
@@ -138,7 +138,7 @@ class OutcomeReuse:
         changed = still_same(before, project_folder(), leaving_out=leaving_out)
         reuse = may_reuse(before, changed)
         self._earlier[stage] = before
-        if reuse.allowed and (self._journal.is_interrupted or not reuse.same_run_only):
+        if reuse.allowed and (self._journal.runs.is_interrupted or not reuse.same_run_only):
             return generation, _changed_settings(before, self._origins[stage]())
         if trust:
             return generation, _TRUSTED.format(because=reuse.because)
@@ -162,7 +162,7 @@ class OutcomeReuse:
         for stage, origin_of in self._origins.items():
             origin = _together(self._earlier.get(stage), origin_of())
             body = orjson.dumps(origin.as_json()).decode()
-            self._journal.keep_origin(stage, self._generations[stage], body)
+            self._journal.runs.keep_origin(stage, self._generations[stage], body)
 
 
 def _together(earlier: Origin | None, now: Origin) -> Origin:

@@ -11,7 +11,8 @@ from ragbench.core.matched import Matched
 from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.trace import Trace
-from ragbench.ledger.journal import CaseCells, Journal
+from ragbench.ledger.cells import CaseCells
+from ragbench.ledger.journal import Journal
 from ragbench.metrics.gold_space import MatchingTally
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
@@ -83,18 +84,18 @@ class CellTable:
         self.metrics = tuple(metrics)
         self.matching = matching
         self._journal = journal
-        self._numbers = journal.metric_numbers(
+        self._numbers = journal.scores.numbers(
             [(each.metric.identity, each.judge, each.metric.name) for each in metrics]
         )
-        self._is_whole = self._numbers == list(range(journal.columns))
+        self._is_whole = self._numbers == list(range(journal.scores.columns))
         self._lines: dict[int, _Line] = {}
 
     def open(self, window: Sequence[Row]) -> None:
         """Gives each row the cells that still hold; needs the outcomes of all stages before."""
-        journal, width, text = self._journal, self._journal.columns, str(self.matching)
+        journal, width, text = self._journal, self._journal.scores.columns, str(self.matching)
         numbers = [row.number for row in window]
-        known = {} if journal.was_empty else journal.cells(numbers)
-        matched = journal.matched(numbers) if known else {}
+        known = {} if journal.was_empty else journal.scores.cells(numbers)
+        matched = journal.scores.matched(numbers) if known else {}
         empty: tuple[Cell | None, ...] = (None,) * len(self.metrics)
         self._lines.clear()
         for row in window:
@@ -124,7 +125,7 @@ class CellTable:
             kept: whether a metric's cells stay, in the metrics' order.
         """
         journal, text = self._journal, str(self.matching)
-        stored = journal.cells([row.number for row in window])
+        stored = journal.scores.cells([row.number for row in window])
         self._lines.clear()
         for row in window:
             found = stored[row.number].cells
@@ -133,12 +134,12 @@ class CellTable:
                 for number, stays in zip(self._numbers, kept, strict=True)
             )
             # Cells of metrics of earlier commands go: which of them stay is not known here.
-            self._lines[row.number] = _Line(*row.keys(text), [None] * journal.columns)
+            self._lines[row.number] = _Line(*row.keys(text), [None] * journal.scores.columns)
 
     def save_matches(self, row: Row, matches: Mapping[str, Compared]) -> None:
         """Records which of a row's chunks are relevant contexts; cells have to be saved, too."""
         row.matches = {stage: one for stage, one in matches.items() if isinstance(one, Matched)}
-        self._journal.record_matched(row.number, encode_matched(row.matches))
+        self._journal.scores.record_matched(row.number, encode_matched(row.matches))
 
     def save(self, row: Row) -> None:
         """Records the cells of a row as they are now."""
@@ -149,7 +150,7 @@ class CellTable:
             cells = line.cells
             for number, cell in zip(self._numbers, row.cells, strict=True):
                 line.cells[number] = cell
-        self._journal.record_cells(row.number, CaseCells(line.question, line.answer, cells))
+        self._journal.scores.record(row.number, CaseCells(line.question, line.answer, cells))
 
     def save_judged(
         self, row: Row, position: int, cell: Cell, judgements: Sequence[Judgement]
@@ -157,11 +158,11 @@ class CellTable:
         """Records one more cell of a row, with what it rests on."""
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
-        self._journal.record_judgements(row.number, self._numbers[position], judgements)
+        self._journal.scores.record_judgements(row.number, self._numbers[position], judgements)
 
     def read_judgements(self, window: Sequence[Row], positions: Sequence[int]) -> None:
         """Gives each row what its judged cells rest on."""
-        found = self._journal.judgements([row.number for row in window]) if positions else {}
+        found = self._journal.scores.judgements([row.number for row in window]) if positions else {}
         judged = set(positions)
         for row in window:
             row.judgements = tuple(

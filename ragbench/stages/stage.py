@@ -23,6 +23,8 @@ from ragbench.stages.giving_up import GivingUp
 from ragbench.stages.in_flight import InFlight
 
 __all__ = [
+    "NO_GENERATION",
+    "NO_RETRIEVAL",
     "STOPPED",
     "AbsentStage",
     "CallSettings",
@@ -43,6 +45,8 @@ InLoop = Callable[[Coroutine[Any, Any, None]], None]
 """Runs a coroutine to its end in the run's event loop."""
 
 STOPPED = "stopped; the same command continues"
+NO_RETRIEVAL = "the RAG does not retrieve"
+NO_GENERATION = "the RAG does not generate"
 _LONGEST_TIMEOUT = 1e6
 """Seconds, 11 days: a batch's limit must stay within what a thread can wait for."""
 

@@ -14,8 +14,15 @@ from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
 from ragbench.stages.matches import decode_matched
-from ragbench.stages.rag import NO_GENERATION, NO_RETRIEVAL
-from ragbench.stages.stage import Row, Settled, passed_on, restored, skipped
+from ragbench.stages.stage import (
+    NO_GENERATION,
+    NO_RETRIEVAL,
+    Row,
+    Settled,
+    passed_on,
+    restored,
+    skipped,
+)
 
 __all__ = [
     "STAGES",
@@ -58,7 +65,7 @@ class StoredTraces:
         """Every case of the run."""
         judge = self.manifest.judge
         wanted = [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
-        numbers = self.journal.find_metrics(wanted)
+        numbers = self.journal.scores.find(wanted)
         for window in self.journal.cases():
             yield from self._window(window, numbers)
 
@@ -67,9 +74,9 @@ class StoredTraces:
     ) -> Iterator[TracedCase]:
         rows = self.rows(window)
         numbers = [row.number for row in rows]
-        cells = self.journal.cells(numbers)
-        matched = self.journal.matched(numbers)
-        judged = {} if self.manifest.judge is None else self.journal.judgements(numbers)
+        cells = self.journal.scores.cells(numbers)
+        matched = self.journal.scores.matched(numbers)
+        judged = {} if self.manifest.judge is None else self.journal.scores.judgements(numbers)
         matching = self.manifest.settings["matching"]
         for row in rows:
             question, answer = row.keys(matching)

@@ -13,14 +13,12 @@ from ragbench.rag.load import describe_rag
 from ragbench.rag.parts import Adapted
 from ragbench.stages.locate import LOCATE, Locator, locate_stage
 from ragbench.stages.rag import (
-    NO_GENERATION,
-    NO_RETRIEVAL,
     RAG,
     generate_stage,
     post_retrieve_stage,
     retrieve_stage,
 )
-from ragbench.stages.stage import AbsentStage, Stage
+from ragbench.stages.stage import NO_GENERATION, NO_RETRIEVAL, AbsentStage, Stage
 from ragbench.stages.stored import STAGES
 from ragbench.stages.validate import VALIDATE, validate_stage, validator_fingerprint
 from ragbench.validators.validator import Validator

@@ -306,7 +306,7 @@ def _is_replayable(metric: Metric) -> bool:
 def _began(run: Path) -> datetime:
     """The day on which the run began: what ages are counted from where no variant says more."""
     with Journal(RunFolder(path=run).journal) as journal:
-        first = min(journal.started().values())
+        first = min(journal.runs.started().values())
     return datetime.fromisoformat(first[:10]).replace(tzinfo=UTC)
 
 

@@ -273,11 +273,11 @@ def _either(stopped: Callable[[], bool], giving_up: GivingUp) -> Callable[[], bo
 def _report(builder: ReportBuilder, folder: RunFolder, journal: Journal) -> Report:
     """The finished run's report, made of what every later reader finds in the folder."""
     builder.manifest = read_manifest(folder.manifest)
-    report = builder.report(journal.started())
+    report = builder.report(journal.runs.started())
     if not keep_figures(report, folder.path):
         return report
     builder.manifest = read_manifest(folder.manifest)
-    return builder.report(journal.started())
+    return builder.report(journal.runs.started())
 
 
 def _look_for_gold(

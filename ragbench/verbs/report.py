@@ -131,7 +131,7 @@ def report_of(path: Path) -> Report:
     for case in open_traces(path):
         builder.add(case)
     with Journal(RunFolder(path=path).journal) as journal:
-        return builder.report(journal.started())
+        return builder.report(journal.runs.started())
 
 
 class ReportBuilder:

@@ -183,7 +183,7 @@ def validate_dump(
                 emit(judged)
 
         setting = fingerprint((identity, dump.name, asdict(dump.mapping), limit))
-        store.journal.begin(bytes.fromhex(setting))
+        store.journal.runs.begin(bytes.fromhex(setting))
         try:
             run_stages(stage.windows(_taken(dump, limit, strict=strict), run), [stage], run, count)
         except InterruptedRunError:
@@ -386,7 +386,7 @@ def _summary(
 ) -> DumpSummary:
     """The counts, held against the demands."""
     mapping = asdict(dump.mapping)
-    runs = sorted(journal.started().items())
+    runs = sorted(journal.runs.started().items())
     return DumpSummary(
         dump=dump.name,
         mapping={name: None if value is None else str(value) for name, value in mapping.items()},

@@ -14,8 +14,9 @@ from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError, RunError, RunMismatchError
+from ragbench.ledger.cells import CaseCells
 from ragbench.ledger.fingerprint import text_digest
-from ragbench.ledger.journal import CaseCells, Journal, StoredOutcome
+from ragbench.ledger.journal import Journal, StoredOutcome
 
 KEY = b"k" * 16
 FAILURE = Failure(type="ValueError", message="no", stage="score", cause="E: x", traceback="lines")
@@ -156,11 +157,11 @@ def test_outcomes_are_found_by_stage_case_and_key(path: Path) -> None:
 def test_what_is_recorded_can_be_read_before_it_is_flushed(path: Path) -> None:
     with Journal(path) as journal:
         journal.record_outcome(1, "retrieve", outcome("ctx"), pairs("ctx"))
-        journal.metric_numbers([("m v1", b"", "m")])
-        journal.record_cells(1, CaseCells(KEY, KEY, [Cell.measured(1.0)]))
+        journal.scores.numbers([("m v1", b"", "m")])
+        journal.scores.record(1, CaseCells(KEY, KEY, [Cell.measured(1.0)]))
         assert journal.outcomes("retrieve", [1])
         assert journal.texts(text_digest("ctx")) == ["ctx"]
-        assert journal.cells([1])
+        assert journal.scores.cells([1])
 
 
 def test_only_flushed_outcomes_are_seen_by_others(path: Path) -> None:
@@ -177,7 +178,7 @@ def test_a_run_that_nobody_will_continue_keeps_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Journal(None) as journal:
-        journal.begin(b"s" * 16)
+        journal.runs.begin(b"s" * 16)
         journal.record_outcome(1, "generate", outcome())
         assert journal.is_empty()
         assert journal.outcomes("generate", [1]) == {}
@@ -238,7 +239,7 @@ def test_a_lost_text_is_told(path: Path) -> None:
 def test_an_interrupted_run_goes_on_and_a_finished_one_is_reused(path: Path) -> None:
     for expected in (Known.ASKED, Known.ASKED, Known.REUSED):
         with Journal(path) as journal:
-            journal.begin(b"setting", "2026-01-01T09:17:00")
+            journal.runs.begin(b"setting", "2026-01-01T09:17:00")
             found = journal.outcomes("retrieve", [1])
             if not found:
                 journal.record_outcome(1, "retrieve", outcome())
@@ -246,17 +247,17 @@ def test_an_interrupted_run_goes_on_and_a_finished_one_is_reused(path: Path) -> 
             assert journal.how(found[1, KEY]) is expected
             journal.complete()
     with Journal(path) as journal:
-        assert journal.started() == {1: "2026-01-01T09:17:00", 2: "2026-01-01T09:17:00"}
+        assert journal.runs.started() == {1: "2026-01-01T09:17:00", 2: "2026-01-01T09:17:00"}
 
 
 def test_what_another_setting_gave_is_not_shown_until_it_is_confirmed(path: Path) -> None:
     with Journal(path) as journal:
-        journal.begin(b"one", "")
+        journal.runs.begin(b"one", "")
         journal.record_outcome(1, "retrieve", outcome())
         journal.record_outcome(2, "retrieve", outcome())
         assert set(journal.valid_outcomes("retrieve", [1, 2])) == {1, 2}
     with Journal(path) as journal:
-        journal.begin(b"two", "")
+        journal.runs.begin(b"two", "")
         assert journal.valid_outcomes("retrieve", [1, 2]) == {}
         journal.confirm(2, "retrieve", journal.outcomes("retrieve", [2])[2, KEY])
         assert set(journal.valid_outcomes("retrieve", [1, 2])) == {2}
@@ -265,11 +266,11 @@ def test_what_another_setting_gave_is_not_shown_until_it_is_confirmed(path: Path
 def test_of_two_outcomes_of_a_case_one_is_valid(path: Path) -> None:
     other = outcome(body=b'["other"]')._replace(key=b"o" * 16)
     with Journal(path) as journal:
-        journal.begin(b"setting", "")
+        journal.runs.begin(b"setting", "")
         journal.record_outcome(1, "retrieve", outcome())
         journal.flush()
     with Journal(path) as journal:
-        journal.begin(b"setting", "")
+        journal.runs.begin(b"setting", "")
         journal.record_outcome(1, "retrieve", other)
         assert journal.valid_outcomes("retrieve", [1])[1].body == other.body
         assert len(journal.outcomes("retrieve", [1])) == 2
@@ -298,15 +299,15 @@ def test_recorded_outcomes_are_those_of_the_latest_cases(path: Path) -> None:
 def test_the_scores_can_be_read_with_sql(path: Path) -> None:
     with Journal(path) as journal:
         journal.replace_cases(cases("a", "b"))
-        journal.begin(b"setting", "")
-        journal.metric_numbers([("it's v1", b"", "it's"), ("f1 v1", b"", "f1")])
-        journal.record_cells(1, CaseCells(KEY, KEY, [Cell.measured(0.25), Cell.skipped("none")]))
+        journal.runs.begin(b"setting", "")
+        journal.scores.numbers([("it's v1", b"", "it's"), ("f1 v1", b"", "f1")])
+        journal.scores.record(1, CaseCells(KEY, KEY, [Cell.measured(0.25), Cell.skipped("none")]))
     with sqlite3.connect(path) as reader:
         rows = reader.execute("SELECT * FROM scores ORDER BY metric").fetchall()
     reader.close()
     assert rows == [("a", "f1", "skipped", None, "none"), ("a", "it's", "measured", 0.25, None)]
     with Journal(path) as journal:
-        journal.begin(b"another setting", "")  # nothing was scored in it yet
+        journal.runs.begin(b"another setting", "")  # nothing was scored in it yet
     with sqlite3.connect(path) as reader:
         assert reader.execute("SELECT * FROM scores").fetchall() == []
     reader.close()
@@ -317,7 +318,7 @@ def test_chunks_can_be_read_with_sql(path: Path) -> None:
     outcomes = {"retrieve": Outcome(status=Status.MEASURED, value=found)}
     with Journal(path) as journal:
         journal.replace_cases([Entry(case=Case(id="a", query="q"), recorded=outcomes)])
-        journal.begin(b"setting", "")
+        journal.runs.begin(b"setting", "")
         journal.confirm(1, "retrieve", journal.outcomes("retrieve", [1])[1, b""])
     with sqlite3.connect(path) as reader:
         rows = reader.execute("SELECT * FROM chunks ORDER BY rank").fetchall()
@@ -347,35 +348,35 @@ def test_chunks_can_be_read_with_sql(path: Path) -> None:
 def test_cells_come_back_as_they_were(path: Path, cell: Cell) -> None:
     line = CaseCells(KEY, b"a" * 16, [cell])
     with Journal(path) as journal:
-        assert journal.metric_numbers([("recall@5 v1", b"", "recall@5")]) == [0]
-        journal.record_cells(1, line)
-        journal.record_cells(2, line)
+        assert journal.scores.numbers([("recall@5 v1", b"", "recall@5")]) == [0]
+        journal.scores.record(1, line)
+        journal.scores.record(2, line)
     with Journal(path) as journal:
-        assert journal.cells([1]) == {1: line}
+        assert journal.scores.cells([1]) == {1: line}
 
 
 def test_a_further_metric_leaves_the_cells_of_the_others(path: Path) -> None:
     with Journal(path) as journal:
-        journal.metric_numbers([("a v1", b"", "a")])
-        journal.record_cells(1, CaseCells(KEY, KEY, [Cell.measured(0.5)]))
+        journal.scores.numbers([("a v1", b"", "a")])
+        journal.scores.record(1, CaseCells(KEY, KEY, [Cell.measured(0.5)]))
     with Journal(path) as journal:
         wanted = [("b v1", b"", "b"), ("a v1", b"", "a"), ("a v1", b"judge", "a")]
-        assert journal.metric_numbers(wanted) == [1, 0, 2]
-        assert journal.find_metrics([("a v1", b""), ("c v1", b"")]) == [0, None]
-        assert journal.cells([1])[1].cells == [Cell.measured(0.5), None, None]
+        assert journal.scores.numbers(wanted) == [1, 0, 2]
+        assert journal.scores.find([("a v1", b""), ("c v1", b"")]) == [0, None]
+        assert journal.scores.cells([1])[1].cells == [Cell.measured(0.5), None, None]
 
 
 def test_more_metrics_than_a_table_bears_are_refused(path: Path) -> None:
     with Journal(path) as journal, pytest.raises(ConfigError, match="at most 400 metrics"):
-        journal.metric_numbers([(f"m{n} v1", b"", f"m{n}") for n in range(401)])
+        journal.scores.numbers([(f"m{n} v1", b"", f"m{n}") for n in range(401)])
 
 
 def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None:
     failure = Failure(type="E", message="m", stage="retrieve", traceback="lines")
     with Journal(path) as journal:
-        journal.metric_numbers([("m v1", b"", "m")])
-        journal.record_cells(1, CaseCells(KEY, KEY, [Cell.failed(failure)]))
-        (cell,) = journal.cells([1])[1].cells
+        journal.scores.numbers([("m v1", b"", "m")])
+        journal.scores.record(1, CaseCells(KEY, KEY, [Cell.failed(failure)]))
+        (cell,) = journal.scores.cells([1])[1].cells
     assert cell is not None
     assert cell.failure == Failure(type="E", message="m", stage="retrieve")
 

@@ -1,0 +1,247 @@
+"""The cells of a run in its journal: what every metric gave for every case, and what it rests on.
+
+A metric has a number in the journal, which is its column. A case has one row with all its cells,
+replaced as a whole, with a digest of what they depend on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from ragbench.core.outcome import Cell, Judgement, Status
+from ragbench.errors import ConfigError
+from ragbench.ledger.codec import (
+    decode_failure,
+    decode_judgements,
+    encode_failure,
+    encode_judgements,
+)
+from ragbench.ledger.tables import marks, score_view, transaction
+from ragbench.masking import hidden
+
+__all__ = [
+    "CaseCells",
+    "ScoreTables",
+]
+
+_LETTERS = {status: status.value[0] for status in Status}
+_BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
+_NO_CELL = "."
+_MOST_METRICS = 400
+
+
+class CaseCells(NamedTuple):
+    """The cells of a case."""
+
+    question: bytes
+    """Digest of all that metrics depend on which read no answer."""
+    answer: bytes
+    """The same of those that read it."""
+    cells: Sequence[Cell | None]
+    """By the metric's number in the journal."""
+
+
+class ScoreTables:
+    """The tables of metrics, cells, matched contexts and judgements of an open journal."""
+
+    def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
+        """Counts the metrics that are there.
+
+        Args:
+            db: the journal's connection.
+            flush: writes all that was recorded; called before anything is read.
+        """
+        self._db = db
+        self._flush = flush
+        self._new_cells: dict[int, CaseCells] = {}
+        self._new_judgements: list[tuple[int, int, bytes]] = []
+        self._new_matched: dict[int, Sequence[tuple[str, bytes]]] = {}
+        (columns,) = db.execute("SELECT count(*) FROM metrics").fetchone()
+        self._columns = int(columns)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was recorded that is not written yet."""
+        return bool(self._new_cells or self._new_judgements)  # what was matched comes with cells
+
+    def write(self, epoch: int, *, are_new: bool) -> None:
+        """Writes what was recorded, inside of the journal's transaction.
+
+        Args:
+            epoch: the present one.
+            are_new: whether there were no cells when the journal was opened.
+        """
+        if self._new_cells:
+            self._write_cells(epoch, are_new=are_new)
+        if self._new_matched:
+            self._write_matched(are_new=are_new)
+        if self._new_judgements:
+            self._db.executemany(
+                "INSERT OR REPLACE INTO judgements VALUES (?, ?, ?)", self._new_judgements
+            )
+
+    def written(self) -> None:
+        """Forgets what was recorded: it is in the file."""
+        self._new_cells.clear()
+        self._new_matched.clear()
+        self._new_judgements.clear()
+
+    def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
+        """The number of each metric in this journal; new ones get a column.
+
+        Args:
+            metrics: identity, judge and name of each.
+
+        Raises:
+            ConfigError: the journal holds too many metrics already.
+        """
+        known = self._metric_rows()
+        missing = [metric for metric in metrics if metric[:2] not in known]
+        if len(known) + len(missing) > _MOST_METRICS:
+            raise ConfigError(
+                f"a run folder holds at most {_MOST_METRICS} metrics, those of earlier commands "
+                "included: use --fresh, or another folder"
+            )
+        if missing:
+            with transaction(self._db):
+                for identity, judge, name in dict.fromkeys(missing):
+                    number = len(known)
+                    row = (number, identity, judge, name)
+                    self._db.execute("INSERT INTO metrics VALUES (?, ?, ?, ?)", row)
+                    self._db.execute(f"ALTER TABLE cells ADD COLUMN m{number} REAL")
+                    known[identity, judge] = (number, name)
+                self._db.execute("DROP VIEW scores")
+                self._db.execute(score_view(known.values()))
+            self._columns = len(known)
+        return [known[identity, judge][0] for identity, judge, _ in metrics]
+
+    def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
+        """The number of each metric, by identity and judge; None for one that is not there."""
+        known = self._metric_rows()
+        return [known[metric][0] if metric in known else None for metric in metrics]
+
+    def _metric_rows(self) -> dict[tuple[str, bytes], tuple[int, str]]:
+        rows = self._db.execute("SELECT metric, identity, judge, name FROM metrics ORDER BY metric")
+        return {(identity, judge): (number, name) for number, identity, judge, name in rows}
+
+    @property
+    def columns(self) -> int:
+        """How many metrics the journal has."""
+        return self._columns
+
+    def record(self, number: int, cells: CaseCells) -> None:
+        """Stores the cells of a case in place of those that are there.
+
+        Args:
+            number: the case's.
+            cells: its cells, one for each of the journal's `columns`.
+        """
+        self._new_cells[number] = cells
+
+    def _write_cells(self, epoch: int, *, are_new: bool) -> None:
+        width = self._columns
+        rows: list[tuple[object, ...]] = []
+        notes: list[tuple[int, int, bytes]] = []
+        for number, (question, answer, cells) in self._new_cells.items():
+            letters = [_NO_CELL if cell is None else _LETTERS[cell.status] for cell in cells]
+            values = [None if cell is None else cell.value for cell in cells]
+            rows.append((number, epoch, question, answer, "".join(letters), *values))
+            for metric, cell in enumerate(cells):
+                if cell is not None and cell.value is None:
+                    notes.append((number, metric, _detail(cell)))
+        if not are_new:
+            numbers = [(number,) for number in self._new_cells]
+            self._db.executemany("DELETE FROM notes WHERE number = ?", numbers)
+        self._db.executemany(
+            f"INSERT OR REPLACE INTO cells VALUES ({','.join('?' * (width + 5))})", rows
+        )
+        self._db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
+
+    def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
+        """The cells of these cases, by case number."""
+        self._flush()
+        places = marks(numbers)
+        notes: dict[tuple[int, int], bytes] = {
+            (number, metric): detail
+            for number, metric, detail in self._db.execute(
+                f"SELECT number, metric, detail FROM notes WHERE number IN ({places})",
+                tuple(numbers),
+            )
+        }
+        rows = self._db.execute(f"SELECT * FROM cells WHERE number IN ({places})", tuple(numbers))
+        return {
+            row[0]: CaseCells(
+                row[2],
+                row[3],
+                [
+                    None
+                    if letter == _NO_CELL
+                    else _cell(letter, row[5 + at], notes.get((row[0], at)))
+                    for at, letter in enumerate(row[4].ljust(self._columns, _NO_CELL))
+                ],
+            )
+            for row in rows
+        }
+
+    def record_matched(self, number: int, bodies: Sequence[tuple[str, bytes]]) -> None:
+        """Stores which chunks of a case are relevant contexts, beside its cells.
+
+        Args:
+            number: the case's.
+            bodies: stage and stored form; whatever was there before goes.
+        """
+        self._new_matched[number] = bodies
+
+    def _write_matched(self, *, are_new: bool) -> None:
+        rows = [(n, *body) for n, bodies in self._new_matched.items() for body in bodies]
+        if not are_new:
+            numbers = [(number,) for number in self._new_matched]
+            self._db.executemany("DELETE FROM matched WHERE number = ?", numbers)
+        self._db.executemany("INSERT OR REPLACE INTO matched VALUES (?, ?, ?)", rows)
+
+    def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, bytes]]:
+        """What was stored of these cases, by case number and stage; as valid as their cells."""
+        self._flush()
+        found: dict[int, dict[str, bytes]] = {}
+        for number, stage, body in self._db.execute(
+            f"SELECT number, stage, body FROM matched WHERE number IN ({marks(numbers)})",
+            tuple(numbers),
+        ):
+            found.setdefault(number, {})[stage] = body
+        return found
+
+    def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
+        """Stores what a cell rests on, beside the cell."""
+        self._new_judgements.append((number, metric, encode_judgements(judgements)))
+
+    def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
+        """What the judged cells of these cases rest on, by case number and metric."""
+        self._flush()
+        rows = self._db.execute(
+            f"SELECT number, metric, body FROM judgements WHERE number IN ({marks(numbers)})",
+            tuple(numbers),
+        )
+        return {(number, metric): decode_judgements(body) for number, metric, body in rows}
+
+
+def _detail(cell: Cell) -> bytes:
+    if cell.failure is not None:
+        # An earlier stage's failure has its traceback in that stage's outcome: once is enough.
+        is_own = cell.failure.stage == "score"
+        return encode_failure(cell.failure if is_own else replace(cell.failure, traceback=None))
+    return hidden(cell.reason or "").encode()
+
+
+# Cells never change and most metrics take few values: one object serves every case.
+@lru_cache(maxsize=4096)
+def _cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
+    status = _BY_LETTER[letter]
+    if detail is None:
+        return Cell(status=status, value=value)
+    if status is Status.FAILED:
+        return Cell(status=Status.FAILED, failure=decode_failure(detail))
+    return Cell(status=status, reason=detail.decode())
