@@ -12,6 +12,7 @@ lists in different ways, so filters are executed on ``labels`` (`ragbench.stores
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,6 +59,8 @@ __all__ = [
 ]
 
 _INFOS = "ragbench_collections"
+_BEGUN = "begun "
+"""Before the entry of a collection that is being made."""
 _TIMEOUT = 60.0
 MOST = 16384
 """The most hits that Milvus gives for one query."""
@@ -130,18 +133,27 @@ class MilvusDatabase(EngineDatabase[Any]):
         connection.close()
 
     def names(self, connection: Any) -> list[str]:
-        """What stands in the collection of collections."""
-        return [name_from_json(text, self.address) for text in _infos(connection, "")]
+        """What stands in the collection of collections, but for what was never made to its end."""
+        texts = [text for text in _infos(connection, "") if not text.startswith(_BEGUN)]
+        return [name_from_json(text, self.address) for text in texts]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """An empty collection, and its entry, last."""
+        """An empty collection; an entry that says so before, and what is kept with it after.
+
+        Milvus makes a collection in several steps. Who is killed in between leaves the first
+        entry, by which the next one knows that what is there is ragbench's, and makes it anew.
+        """
         name = fitted_name(info.name)
         with quiet():
+            begun = any(text.startswith(_BEGUN) for text in _infos(connection, name))
             if connection.has_collection(name):
-                raise StoreError(
-                    f"{self.address}: there is a collection '{name}' that ragbench did not make"
-                )
+                if not begun:
+                    raise StoreError(
+                        f"{self.address}: there is a collection '{name}' that ragbench did not make"
+                    )
+                connection.drop_collection(name)
             self._make_infos(connection)
+            _write_entry(connection, name, _BEGUN + info_to_json(info))
             self._make_chunks(connection, name, info.dimension)
             _write_info(connection, info)
 
@@ -149,17 +161,22 @@ class MilvusDatabase(EngineDatabase[Any]):
         """The collection, if it has an entry."""
         fitted = fitted_name(name)
         with quiet():
-            if not _infos(connection, fitted):
-                if connection.has_collection(fitted):
-                    raise ForeignCollectionError(self.address, name)
+            texts = _infos(connection, fitted)
+            if not texts and connection.has_collection(fitted):
+                raise ForeignCollectionError(self.address, name)
+            if not texts or texts[0].startswith(_BEGUN):
                 return None
             connection.load_collection(fitted)
         return Milvus(self.address, connection, fitted, self.failures, lite=self._lite)
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the collection and its entry, if it has one."""
+        """Removes the collection and its entry, if it has one.
+
+        From the first moment on it is one that was never made to its end.
+        """
         fitted = fitted_name(name)
-        if _infos(connection, fitted):
+        for text in _infos(connection, fitted):
+            _write_entry(connection, fitted, _BEGUN + text.removeprefix(_BEGUN))
             connection.drop_collection(fitted)
             connection.delete(_INFOS, ids=[fitted])
 
@@ -204,6 +221,8 @@ class MilvusDatabase(EngineDatabase[Any]):
         self._make_collection(connection, name, schema)
 
     def _make_collection(self, connection: Any, name: str, schema: Any) -> None:
+        if self.folder is not None:
+            _clear_unfinished(self.folder, name)
         index = connection.prepare_index_params()
         kind = "FLAT" if self._lite else "AUTOINDEX"
         index.add_index("vector", index_type=kind, metric_type="IP")
@@ -367,8 +386,21 @@ def _infos(client: Any, name: str) -> list[str]:
 
 
 def _write_info(client: Any, info: CollectionInfo) -> None:
-    row = {"id": fitted_name(info.name), "info": info_to_json(info), "vector": [0.0, 0.0]}
-    client.upsert(_INFOS, [row])
+    _write_entry(client, fitted_name(info.name), info_to_json(info))
+
+
+def _write_entry(client: Any, name: str, text: str) -> None:
+    client.upsert(_INFOS, [{"id": name, "info": text, "vector": [0.0, 0.0]}])
+
+
+def _clear_unfinished(folder: Path, name: str) -> None:
+    """Removes what a kill has left of a collection that Milvus Lite does not know of.
+
+    It makes the folder first and its schema last, and refuses a folder that is there.
+    """
+    left = folder / "collections" / name
+    if left.is_dir() and not (left / "schema.json").exists():
+        shutil.rmtree(left)
 
 
 def _lite(path: str, address: str) -> Any:
