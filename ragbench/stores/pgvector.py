@@ -8,7 +8,6 @@ have an HNSW index (``?index=hnsw`` at the end of the address when the collectio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -21,14 +20,10 @@ from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit, Kept, Translated
-from ragbench.stores.pgvector_filters import (
-    Condition,
-    condition,
-    date_expression,
-    number_expression,
-)
+from ragbench.stores.pgvector_filters import Condition, condition
+from ragbench.stores.pgvector_indexes import FieldIndexes
 from ragbench.stores.pgvector_sql import find_table, has_approximate_index, searching
-from ragbench.stores.plain import PlainChunk, field_key, plain
+from ragbench.stores.plain import PlainChunk, plain
 from ragbench.stores.record import StoredChunk
 
 if TYPE_CHECKING:
@@ -62,8 +57,6 @@ _COLUMNS = {
 _READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "exact")
 """What a chunk is made of."""
 _READ_SQL = ", ".join(f'"{name}"' for name in _READ)
-_INDEXED = 16
-"""Of so many fields the numbers are indexed; each index makes writing slower."""
 
 
 def open_pgvector(address: str) -> PgvectorDatabase:
@@ -156,6 +149,7 @@ class PgvectorDatabase(EngineDatabase[Any]):
             connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE MAIN")
             connection.execute(f"CREATE INDEX ON {table} USING gin (metadata jsonb_path_ops)")
             connection.execute(f"CREATE INDEX ON {table} (document_id)")
+            connection.execute(f"CREATE INDEX ON {table} (chunk_id) WHERE fields IS NOT NULL")
             if self._hnsw:
                 self._check_indexed(info.dimension)
                 connection.execute(f"COMMENT ON TABLE {table} IS '{_TO_BE_INDEXED}'")
@@ -233,10 +227,12 @@ class Pgvector:
         self._connection = connection
         self._name = name
         self._table = _table(name)
-        self._where = Translated(_where)
-        self._indexed: set[str] = set()
+        self._indexes = FieldIndexes(connection, self._table)
+        self._where = Translated(self._condition)
         # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
         connection.execute("SET random_page_cost = 1.1")
+        # How many rows pass depends on the filter's values: plans are made for these.
+        connection.execute("SET plan_cache_mode = force_custom_plan")
         # An HNSW index that is there looks on until the filter has let enough pass.
         connection.execute("SET hnsw.iterative_scan = strict_order")
 
@@ -252,12 +248,17 @@ class Pgvector:
     def write_info(self, info: CollectionInfo) -> None:
         """See `Engine`."""
         if info.complete:
+            # All at once: to keep indexes up with each write takes longer.
             self._index_vectors()
-        # The planner knows what it is about, also right after many writes.
-        self._connection.execute(f"ANALYZE {self._table}")
+            self._indexes.bring_up()
+            self._where = Translated(self._condition)
         self._connection.execute(
             f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
         )
+
+    def _condition(self, filters: Filter) -> Condition:
+        found = condition(filters, self._indexes.__contains__)
+        return Condition(sql=f" WHERE {found.sql}", values=found.values)
 
     def _index_vectors(self) -> None:
         """Makes the HNSW index where one is wanted, of all vectors at once.
@@ -290,7 +291,6 @@ class Pgvector:
         changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in list(_COLUMNS)[1:])
         plains = [plain(chunk) for chunk in chunks]
         with self._connection.transaction(), self._connection.cursor() as cursor:
-            self._index_numbers(plains)
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
             copied = f"COPY ragbench_batch ({names}) FROM STDIN WITH (FORMAT BINARY)"
             with cursor.copy(copied) as copy:
@@ -362,23 +362,6 @@ class Pgvector:
         """See `Engine`."""
         return dict(zip(_READ, found[1:], strict=True))
 
-    def _index_numbers(self, chunks: Sequence[PlainChunk]) -> None:
-        """An index for the numbers or the dates of each field that is seen, the first 16."""
-        found: dict[str, str] = {}
-        for chunk in chunks:
-            for name, value in chunk.metadata.items():
-                if type(value) in (int, float):
-                    found.setdefault(name, number_expression((name,)))
-                elif field_key(name) in chunk.dates:
-                    found.setdefault(name, date_expression(name))
-        for name in sorted(found.keys() - self._indexed)[: _INDEXED - len(self._indexed)]:
-            said = blake2b(f"{self._table}\0{found[name]}".encode(), digest_size=12).hexdigest()
-            expression = found[name].replace("%%", "%")
-            self._connection.execute(
-                f"CREATE INDEX IF NOT EXISTS ragbench_{said} ON {self._table} ({expression})"
-            )
-            self._indexed.add(name)
-
 
 def _row(chunk: PlainChunk, vector: Any) -> list[Any]:
     jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
@@ -398,11 +381,6 @@ def _json(value: object) -> bytes:
 
 
 _EVERYTHING = Condition(sql="")
-
-
-def _where(filters: Filter) -> Condition:
-    found = condition(filters)
-    return Condition(sql=f" WHERE {found.sql}", values=found.values)
 
 
 def _plain(vector: Any) -> Any:

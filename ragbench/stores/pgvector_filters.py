@@ -1,14 +1,19 @@
 """Filters in PostgreSQL's terms, over the plain columns that ragbench writes.
 
-Values are compared in ``metadata`` (JSONB): equality by containment, which its index knows, ranges
-by the number of a field, which has an index of its own. A field that no path of keys leads to is in
-``fields``, a date's milliseconds are in ``dates`` (`ragbench.stores.plain`).
+Values are compared in ``metadata`` (JSONB). PostgreSQL has no statistics of what JSON contains, so
+the fields that have an index of their own (`ragbench.stores.pgvector_indexes`) are compared by what
+that index holds: a text that says the kind and the value, or a number. Lists are all one value
+there, and looked into beside it. Other fields are compared by containment, which the index of all
+metadata knows. A field that no path of keys leads to is in ``fields``, a date's milliseconds are in
+``dates`` (`ragbench.stores.plain`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -33,12 +38,15 @@ __all__ = [
     "date_expression",
     "number_expression",
     "quoted_text",
+    "value_expression",
 ]
 
 _Leaf: TypeAlias = Equals | In | Exists | Prefix | Range
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _EXACT = 2.0**53
 """Numbers below it are the same whole numbers as decimals and as floats."""
+_KEPT = 500
+"""Characters of a text that its field's index holds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,18 +57,24 @@ class Condition:
     values: tuple[Any, ...] = ()
 
 
-def condition(filters: Filter, *, denied: bool = False) -> Condition:
+IsIndexed: TypeAlias = Callable[[str], bool]
+"""Whether an expression of a table has an index of its own."""
+
+
+def condition(filters: Filter, is_indexed: IsIndexed, *, denied: bool = False) -> Condition:
     """A folded filter as a condition.
 
     Args:
         filters: the filter.
+        is_indexed: of the table; the same rows pass whatever it says.
         denied: whether it stands within a `Not`: then it must not be null where it is not true.
     """
     if isinstance(filters, (And, Or)):
         word = " AND " if isinstance(filters, And) else " OR "
-        return _joined((condition(part, denied=denied) for part in filters.filters), word)
+        parts = (condition(part, is_indexed, denied=denied) for part in filters.filters)
+        return _joined(parts, word)
     if isinstance(filters, Not):
-        inner = condition(filters.filter, denied=True)
+        inner = condition(filters.filter, is_indexed, denied=True)
         return Condition(sql=f"(NOT {inner.sql})", values=inner.values)
     name = plain_text(filters.field)
     if isinstance(filters, Range) and filters.of_dates:
@@ -69,9 +83,10 @@ def condition(filters: Filter, *, denied: bool = False) -> Condition:
         return _document(filters, denied=denied)
     path = straight_path(name)
     if path is not None and len(path) == 1:
-        return _holds(filters, "metadata", path, denied=denied)
+        by_value = _indexed(filters, path, is_indexed, denied=denied)
+        return by_value or _holds(filters, "metadata", path, denied=denied)
     key = field_key(name)
-    spelled = _holds(filters, "fields", (key,), denied=denied)
+    spelled = _spelled(_holds(filters, "fields", (key,), denied=denied))
     if path is None:
         return spelled
     straight = _holds(filters, "metadata", path, denied=denied)
@@ -79,10 +94,26 @@ def condition(filters: Filter, *, denied: bool = False) -> Condition:
 
 
 def number_expression(path: Sequence[str], column: str = "metadata") -> str:
-    """The number at a path; null where there is none. Indexes are made of this very text."""
+    """The number at a path, NaN for a list, else null. Indexes are made of this very text."""
     value = _value(column, path)
     text = _value(column, path, as_text=True)
-    return f"(CASE WHEN jsonb_typeof({value}) = 'number' THEN ({text})::float8 END)"
+    return (
+        f"(CASE jsonb_typeof({value}) WHEN 'number' THEN ({text})::float8 "
+        "WHEN 'array' THEN 'NaN'::float8 END)"
+    )
+
+
+def value_expression(name: str) -> str:
+    """A field's text behind an ``s``, ``true``, ``false``, or ``a`` for a list; else null.
+
+    Of a text the first 500 characters: an index takes no longer ones. Indexes are made of this
+    very text.
+    """
+    value, text = _value("metadata", (name,)), _value("metadata", (name,), as_text=True)
+    return (
+        f"((CASE jsonb_typeof({value}) WHEN 'string' THEN 's' || left({text}, {_KEPT}) "
+        f"WHEN 'boolean' THEN {text} WHEN 'array' THEN 'a' END) COLLATE \"C\")"
+    )
 
 
 def date_expression(name: str) -> str:
@@ -107,13 +138,91 @@ def _both(one: Condition, other: Condition) -> Condition:
     return _joined([one, other], " AND ")
 
 
+def _indexed(
+    filters: _Leaf, path: Sequence[str], is_indexed: IsIndexed, *, denied: bool
+) -> Condition | None:
+    """What must hold of a field that has an index of its own; None where it has none for this."""
+    if isinstance(filters, Exists | Range):
+        return None  # the one looks at every row, the other is what it is with an index
+    value, number_ = value_expression(path[0]), number_expression(path)
+    if isinstance(filters, Prefix):
+        if not is_indexed(value):
+            return None
+        found = _indexed_prefix(value, path, plain_text(filters.prefix))
+    else:
+        values = filters.values if isinstance(filters, In) else (filters.value,)
+        texts = [one for one in values if isinstance(one, str | bool)]
+        numbers = [one for one in values if not isinstance(one, str | bool)]
+        if (texts and not is_indexed(value)) or (numbers and not is_indexed(number_)):
+            return None
+        parts = [_indexed_texts(value, path, texts)] if texts else []
+        parts += [_indexed_numbers(number_, path, numbers)] if numbers else []
+        found = _joined(parts, " OR ")
+    # What is missing is null. The bare form uses the index.
+    return Condition(sql=f"coalesce({found.sql}, false)", values=found.values) if denied else found
+
+
+def _indexed_texts(expression: str, path: Sequence[str], values: Sequence[str | bool]) -> Condition:
+    texts = [str(one).lower() if isinstance(one, bool) else plain_text(one) for one in values]
+    keys = [
+        text if isinstance(one, bool) else f"s{text[:_KEPT]}"
+        for one, text in zip(values, texts, strict=True)
+    ]
+    own = Condition(sql=f"{expression} = ANY(%s)", values=([*keys, "a"],))
+    whole: tuple[Condition, ...] = ()
+    if any(len(text) >= _KEPT for text in texts):
+        compared = f"{_value('metadata', path, as_text=True)} = ANY(%s)"
+        whole = (Condition(sql=compared, values=(texts,)),)
+    return _both(own, _single_or_listed(path, values, whole))
+
+
+def _indexed_numbers(expression: str, path: Sequence[str], values: Sequence[float]) -> Condition:
+    wanted = [*map(number, values), math.nan]
+    own = Condition(sql=f"{expression} = ANY(%s::float8[])", values=(wanted,))
+    return _both(own, _single_or_listed(path, values))
+
+
+def _indexed_prefix(expression: str, path: Sequence[str], prefix: str) -> Condition:
+    # Not starts_with: before PostgreSQL 15 it uses no index.
+    pattern = re.sub(r"([\\%_])", r"\\\1", "s" + prefix[:_KEPT]) + "%"
+    own = Condition(sql=f"{expression} LIKE %s", values=(pattern,))
+    exact = _prefix(_value("metadata", path), prefix)
+    if len(prefix) > _KEPT:
+        own = _both(own, exact)
+    listed = _both(Condition(sql=f"{expression} = 'a'"), exact)
+    return _joined([own, listed], " OR ")
+
+
+def _single_or_listed(
+    path: Sequence[str], values: Iterable[Scalar], single: Iterable[Condition] = ()
+) -> Condition:
+    """That a field is no list, or one that holds one of the values."""
+    kind = Condition(sql=f"jsonb_typeof({_value('metadata', path)}) <> 'array'")
+    held = (_in_list(path, one) for one in values)
+    return _joined([_joined([kind, *single], " AND "), *held], " OR ")
+
+
+def _in_list(path: Sequence[str], value: Scalar) -> Condition:
+    """Whether a list holds a value, where there is a list."""
+    found = None if isinstance(value, str | bool) else number(value)
+    if found is not None and abs(found) >= _EXACT:
+        return _large(_value("metadata", path), found)
+    kept = plain_text(value) if isinstance(value, str) else value
+    return Condition(sql="metadata @> %s::jsonb", values=(_nested(path, [kept]),))
+
+
+def _spelled(held: Condition) -> Condition:
+    """A condition on ``fields``; few rows have any, and an index knows which."""
+    return Condition(sql=f"(fields IS NOT NULL AND {held.sql})", values=held.values)
+
+
 def _not_spelled(key: str) -> Condition:
     return Condition(sql="NOT coalesce(jsonb_exists(fields, %s), false)", values=(key,))
 
 
 def _document(filters: _Leaf, *, denied: bool) -> Condition:
     """A condition on the document; metadata that have such a key of their own come first."""
-    own = _holds(filters, "fields", ("document_id",), denied=denied)
+    own = _spelled(_holds(filters, "fields", ("document_id",), denied=denied))
     if isinstance(filters, Exists):
         column = Condition(sql="document_id IS NOT NULL")
     elif isinstance(filters, Prefix):
@@ -124,7 +233,8 @@ def _document(filters: _Leaf, *, denied: bool) -> Condition:
     else:
         values = filters.values if isinstance(filters, In) else (filters.value,)
         texts = [plain_text(value) for value in values if isinstance(value, str)]
-        column = Condition(sql="coalesce(document_id = ANY(%s), false)", values=(texts,))
+        found = "coalesce(document_id = ANY(%s), false)" if denied else "document_id = ANY(%s)"
+        column = Condition(sql=found, values=(texts,))
     return _joined([_both(column, _not_spelled("document_id")), own], " OR ")
 
 
@@ -145,18 +255,21 @@ def _equal(column: str, path: Sequence[str], value: Scalar) -> Condition:
     found = None if isinstance(value, (str, bool)) else number(value)
     if found is not None and abs(found) >= _EXACT:
         # As decimals, and so in containment, two numbers differ that are one float.
-        items = _items(_value(column, path))
-        sql = (
-            f"EXISTS (SELECT 1 FROM {items} item WHERE jsonb_typeof(item) = 'number' "
-            "AND (item #>> '{}')::float8 = %s::float8)"
-        )
-        return Condition(sql=sql, values=(found,))
+        return _large(_value(column, path), found)
     kept = plain_text(value) if isinstance(value, str) else value
     wanted = (_nested(path, kept), _nested(path, [kept]))
     sql = f"({column} @> %s::jsonb OR {column} @> %s::jsonb)"
     if column != "metadata":
         sql = f"coalesce({sql}, false)"
     return Condition(sql=sql, values=wanted)
+
+
+def _large(value: str, wanted: float) -> Condition:
+    sql = (
+        f"EXISTS (SELECT 1 FROM {_items(value)} item WHERE jsonb_typeof(item) = 'number' "
+        "AND (item #>> '{}')::float8 = %s::float8)"
+    )
+    return Condition(sql=sql, values=(wanted,))
 
 
 def _nested(path: Sequence[str], value: object) -> str:
@@ -177,6 +290,8 @@ def _prefix(value: str, prefix: str) -> Condition:
 def _range(expression: str, filters: Range, *, denied: bool) -> Condition:
     limits = filters.limits()
     tests = " AND ".join(f"{expression} {_SIGNS[word]} %s::float8" for word in limits)
+    if not limits.keys() & {"lt", "lte"}:
+        tests += f" AND {expression} <= 'Infinity'::float8"  # NaN, a list, is greater than all
     # What is missing is null, and so is a comparison with it. The bare form uses an index.
     sql = f"coalesce({tests}, false)" if denied else f"({tests})"
     return Condition(sql=sql, values=tuple(limits.values()))

@@ -136,7 +136,7 @@ def _equal(path: str, values: Sequence[Scalar], models: ModuleType) -> list[_Bot
         tests.append(models.FieldCondition(key=path, match=match))
     for value in values:
         if isinstance(value, bool):
-            match = models.MatchValue(value=value)
+            match = models.MatchValue(value=_flag(value, models))
             tests.append(models.FieldCondition(key=path, match=match))
         elif not isinstance(value, str):
             # Qdrant's match knows whole numbers only, and 1.0 is 1.
@@ -144,6 +144,15 @@ def _equal(path: str, values: Sequence[Scalar], models: ModuleType) -> list[_Bot
             within = _kind(models)(gte=exactly, lte=exactly)
             tests.append(models.FieldCondition(key=path, range=within))
     return [_Both(must=[test]) for test in tests]
+
+
+def _flag(value: bool, models: ModuleType) -> Any:
+    """A flag that the models do not take for a number, as the embedded engine's do Python's."""
+    if not hasattr(models, "RangeFloat"):
+        return value
+    import numpy as np
+
+    return np.bool_(value)
 
 
 def _range(path: str, filters: Range, models: ModuleType) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filter_form import parse_filters
-from ragbench.core.filters import Equals, Filter, Not, matches
+from ragbench.core.filters import Equals, Filter, In, Not, matches
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.base import Database, VectorStore
 from ragbench.stores.record import chunk_digest, searched_fields
@@ -101,6 +101,7 @@ def filled(subject: Subject) -> VectorStore:
     """A collection of 60 chunks that no test changes."""
     store = subject.fresh()
     store.upsert(CHUNKS, VECTORS[: len(CHUNKS)])
+    store.mark(complete=True)  # some make their indexes then
     return store
 
 
@@ -298,6 +299,27 @@ def test_the_chunks_of_a_document_are_found_by_its_id(subject: Subject) -> None:
     for plain, wanted in expected:
         found = store.search(VECTORS[:1], k=9, filters=parse_filters(plain))[0]
         assert sorted(ids(found)) == wanted, plain
+
+
+def test_flags_numbers_and_texts_are_three_kinds(subject: Subject) -> None:
+    values: list[Any] = [True, False, 1, 0, 1.0, "true", "false", "1", [True], [0], None]
+    chunks = [
+        Chunk(id=f"{number:02}", text="", metadata={"v": value})
+        for number, value in enumerate(values)
+    ]
+    store = subject.fresh()
+    store.upsert(chunks, VECTORS[: len(chunks)])
+    for marked in (False, True):
+        store.mark(complete=marked)
+        for value in values[:8]:
+            filters = Equals(field="v", value=value)
+            wanted = [chunk.id for chunk in chunks if matches(filters, chunk.metadata)]
+            assert wanted
+            for asked in (filters, In(field="v", values=(value, "never"))):
+                found = store.search(QUERIES[:1], k=99, filters=asked)[0]
+                assert sorted(ids(found)) == wanted, (value, marked)
+            others = store.search(QUERIES[:1], k=99, filters=Not(filter=filters))[0]
+            assert len(others) == len(chunks) - len(wanted), (value, marked)
 
 
 def test_a_filtered_search_ranks_what_passes(filled: VectorStore) -> None:

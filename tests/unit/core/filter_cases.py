@@ -24,6 +24,8 @@ FIELDS = [
     "document_id.k",
     "a%b",
     "half\ud83c",
+    "it's",
+    "--",
 ]
 _PLAIN: list[Any] = [0, 1, 1.0, -1.5, 2023, True, False, "1", "true", "", "a'b\"c\\", "x\x00y"]
 _ODD: list[Any] = [
@@ -34,6 +36,9 @@ _ODD: list[Any] = [
     2**53 + 1,
     2**70,
     "x" * 300,
+    "x" * 499,
+    "x" * 500,
+    "x" * 501,
     "a_b",
     "a%b",
     "\ud83c",
@@ -43,7 +48,21 @@ _ODD: list[Any] = [
 NUMBERS: list[Any] = [-1.5, 0, 1, 1.0, 2022.5, 2023, 2**53]
 DATES = ["2022", "2023", "2023-05", "2023-05-01", "2023-05-01T10:00:00Z", "2024-01-01"]
 
-PREFIXES = ["", "2023", "2023-05", "a'b", "a'b\"c\\", "x\x00", "苹", "x", "x" * 299, "%", "_"]
+PREFIXES = [
+    "",
+    "2023",
+    "2023-05",
+    "a'b",
+    "a'b\"c\\",
+    "x\x00",
+    "苹",
+    "x",
+    "x" * 299,
+    "x" * 500,
+    "x" * 501,
+    "%",
+    "_",
+]
 
 fields = st.sampled_from(FIELDS)
 scalars = st.sampled_from([*_PLAIN, *_ODD])

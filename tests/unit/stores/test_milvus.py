@@ -1,10 +1,11 @@
-"""What only Milvus' adapter does: a collection is made in several steps, and any may be the last."""
+"""What only Milvus' adapter does: a collection is made in steps, and any may be the last."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ragbench.core.chunk import Chunk
@@ -21,9 +22,9 @@ class Killed(BaseException):
 
 def killed_in(monkeypatch: pytest.MonkeyPatch, step: str, *, done: bool, number: int) -> None:
     """Ends the given call of the client's, before it or after it was carried out."""
-    from pymilvus import MilvusClient
+    client: Any = pytest.importorskip("pymilvus").MilvusClient
 
-    carried_out = getattr(MilvusClient, step)
+    carried_out = getattr(client, step)
     calls = 0
 
     def stops(self: Any, *given: Any, **named: Any) -> Any:
@@ -36,7 +37,7 @@ def killed_in(monkeypatch: pytest.MonkeyPatch, step: str, *, done: bool, number:
             raise Killed
         return found
 
-    monkeypatch.setattr(MilvusClient, step, stops)
+    monkeypatch.setattr(client, step, stops)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def _is_not_there_and_can_be_made(address: str) -> None:
         database.open("kb")
     database.close()
     with create_store(address, "kb", dimension=2) as store:
-        store.upsert([Chunk(id="a", text="x")], [[1, 0]])
+        store.upsert([Chunk(id="a", text="x")], np.ones((1, 2)))
         store.mark(complete=True)
     database = open_database(address)
     with database.open("kb") as store:
