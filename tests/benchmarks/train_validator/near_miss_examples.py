@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ragbench.validators.near_misses import AnsweredQuestion, NearMissRules
 from tests.benchmarks.train_validator.near_miss_changes import CHANGES, WORDING, answering, window
 from tests.benchmarks.train_validator.reader_sources import Example, Source
+from tests.benchmarks.train_validator.written_near_misses import Written
 
 NEGATIVE: Mapping[str, float] = {
     "entity": 12, "year": 5, "number": 4, "quantifier": 7, "attribute": 9, "negation": 5,
@@ -56,15 +57,31 @@ def mixed(
     *,
     per_kind: int,
     mix: Mapping[str, float] = MIX,
+    written: Written | None = None,
 ) -> Iterator[Mixed]:
-    """Examples without end, in the shares of ``mix``."""
+    """Examples without end, in the shares of ``mix``.
+
+    Args:
+        sources: questions with answers.
+        unanswerable: pairs of a question that people wrote to have no answer and its passage.
+        draw: the source of chance.
+        per_kind: how many examples are made of each kind.
+        mix: shares of "ordinary", "negative", "positive" and "stranger"; and of "written" and
+            "twin", where further pairs are given.
+        written: near misses that people wrote, beside ``unanswerable``, and their twins.
+    """
     reservoirs = made_by_kind(sources, draw, per_kind=per_kind)
     places = dict.fromkeys(reservoirs, 0)
+    people = (*unanswerable, *(written.without if written else ()))
     texts = [one.text for pairs in reservoirs.values() for one in pairs]
     while True:
         (share,) = draw.choices(list(mix), list(mix.values()))
         if share == "ordinary":
             yield _ordinary(draw.choice(sources), unanswerable, draw)
+        elif share == "written" and written is not None:
+            yield Mixed("written", draw.choice(people), keep=False, topic=1.0)
+        elif share == "twin" and written is not None:
+            yield Mixed("twin", draw.choice(written.answered), keep=False, topic=1.0)
         elif share == "stranger":
             if (one := _stranger(draw.choice(sources), sources, texts, draw)) is not None:
                 yield one

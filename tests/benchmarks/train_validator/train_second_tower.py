@@ -3,12 +3,12 @@ DATA_DIR --extra DIR --output FILE``.
 
 The reader that comes along stays as it is. Above its lowest layers a copy of the upper ones learns
 one thing only: whether a passage that is on the topic answers *this* question. Examples are drawn
-as ``near_miss_examples.py`` says, half of them ordinary. What the lowest layers say of an example
-is kept while there is room, so that a step costs the upper layers alone. The state stands beside
-the output every 50 steps; the same command goes on from it. What is written is the running mean of
-the weights, as the output ``answers`` of the reader's ONNX file (``second_tower.py``);
-``settle_second_tower.py`` brings it onto the scale of the other tower. Needs torch, onnx,
-onnxruntime and tokenizers.
+as ``near_miss_examples.py`` says, and near misses that people wrote where they are at hand
+(``written_near_misses.py``). What the lowest layers say of an example is kept while there is room,
+so that a step costs the upper layers alone. The state stands beside the output every 50 steps; the
+same command goes on from it. What is written is the running mean of the weights, as the output
+``answers`` of the reader's ONNX file (``second_tower.py``); ``settle_second_tower.py`` brings it
+onto the scale of the other tower. Needs torch, onnx, onnxruntime and tokenizers.
 """
 
 from __future__ import annotations
@@ -25,20 +25,29 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ragbench.text.sentences import split_sentences
+from ragbench.text.sentences import Span, split_sentences
+from ragbench.text.tokens import tokenise
 from ragbench.validators.local import shipped_reader
 from tests.benchmarks.train_validator.near_miss_examples import Mixed, mixed
 from tests.benchmarks.train_validator.reader_model import Tensors, read_weights, trunk, upper
 from tests.benchmarks.train_validator.reader_sources import Example, all_sources
 from tests.benchmarks.train_validator.second_tower import with_second_tower
 from tests.benchmarks.train_validator.train_reader import as_typed, encoded_batch
+from tests.benchmarks.train_validator.written_near_misses import written_near_misses
 
 MIX: Mapping[str, float] = {"ordinary": 0.50, "negative": 0.24, "positive": 0.16, "stranger": 0.10}
 """Off topic the first tower decides, so that few strangers do."""
+MIX_WITH_WRITTEN: Mapping[str, float] = {
+    "ordinary": 0.32, "written": 0.24, "twin": 0.14, "negative": 0.15, "positive": 0.10,
+    "stranger": 0.05,
+}  # fmt: skip
+"""Where near misses that people wrote are at hand: rules write others than people do."""
 STRETCH = 24
 """Batches whose examples are sorted by length together."""
-CHARACTERS = 400
-"""Of most texts: shorter ones train faster."""
+CHARACTERS, FEW = 400, 160
+"""Of most texts, and of some: shorter ones train faster."""
+SHORT = 0.2
+"""Share of the texts that are cut to few characters."""
 WHOLE = 0.12
 """Share of the longer texts that stay whole."""
 WARM = 50
@@ -59,7 +68,15 @@ def main() -> None:
     # After an interruption other examples are drawn than before it.
     draw = random.Random(f"{given.seed}:{tower.steps}")
     sources, unanswerable = all_sources(given.data, given.extra)
-    examples = mixed(sources, unanswerable, draw, per_kind=given.per_kind, mix=MIX)
+    written = None if given.extra is None else written_near_misses(given.data, given.extra)
+    examples = mixed(
+        sources,
+        unanswerable,
+        draw,
+        per_kind=given.per_kind,
+        mix=MIX_WITH_WRITTEN if written and written.answered else MIX,
+        written=written,
+    )
     seen: Counter[str] = Counter()
     while tower.progress < 1:
         for batch in _stretch(list(itertools.islice(examples, STRETCH * given.batch)), given, draw):
@@ -228,29 +245,33 @@ def _stretch(
 
 
 def _cut(example: Example, draw: random.Random) -> Example:
-    """The sentences around the answer, or the beginning where there is none: a text without an
-    answer has none in any part of it."""
-    long = len(example.text) > CHARACTERS
+    """The sentences around the answer; where there is none, those around the one that shares most
+    words with the question, which is what a retriever finds and a reader falls for."""
+    room = FEW if draw.random() < SHORT else CHARACTERS
+    long = len(example.text) > room
     if not long or (example.label > 0 and example.start < 0) or draw.random() < WHOLE:
         return example
-    if example.label == 0:
-        return replace(example, text=example.text[:CHARACTERS])
     sentences = split_sentences(example.text)
-    room = CHARACTERS - (example.end - example.start)
-    first = example.start - draw.randint(0, max(0, room))
+    start, end = _kept_place(example, sentences)
+    first = start - draw.randint(0, max(0, room - (end - start)))
     kept = [
         one
         for one in sentences
-        if (one.end > example.start and one.start < example.end)
-        or (one.start >= first and one.end <= first + CHARACTERS)
+        if (one.end > start and one.start < end) or (one.start >= first and one.end <= first + room)
     ]
     start, end = min(one.start for one in kept), max(one.end for one in kept)
-    return replace(
-        example,
-        text=example.text[start:end],
-        start=example.start - start,
-        end=example.end - start,
-    )
+    text = example.text[start:end]
+    if example.start < 0:
+        return replace(example, text=text[:CHARACTERS])
+    return replace(example, text=text, start=example.start - start, end=example.end - start)
+
+
+def _kept_place(example: Example, sentences: Sequence[Span]) -> tuple[int, int]:
+    if example.start >= 0:
+        return example.start, example.end
+    asked = set(tokenise(example.query))
+    nearest = max(sentences, key=lambda one: len(asked & set(tokenise(example.text[slice(*one)]))))
+    return nearest.start, nearest.end
 
 
 def _arguments() -> argparse.Namespace:

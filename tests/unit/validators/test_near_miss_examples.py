@@ -17,6 +17,8 @@ from tests.benchmarks.train_validator.near_miss_examples import (
     mixed,
 )
 from tests.benchmarks.train_validator.reader_sources import Example, Source
+from tests.benchmarks.train_validator.train_second_tower import MIX_WITH_WRITTEN
+from tests.benchmarks.train_validator.written_near_misses import Written
 from tests.benchmarks.validation_pools import Labelled
 
 REST = "It burned down twice before the war. Three families from the valley lived there for long."
@@ -93,3 +95,28 @@ def test_every_kind_that_applies_is_made() -> None:
     # No question names a year or has another one beside it, no other sentence is like the answer.
     assert lacking == {"year", "other unknown", "other echo", "other sentence"}
     assert all(len(examples) <= 4 for examples in made.values())
+
+
+def test_written_near_misses_and_their_twins_have_their_shares() -> None:
+    unanswerable = [Example("Who sold the mill?", REST, 0.0)]
+    written = Written(
+        without=(Example("Who lost the mill?", REST, 0.0),),
+        answered=(Example("How often did it burn down?", REST, 1.0, 15, 20),),
+    )
+    stream = mixed(
+        sources(),
+        unanswerable,
+        random.Random(3),
+        per_kind=20,
+        mix=MIX_WITH_WRITTEN,
+        written=written,
+    )
+    found = list(itertools.islice(stream, 4000))
+    count = Counter(one.kind for one in found)
+    assert count["written"] / 4000 == pytest.approx(MIX_WITH_WRITTEN["written"], abs=0.03)
+    assert count["twin"] / 4000 == pytest.approx(MIX_WITH_WRITTEN["twin"], abs=0.03)
+    # Those that come with squad2_dev_half are drawn as often as the others, one by one.
+    asked = Counter(one.example.query for one in found if one.kind == "written")
+    assert asked["Who sold the mill?"] / count["written"] == pytest.approx(0.5, abs=0.06)
+    assert {one.example.label for one in found if one.kind == "written"} == {0.0}
+    assert {one.example.label for one in found if one.kind == "twin"} == {1.0}
