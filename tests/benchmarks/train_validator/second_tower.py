@@ -27,6 +27,7 @@ def with_second_tower(
     output: Path,
     *,
     shift: float = 0.0,
+    weight: float | None = None,
     asked_from: float = ASKED_FROM,
 ) -> None:
     """Writes a reader with one more output.
@@ -37,6 +38,8 @@ def with_second_tower(
         shared: so many layers from below serve both.
         output: the file to write.
         shift: what is added to the tower's logit.
+        weight: None where the output is the tower's logit; else it is the reader's logit, and where
+            the tower's is below 0, so many times that less.
         asked_from: logit of the reader above which the tower is run; below, its answer is the
             reader's.
     """
@@ -58,6 +61,9 @@ def with_second_tower(
         told = helper.make_tensor_value_info(result, kinds.FLOAT, shape)
         return helper.make_graph(nodes, name, [], [told])
 
+    nodes, told = list(tower.node), f"{_PREFIX}{OUTPUT}"
+    if weight is not None:
+        nodes, told = [*nodes, *_taken_off(whole.graph, told, logits, weight)], f"{_PREFIX}less"
     same = helper.make_node("Identity", [logits], [f"{_PREFIX}same"])
     limit = helper.make_tensor(f"{_PREFIX}asked_from", kinds.FLOAT, [], [asked_from])
     whole.graph.initializer.append(limit)
@@ -69,7 +75,7 @@ def with_second_tower(
                 "If",
                 [f"{_PREFIX}asked"],
                 [OUTPUT],
-                then_branch=branch("tower", tower.node, f"{_PREFIX}{OUTPUT}"),
+                then_branch=branch("tower", nodes, told),
                 else_branch=branch("none", [same], f"{_PREFIX}same"),
             ),
         ]
@@ -77,6 +83,19 @@ def with_second_tower(
     whole.graph.output.append(helper.make_tensor_value_info(OUTPUT, kinds.FLOAT, shape))
     onnx.checker.check_model(whole)
     onnx.save(whole, str(output))
+
+
+def _taken_off(graph: Any, tower: str, logits: str, weight: float) -> list[Any]:
+    """Nodes that take from the reader's logit what the tower's lacks."""
+    helper, kinds = import_module("onnx").helper, import_module("onnx").TensorProto
+    zero, times = f"{_PREFIX}zero", f"{_PREFIX}weight"
+    graph.initializer.append(helper.make_tensor(zero, kinds.FLOAT, [], [0.0]))
+    graph.initializer.append(helper.make_tensor(times, kinds.FLOAT, [], [weight]))
+    return [
+        helper.make_node("Min", [tower, zero], [f"{_PREFIX}lacks"]),
+        helper.make_node("Mul", [f"{_PREFIX}lacks", times], [f"{_PREFIX}taken"]),
+        helper.make_node("Add", [logits, f"{_PREFIX}taken"], [f"{_PREFIX}less"]),
+    ]
 
 
 def _rename(tower: Any, joined: dict[str, str]) -> None:

@@ -4,8 +4,10 @@ tests.benchmarks.train_validator.settle_second_tower DATA_DIR --state STATE --ou
 STATE is what `train_second_tower` left. Both towers are held against the same threshold, so that
 their logits must be of one scale: to the tower's a number is added, with which so many of the
 answers that the first tower passes pass the second, too, as ``--kept`` says. It is chosen on the
-pools of the held-out articles of squad2_dev_half whose answer is there. Readings are kept in the
-file of ``--cache``. Needs torch and onnx.
+pools of the held-out articles of squad2_dev_half whose answer is there. With ``--weight`` and
+``--shift`` the tower's logit and that number, where they are below 0 together, are so many times
+taken from the first tower's logit instead: what the tower does not object to stays as it was.
+Readings are kept in the file of ``--cache``. Needs torch and onnx.
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ def main() -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     shutil.copy(start.tokenizer, given.output / "tokenizer.json")
     model = given.output / "model.onnx"
+    if given.weight is not None:
+        settled = {"shift": given.shift, "weight": given.weight}
+        with_second_tower(start.model, state["mean"], given.shared, model, **settled)
+        print(f"{state['steps']} steps, {settled}, {model}")
+        return
     with_second_tower(start.model, state["mean"], given.shared, model)
     held = squad_half(given.data, held_out=True)
     pools = build_pools(held, PROTOCOLS[:2], limit=given.limit, seed=23)
@@ -88,6 +95,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     parser.add_argument("--shared", type=int, default=6, help="layers from below that both share")
     parser.add_argument("--kept", type=float, default=0.95)
+    parser.add_argument("--weight", type=float, help="instead of --kept")
+    parser.add_argument("--shift", type=float, default=0.0, help="with --weight")
     parser.add_argument("--limit", type=int, default=150)
     parser.add_argument("--cache", type=Path, default=Path("scores.jsonl"))
     return parser.parse_args()
