@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ragbench.core.filters import Filter, matches
-from ragbench.errors import StoreError
+from ragbench.errors import StoreError, warn
 from ragbench.pipeline.bm25 import Bm25Scores, chunk_tokens
 from ragbench.stores.base import VectorStore
 from ragbench.stores.record import searched_fields
@@ -96,6 +97,23 @@ _IDS = "ids.json"
 _METADATA = "metadata.json"
 
 
+_LARGE = 100_000
+"""Chunks from which on it is said what an index takes."""
+_BYTES = 50
+"""Of memory that a token takes while an index is built (100,000 chunks of 30 and of 100 words)."""
+
+
+def _told_size(chunks: int, seconds: float, tokens: float) -> str:
+    minutes = max(1, round(chunks * seconds / 60))
+    return (
+        f"BM25 is built of all {chunks:,} chunks, once, in this process: about {minutes} "
+        f"minute{'' if minutes == 1 else 's'} or more and {chunks * tokens * _BYTES / 1e9:.1f} GB "
+        "of memory, by what the first thousand took. Where that is too much, let the store rank by "
+        "words itself (PostgreSQL, Qdrant, Milvus, Elasticsearch, OpenSearch; docs/stores.md, "
+        "'Sparse and hybrid'): by its own formula, so with other scores and another order"
+    )
+
+
 class SparseIndex:
     """Ranks the chunks of a collection by words.
 
@@ -125,8 +143,13 @@ class SparseIndex:
     def build(
         cls, store: VectorStore, *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> SparseIndex:
-        """Reads all chunks of a store and indexes them; see `ragbench.pipeline.bm25.Bm25Index`."""
+        """Reads all chunks of a store and indexes them; see `ragbench.pipeline.bm25.Bm25Index`.
+
+        From 100,000 chunks on, a warning says what that takes, by what the first thousand took.
+        """
+        begin = time.perf_counter()
         ids = sorted(store.digests())
+        listed = time.perf_counter() - begin
         metadata: list[Any] = []
         tokens: list[list[str]] = []
         for start in range(0, len(ids), _BATCH):
@@ -136,6 +159,9 @@ class SparseIndex:
                 chunk = chunks[id_]
                 metadata.append(dict(searched_fields(chunk)))
                 tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), title_weight))
+            if start == 0 and len(ids) >= _LARGE:
+                took = time.perf_counter() - begin - listed
+                warn(_told_size(len(ids), took / len(part), sum(map(len, tokens)) / len(part)))
         return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
 
     def save(self, folder: Path) -> None:

@@ -112,6 +112,23 @@ def test_the_same_rows_pass_whichever_fields_are_indexed(
             assert {row[0] for row in rows} == expected, indexed
 
 
+def test_of_few_rows_that_pass_all_are_compared_whatever_index_there_is(address: str) -> None:
+    # Two heaps: an index that starts at the query's never comes to the other one's rows.
+    rows = np.random.default_rng(0).normal(size=(3000, 8)) + np.repeat([[9.0], [-9.0]], 1500, 0)
+    chunks = [Chunk(id=f"{n:04}", text="", metadata={"n": n}) for n in range(3000)]
+    few = parse_filters({"n": {"gte": 1600, "lt": 2300}})
+    query = rows[:1]
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    order = np.argsort(-(unit[1600:2300] @ query[0]), kind="stable")
+    options = "options=-c%20hnsw.max_scan_tuples%3D1"  # and it does not look on for long
+    with create_store(f"{address}&index=hnsw&{options}", "heaps", dimension=8) as store:
+        store.upsert(chunks, rows)
+        store.mark(complete=True)
+        assert not store.is_exact
+        found = [int(chunk.id) for chunk in store.search(query, k=20, filters=few)[0]]
+    assert found == [1600 + int(at) for at in order[:20]]
+
+
 MANY = [
     Chunk(
         id=f"{number}",
