@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
-_VERSION = 4
+_VERSION = 5
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -34,6 +34,7 @@ from typing import (
 
 from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
 from ragbench.errors import ConfigError
+from ragbench.text.declining import RULES
 
 __all__ = [
     "ARGUMENTS",
@@ -242,6 +243,7 @@ class _Signature:
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
         return MetricDefinition(
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
+            version=options.get("version", 1) + self._rules(options, arguments),
             group=self._one_of(Group, "group", options.get("group") or _group(needs)),
             needs=needs,
             direction=self._one_of(Direction, "direction", options.get("direction", "higher")),
@@ -260,6 +262,11 @@ class _Signature:
                 prepare=options.get("prepare"),
             ),
         )
+
+    def _rules(self, options: Options, arguments: Collection[str]) -> int:
+        """What the rules of declining add to the version: they are a part of the formula."""
+        reads = options.get("abstains", False) or "declined" in arguments
+        return RULES - 1 if reads else 0
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
         try:
@@ -321,7 +328,7 @@ class _Signature:
 EnumT = TypeVar("EnumT", bound=StrEnum)
 _NAME = re.compile(r"[^\W\d][\w.:-]*")
 _AS_GIVEN = frozenset(
-    {"name", "summary", "low", "high", "unit", "abstains", "deterministic", "extra", "version"}
+    {"name", "summary", "low", "high", "unit", "abstains", "deterministic", "extra"}
 )
 """Options that are fields of the definition."""
 

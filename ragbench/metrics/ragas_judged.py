@@ -11,6 +11,7 @@ from ragbench.core.metric import Cost, Direction, Group, Metric, MetricDefinitio
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.yaml_file import read_yaml
 from ragbench.plugins import require
+from ragbench.text.declining import RULES
 
 __all__ = [
     "CATALOGUE",
@@ -215,9 +216,11 @@ _JUDGED = MetricDefinition(
     extra="ragas,llm",
     cost=Cost.LLM,
     abstains=True,
+    version=RULES,
 )
 _RETRIEVER = replace(
     _JUDGED,
+    version=1,
     group=Group.RETRIEVER,
     needs=frozenset({Need.QUERY, Need.RETRIEVED_CONTEXTS, Need.LLM}),
     abstains=False,

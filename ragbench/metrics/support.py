@@ -15,6 +15,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
 from ragbench.metrics.scorer import JudgeModels, step_of
+from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
 
 __all__ = [
@@ -146,7 +147,7 @@ DEFINITIONS: tuple[MetricDefinition, ...] = (
         group=Group.GENERATOR,
         needs=frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM}),
         direction=Direction.HIGHER,
-        version=2,
+        version=1 + RULES,
         summary="1 when the contexts support the whole answer, 0.5 a part of it, 0 none; unproved "
         "when no quote of the judge stands in the contexts",
         citation="ragbench; after the labels of Kamoi et al. 2023, WiCE, arXiv:2303.01432",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from ragbench.errors import (
     RunMismatchError,
 )
 from ragbench.io.read import Selection
+from ragbench.io.source_info import counted
 from ragbench.ledger.fingerprint import fingerprint, running_digest
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
@@ -42,6 +44,7 @@ from ragbench.stages.call_stage import CallStage
 from ragbench.stages.reuse import OutcomeReuse
 from ragbench.stages.stage import Stage
 from ragbench.stages.system import System, absent_stages, call_stages
+from ragbench.text.declining import read_answer
 
 if TYPE_CHECKING:
     from ragbench.stages.judge import Judge
@@ -218,6 +221,8 @@ class Draw:
     stopped: Callable[[], bool]
     gold: GoldSpace
     """Told of each case: what is relevant is known before anything is asked."""
+    read: Counter[str] = field(default_factory=Counter[str])
+    """What was read out of cases that they do not say, counted."""
 
     def __iter__(self) -> Iterator[Case | Entry]:
         """The cases, in order.
@@ -230,10 +235,32 @@ class Draw:
         for case in self.selection.apply(self.cases):
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
+            case = self._as_unanswerable(case)
             self.gold.add(case.case if isinstance(case, Entry) else case)
             yield _with_abstention(case) if isinstance(case, Entry) else case
         if case is None:
             raise DataError([Problem(message="there are no cases", path=self.source)])
+
+    def _as_unanswerable(self, given: Case | Entry) -> Case | Entry:
+        """The case as one without an answer, where every reference says that there is none."""
+        case = given.case if isinstance(given, Entry) else given
+        references = case.references
+        if case.answerable is not None or not references:
+            return given
+        if not all(read_answer(reference).declines for reference in references):
+            return given
+        self.read["declining"] += 1
+        case = replace(case, answerable=False)
+        return replace(given, case=case) if isinstance(given, Entry) else case
+
+    def notes(self) -> Iterator[str]:
+        """What was read out of the cases that they do not say; complete once they were taken."""
+        if count := self.read["declining"]:
+            yield (
+                f"{counted(count, 'case')} {'is' if count == 1 else 'are'} taken as unanswerable: "
+                "the reference says that there is no answer. `answerable` in the dataset overrides "
+                "that."
+            )
 
 
 def _with_abstention(entry: Entry) -> Entry:

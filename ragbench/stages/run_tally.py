@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from ragbench.core.gold_search import GoldCause
 from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount
+from ragbench.core.result import GenerationResult
 from ragbench.core.trace import Trace
 from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
 from ragbench.post.stage import POST_RETRIEVE, steps_of
 from ragbench.stages.locate import LOCATE
 from ragbench.stages.validate import VALIDATE, ValidationTally
+from ragbench.text.declining import read_answer
 
 __all__ = [
+    "Declining",
     "RunTally",
     "failures_of",
     "stage_outcomes",
@@ -27,6 +32,7 @@ __all__ = [
 _KINDS = 1000
 """How many messages are told apart: a message that quotes its query differs for every case."""
 _OTHERS = "(other messages)"
+_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>|^\s*<(?:think|thinking|reasoning)>", re.I)
 
 
 def stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
@@ -64,6 +70,25 @@ def failures_of(trace: Trace, cells: Sequence[Cell]) -> Sequence[Failure]:
     return tuple(unique.values())
 
 
+class Declining(Enum):
+    """How it is known that an answer declines."""
+
+    SAID = 0
+    """The system says so."""
+    READ = 1
+    """It reads like that."""
+    IN_PART = 2
+    """A part of it reads like that; it counts as an answer."""
+
+
+def _declining(answer: GenerationResult[Any], status: Status) -> Declining | None:
+    if status is Status.ABSTAINED:
+        return Declining.READ if answer.abstained is None else Declining.SAID
+    if answer.abstained is None and read_answer(answer.response).in_part:
+        return Declining.IN_PART
+    return None
+
+
 @dataclass(slots=True)
 class RunTally:
     """Counts how the stages of a run ended, what failed, and how long they took."""
@@ -81,6 +106,9 @@ class RunTally:
     longest: int = 0
     """The most chunks that generation was given for a case."""
     gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
+    declined: Counter[Declining] = field(default_factory=Counter[Declining])
+    thoughts: int = 0
+    """Answers that hold what a model thought before it answered."""
     validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
@@ -107,6 +135,15 @@ class RunTally:
         given = trace.context.value
         self.longest = max(self.longest, 0 if given is None else len(given.contexts))
         self._count_repeated_ids(trace)
+        self._count_answer(trace.generation)
+
+    def _count_answer(self, outcome: Outcome[GenerationResult[Any]]) -> None:
+        answer = outcome.value
+        if answer is None:
+            return
+        if (how := _declining(answer, outcome.status)) is not None:
+            self.declined[how] += 1
+        self.thoughts += _THOUGHTS.search(answer.response) is not None
 
     def _count_repeated_ids(self, trace: Trace) -> None:
         result = trace.retrieval.value

@@ -167,7 +167,9 @@ def evaluate(
         draw = Draw(cases, selection or Selection(), source, stopped, GoldSpace())
         journal = stack.enter_context(journal_of(folder, draw, fresh=fresh))
         begun = begin(asked, journal, draw, folder, name=name, watch=watch, trust=trust_stored)
-        scoring = _scoring(asked, begun.with_notes(notes), journal, draw.gold, folder)
+        scoring = _scoring(
+            asked, begun.with_notes((*notes, *draw.notes())), journal, draw.gold, folder
+        )
         _look_for_gold(folder, scoring.known.manifest, journal, corpus, matching)
         stages = [*begun.stages, scoring.stage]
         if asked.judge is not None:

@@ -21,6 +21,7 @@ from ragbench.core.report import (
 )
 from ragbench.core.story import CaseStory
 from ragbench.errors import RunMismatchError
+from ragbench.io.source_info import counted
 from ragbench.ledger.canaries import read_canaries
 from ragbench.ledger.codec import question_digest
 from ragbench.ledger.folder import RunFolder
@@ -35,7 +36,7 @@ from ragbench.stages.biography import BiographyTally, biography_of
 from ragbench.stages.corpus_gold import read_corpus_gold
 from ragbench.stages.judge_tally import JudgeTally
 from ragbench.stages.repeated import RepeatCells, Repeated, averaged
-from ragbench.stages.run_tally import RunTally, failures_of, stage_outcomes
+from ragbench.stages.run_tally import Declining, RunTally, failures_of, stage_outcomes
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.story import story_of
 
@@ -205,6 +206,8 @@ class ReportBuilder:
                 *self._repeated.notes(),
                 *_metric_notes(summaries),
                 *_depth_note(summaries, tally.longest),
+                *_declining_notes(tally),
+                *_thoughts_note(tally),
             ),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
@@ -329,6 +332,33 @@ def _depth_note(summaries: Sequence[Summary], longest: int) -> Iterator[str]:
         divided = [name for name in names if name.startswith("precision")]
         more = f"; {', '.join(divided)} still divides by its cutoff" if divided else ""
         yield f"No case has more than {chunks}: {', '.join(names)} look no further{more}."
+
+
+def _declining_notes(tally: RunTally) -> Iterator[str]:
+    """How it is known which answers decline, where the system does not say it."""
+    read, part = tally.declined[Declining.READ], tally.declined[Declining.IN_PART]
+    if read:
+        verb, reads = ("counts", "it reads") if read == 1 else ("count", "they read")
+        yield (
+            f"{counted(read, 'answer')} {verb} as declined by how {reads}: where the RAG says "
+            "`abstained` itself, that counts instead."
+        )
+    if part:
+        verb, goes = ("declines", "goes") if part == 1 else ("decline", "go")
+        yield (
+            f"{counted(part, 'answer')} {verb} in one sentence and {goes} on in others: counted "
+            "as answered."
+        )
+
+
+def _thoughts_note(tally: RunTally) -> Iterator[str]:
+    """That answers hold what a model only thought."""
+    if tally.thoughts:
+        verb = "holds" if tally.thoughts == 1 else "hold"
+        yield (
+            f"{counted(tally.thoughts, 'answer')} {verb} what a model thought before (<think>): it "
+            "is scored as a part of the answer. Have the RAG leave it out."
+        )
 
 
 def _metric_notes(summaries: Sequence[Summary]) -> Iterator[str]:

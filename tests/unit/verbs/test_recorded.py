@@ -150,3 +150,57 @@ def test_an_asked_run_can_be_scored_from_its_records(tmp_path: Path) -> None:
     ]
     again = run(entries, None, tmp_path / "recorded")
     assert [s.score for s in again.summaries] == [s.score for s in report.summaries]
+
+
+def answered(id_: str, response: str, **said: Any) -> Entry:
+    case = Case(id=id_, query="q", **said)
+    outcome = Outcome(status=Status.MEASURED, value=GenerationResult(response))
+    return Entry(case=case, recorded={"generate": outcome})
+
+
+def test_how_declined_answers_are_known_is_said(tmp_path: Path) -> None:
+    said = Outcome(status=Status.MEASURED, value=GenerationResult("pass", abstained=True))
+    data = [
+        answered("a", "I do not have specific information.", reference="27"),
+        answered("b", "The text does not say. It was in May.", reference="in May"),
+        answered("c", "27", reference="27"),
+        Entry(case=Case(id="d", query="q", reference="27"), recorded={"generate": said}),
+    ]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("token_f1"))
+    assert report.stages[-1].abstained == 2
+    assert [note for note in report.notes if "declin" in note] == [
+        "1 answer counts as declined by how it reads: where the RAG says `abstained` itself, that "
+        "counts instead.",
+        "1 answer declines in one sentence and goes on in others: counted as answered.",
+    ]
+
+
+def test_a_case_whose_reference_declines_is_unanswerable(tmp_path: Path) -> None:
+    silent = "The documents do not say."
+    data = [
+        answered("a", "I don't know.", reference=silent),
+        answered("b", "Paris", reference=silent),
+        answered("c", "I don't know.", reference=silent, answerable=True),
+        answered("d", "I don't know.", reference=silent, alternative_references=("Paris",)),
+    ]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("abstention_accuracy"))
+    cells = {row.id: row.cells[0].value for row in report.rows()}
+    # a declines rightly, b answers though there is nothing, c declines what has an answer
+    assert cells == {"a": 1.0, "b": 0.0, "c": 0.0, "d": None}
+    assert [note for note in report.notes if "unanswerable" in note] == [
+        "2 cases are taken as unanswerable: the reference says that there is no answer. "
+        "`answerable` in the dataset overrides that."
+    ]
+
+
+def test_thoughts_in_answers_are_said(tmp_path: Path) -> None:
+    data = [
+        answered("a", "<think>27 or 28?</think>27", reference="27"),
+        answered("b", "or 28?</think> 27", reference="27"),  # some servers cut the opening tag off
+        answered("c", "I think 27", reference="27"),
+    ]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("exact_match"))
+    assert (
+        "2 answers hold what a model thought before (<think>): it is scored as a part of the "
+        "answer. Have the RAG leave it out."
+    ) in report.notes

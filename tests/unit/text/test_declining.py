@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragbench.text.declining import Reading, read_answer
+
+DECLINED = [
+    "",
+    " \n",
+    "-",
+    "I don't know.",
+    "I don’t know the answer.",
+    "I do not know how many days that would be.",
+    "I'm sorry, but I cannot answer this question.",
+    "I am unable to answer that based on the provided context.",
+    "I do not have specific information.",
+    "I don't have any details about the budget of 2031 at the moment.",
+    "I'm sorry, I can't help with that.",
+    "As an AI language model, I do not have access to real-time data.",
+    "Based on the provided context, I am unable to determine the number of seats.",
+    "According to the documents you provided, there is no information about the warranty.",
+    "Unfortunately, I don't have enough information to answer.",
+    "Unfortunately, the passage does not specify the date.",
+    "The provided context does not contain information about the budget of 2031.",
+    "None of the documents mention the owner.",
+    "The excerpts contain no details regarding the fee.",
+    "The warranty period is not mentioned in the documents.",
+    "The number of seats is not specified.",
+    "This question cannot be answered from the given documents.",
+    "The height of the tower cannot be determined.",
+    "It cannot be determined.",
+    "It is not possible to say who signed it.",
+    "It is unclear from the given context who signed it.",
+    "That question is outside the scope of the documents.",
+    "I can only answer questions about the handbook.",
+    "No answer found.",
+    "There is no information available.",
+    "There is no mention of a warranty in the text.",
+    "No relevant information found in retrieved data.",
+    "Not enough information",
+    "Not mentioned in the context.",
+    "Unanswerable",
+    "Unknown",
+    "N/A",
+    # with what goes with it
+    "I'm sorry. I don't have information about parking. Please contact the facility team.",
+    "I could not find the answer in the documents. Is there anything else I can help you with?",
+    "The context does not say who founded it. It only describes the founding year. If you have "
+    "another document, I would be happy to look again.",
+    "**The documents do not mention the fee.**",
+    "The text does not say that; I cannot tell.",
+    # other languages
+    "我不知道。",
+    "抱歉，我无法回答这个问题。",
+    "根据提供的资料无法确定。",
+    "未找到相关信息。",
+    "文档中没有提到首席执行官。",
+    "很抱歉，提供的文档中没有关于停车的信息。请联系人事部门。",
+    "わかりません。",
+    "申し訳ありませんが、その情報は記載されていません。",
+    "文書には駐車場に関する情報がありません。",
+    "모르겠습니다.",
+    "제공된 문서에는 주차에 대한 정보가 없습니다.",
+    "Das weiß ich nicht.",
+    "Ich kann die Frage nicht beantworten.",
+    "Keine Ahnung.",
+    "Das steht nicht in den Dokumenten.",
+    "Leider kann ich dazu nichts sagen.",
+    "Leider enthält der Kontext keine Informationen zur Garantie.",
+    "Die Dokumente enthalten keine Angaben zur Garantie. Bitte wenden Sie sich an den Hersteller.",
+    "Es gibt keine Informationen dazu.",
+    "Je ne sais pas.",
+    "Aucune information disponible.",
+    "Désolé, le contexte ne mentionne pas la garantie.",
+    "Je n'ai pas d'informations à ce sujet.",
+    "No lo sé.",
+    "Lo siento, el documento no menciona la garantía.",
+    "No hay información sobre eso en el contexto.",
+    "Non lo so.",
+    "Il testo non menziona la garanzia.",
+    "Não sei.",
+    "O documento não menciona a garantia.",
+    "Ik weet het niet.",
+    "De documenten bevatten geen informatie over de garantie.",
+    "Det vet jag inte.",
+    "Nie wiem.",
+    "Bilmiyorum.",
+    "Không có thông tin về điều này.",
+    "मुझे नहीं पता।",
+    "Я не знаю.",
+    "Недостаточно информации.",
+    "К сожалению, в тексте нет информации о гарантии.",
+    "لا أعرف",
+    "لا توجد معلومات حول ذلك",
+]
+ANSWERED = [
+    "Paris",
+    "No.",
+    "None",
+    "Unknown Pleasures",
+    "Nothing Compares 2 U",
+    "not before 3 May",
+    "Not available on weekends.",
+    "The product is not available.",
+    "Breakfast is not provided.",
+    "We cannot provide refunds after 30 days.",
+    "You can't. Leave cannot be carried over.",
+    "He did not know the answer.",
+    "It is unknown who built the tower.",
+    "We do not have data centres in Asia.",
+    "There is no evidence that the drug shortens the illness.",
+    "The gateway does not contain a battery.",
+    "The policy does not cover dental treatment.",
+    "The report does not include taxes.",
+    "The handbook says the connection cannot be restored. Use the console.",
+    "There is no information desk in building 4; ask at the gate.",
+    "I'm sorry, but the cafeteria closes at 5.",
+    "Please contact the facility team.",
+    "You should ask Jane Roe.",
+    "不知道火舞是游戏角色。",
+    "没有，假期不能结转。",
+    "Nicht vor dem 3. Mai",
+    "Nein, die Garantie gilt nicht im Ausland.",
+    "Es gibt keine Informationsstelle im Haus.",
+    "Non, la garantie n'est pas prolongée.",
+    "No, la garantía no se extiende.",
+    "Нет, отпуск не переносится.",
+    "いいえ、休暇は繰り越せません。",
+]
+IN_PART = [
+    "I don't know the exact figure, but the limit is about 300 seconds.",
+    "The context does not mention it, however the default is 5.",
+    "The documents do not say who won. The cup was presented by the king.",
+    "I do not have information about the fee. However, parking is free on Sundays.",
+    "资料中没有提到价格，但是官网写明为五元。",
+    "Die Dokumente nennen keinen Preis. Die Garantie beträgt zwei Jahre.",
+]
+
+
+@pytest.mark.parametrize("answer", DECLINED)
+def test_an_answer_that_declines_is_recognised(answer: str) -> None:
+    assert read_answer(answer) == Reading(declines=True, in_part=False)
+
+
+@pytest.mark.parametrize("answer", ANSWERED)
+def test_an_answer_is_not_taken_for_one_that_declines(answer: str) -> None:
+    assert not read_answer(answer).declines
+
+
+@pytest.mark.parametrize("answer", IN_PART)
+def test_an_answer_that_declines_and_goes_on_answers(answer: str) -> None:
+    assert not read_answer(answer).declines
+
+
+@pytest.mark.parametrize("answer", IN_PART[2:4])
+def test_a_sentence_that_declines_among_others_is_seen(answer: str) -> None:
+    assert read_answer(answer) == Reading(declines=False, in_part=True)
+
+
+def test_a_long_answer_says_more_than_that_it_has_none() -> None:
+    courteous = " Please ask again."
+    short = "I don't know." + courteous * 5
+    assert read_answer(short).declines  # six sentences
+    assert read_answer(short + courteous) == Reading(declines=False, in_part=True)
+    padded = "I don't know" + "!" * 588
+    assert len(padded) == 600
+    assert read_answer(padded).declines
+    assert not read_answer(f"{padded}!").declines
+
+
+@given(st.lists(st.sampled_from([*DECLINED, *ANSWERED]), min_size=1, max_size=4), st.text())
+def test_an_answer_beside_it_makes_an_answer_of_anything(parts: list[str], strange: str) -> None:
+    reading = read_answer("\n".join([*parts, "Paris is the capital."]))
+    assert not reading.declines
+    read_answer(strange)  # whatever it is
