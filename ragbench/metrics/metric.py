@@ -34,6 +34,7 @@ from typing import (
 
 from ragbench.core.metric import Direction, Formula, Group, MetricDefinition, Need, Parameter
 from ragbench.errors import ConfigError
+from ragbench.ledger.source import is_own
 from ragbench.text.declining import RULES
 
 __all__ = [
@@ -264,9 +265,13 @@ class _Signature:
         )
 
     def _rules(self, options: Options, arguments: Collection[str]) -> int:
-        """What the rules of declining add to the version: they are a part of the formula."""
-        reads = options.get("abstains", False) or "declined" in arguments
-        return RULES - 1 if reads else 0
+        """What the rules of declining add to the version: they are a part of the formula.
+
+        A user's own version stays as it is written: the digest of its formula has the rules.
+        """
+        if not is_own(str(self.function.__module__)):
+            return 0
+        return RULES - 1 if options.get("abstains", False) or "declined" in arguments else 0
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
         try:

@@ -29,6 +29,7 @@ from ragbench.metrics import ragas_judged as judged
 from ragbench.metrics.metric import definition_of, definitions_in
 from ragbench.metrics.spelling import bound, read_spelling, split_metrics
 from ragbench.plugins import Registry, load_attribute, load_target
+from ragbench.text.declining import RULES
 
 __all__ = [
     "MetricLike",
@@ -304,7 +305,10 @@ def _identified(definition: MetricDefinition) -> MetricDefinition:
     formula = definition.formula
     if formula is None or is_own(str(formula.function.__module__)):
         return definition
-    return replace(definition, digest=_formula_digest(formula.function))
+    digest = _formula_digest(formula.function)
+    if definition.abstains or "declined" in formula.arguments:
+        digest = fingerprint((digest, RULES))[:16]
+    return replace(definition, digest=digest)
 
 
 @cache

@@ -260,7 +260,7 @@ def test_old_metrics_compare_after_the_stored_outputs_are_scored_anew(ragbench: 
     ragbench(*evaluate, "-m", "hit_rate@5,token_f1", "-o", "new")
     done = ragbench("gate", "new", "-b", "old")
     assert done.code == 3
-    assert "token_f1 (version 1, there not measured)" in " ".join(done.out.split())
+    assert "token_f1 (version 2, there not measured)" in " ".join(done.out.split())
     calls = Path("calls.log").read_bytes()
     assert ragbench("gate", "new", "-b", "old", "--rejudge").code == 0
     assert Path("calls.log").read_bytes() == calls
