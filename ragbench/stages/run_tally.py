@@ -15,6 +15,7 @@ from ragbench.core.gold_search import GoldCause
 from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount
 from ragbench.core.result import GenerationResult
+from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import Trace
 from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
 from ragbench.post.stage import POST_RETRIEVE, steps_of
@@ -33,6 +34,10 @@ _KINDS = 1000
 """How many messages are told apart: a message that quotes its query differs for every case."""
 _OTHERS = "(other messages)"
 _THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>|^\s*<(?:think|thinking|reasoning)>", re.I)
+_CITATIONS = re.compile(
+    r"\[\^?\d{1,3}(?:\s*[,;\u2013-]\s*\^?\d{1,3})*\]|\u3010[^\u3011]{1,40}\u3011"
+)
+"""Such as [1], [2, 3], [^4], and the full-width brackets of some assistants."""
 
 
 def stage_outcomes(trace: Trace) -> tuple[tuple[str, Outcome[Any]], ...]:
@@ -89,6 +94,13 @@ def _declining(answer: GenerationResult[Any], status: Status) -> Declining | Non
     return None
 
 
+def _is_marked(answer: str, references: Sequence[str]) -> bool:
+    """Whether only an answer holds marks such as [1]; a list of numbers is no citation."""
+    if not references or not _CITATIONS.search(answer):
+        return False
+    return not any(map(_CITATIONS.search, references))
+
+
 @dataclass(slots=True)
 class RunTally:
     """Counts how the stages of a run ended, what failed, and how long they took."""
@@ -103,12 +115,15 @@ class RunTally:
     sharing: Counter[str] = field(default_factory=Counter[str])
     """The most cases that shared a call, by stage."""
     repeated_ids: int = 0
+    score_orders: ScoreOrders = field(default_factory=ScoreOrders)
     longest: int = 0
     """The most chunks that generation was given for a case."""
     gold: Counter[GoldCause] = field(default_factory=Counter[GoldCause])
     declined: Counter[Declining] = field(default_factory=Counter[Declining])
     thoughts: int = 0
     """Answers that hold what a model thought before it answered."""
+    cited: int = 0
+    """Answers with citation marks, of cases whose references have none."""
     validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
@@ -134,21 +149,26 @@ class RunTally:
                 examples.append(trace.case.id)
         given = trace.context.value
         self.longest = max(self.longest, 0 if given is None else len(given.contexts))
-        self._count_repeated_ids(trace)
-        self._count_answer(trace.generation)
+        self._count_retrieval(trace)
+        self._count_answer(trace)
 
-    def _count_answer(self, outcome: Outcome[GenerationResult[Any]]) -> None:
-        answer = outcome.value
+    def _count_answer(self, trace: Trace) -> None:
+        answer = trace.generation.value
         if answer is None:
             return
-        if (how := _declining(answer, outcome.status)) is not None:
+        if (how := _declining(answer, trace.generation.status)) is not None:
             self.declined[how] += 1
         self.thoughts += _THOUGHTS.search(answer.response) is not None
+        self.cited += _is_marked(answer.response, trace.case.references)
 
-    def _count_repeated_ids(self, trace: Trace) -> None:
+    def _count_retrieval(self, trace: Trace) -> None:
         result = trace.retrieval.value
-        if result is not None and result.context_ids is not None:
+        if result is None:
+            return
+        if result.context_ids is not None:
             self.repeated_ids += len(set(result.context_ids)) < len(result.context_ids)
+        if result.scores is not None:
+            self.score_orders.add(result.scores)
 
     def stages(self) -> tuple[StageCount, ...]:
         """How each stage ended."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.score_order import rises
 from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.text.language import tell_language
 from ragbench.text.question import parse_question
@@ -187,10 +188,9 @@ def _about_scores(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
         return
     lacking = [chunk for chunk in chunks if chunk.score is None]
     yield from _warning(WarningKind.MISSING_SCORE, "without a score, others have one", lacking)
-    steps = [after - before for before, after in pairwise(scores)]
-    if not any(step > 0 for step in steps):
+    if all(before >= after for before, after in pairwise(scores)):
         return
-    if all(step >= 0 for step in steps):
+    if rises(scores):
         message = "the scores rise from the first chunk to the last: the best one comes last"
         kind = WarningKind.MIXED_SCORE_DIRECTIONS
     else:

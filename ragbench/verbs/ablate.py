@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ragbench.core.ablation import Ablation, Frontier, FrontierPoint, VariantReport
 from ragbench.core.metric import Group, Metric
+from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.frontier import frontier_of
@@ -141,6 +142,7 @@ class Tried:
     """Cluster by case id, of all cases."""
     depths: Sequence[int]
     """How many chunks each stored retrieval holds."""
+    score_orders: ScoreOrders
     ceiling: Ceiling
     missing: Sequence[str]
     """What is said of metrics of the run that cannot be computed here."""
@@ -155,7 +157,9 @@ class Tried:
 
     def notes(self, counter: TokenCounter) -> tuple[str, ...]:
         """What a reader must know to read the numbers right."""
-        return (*_notes(self.depths, len(self.clusters), counter), *self.missing)
+        rising = self.score_orders.note()
+        told = () if rising is None else (rising,)
+        return (*told, *_notes(self.depths, len(self.clusters), counter), *self.missing)
 
 
 def try_variants(
@@ -197,6 +201,7 @@ def try_variants(
             trials=trials,
             clusters={},
             depths=[],
+            score_orders=ScoreOrders(),
             ceiling=Ceiling(matching=matching),
             missing=missing,
         )
@@ -221,7 +226,9 @@ def _replay(
     for window in _windows(run, limit, size=_WINDOW):
         tried.ceiling.take(window, plan)
         tried.clusters.update((trace.case.id, trace.case.cluster) for trace in window)
-        depths += [len(t.retrieval.value) for t in window if t.retrieval.value is not None]
+        for found in (t.retrieval.value for t in window if t.retrieval.value is not None):
+            depths.append(len(found))
+            tried.score_orders.add(found.scores or ())
         for trial in tried.trials:
             trial.take(window, plan, first, pool)
         first.left.clear()

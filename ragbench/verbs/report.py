@@ -208,6 +208,7 @@ class ReportBuilder:
                 *_depth_note(summaries, tally.longest),
                 *_declining_notes(tally),
                 *_thoughts_note(tally),
+                *_citation_note(tally, summaries),
             ),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
@@ -361,6 +362,29 @@ def _thoughts_note(tally: RunTally) -> Iterator[str]:
         )
 
 
+_OF_WORDS = (
+    *("exact_match", "token_f1", "end_to_end_em", "end_to_end_f1"),
+    *("edit_similarity", "rouge", "bleu", "chrf"),
+)
+"""Metrics that compare the words of answer and reference."""
+
+
+def _citation_note(tally: RunTally, summaries: Sequence[Summary]) -> Iterator[str]:
+    """That marks such as [1] count as words of an answer."""
+    names = [
+        one.metric.name
+        for one in summaries
+        if one.measured and one.metric.definition.name in _OF_WORDS
+    ]
+    if tally.cited and names:
+        holds, counts = ("holds" if tally.cited == 1 else "hold"), "s" if len(names) == 1 else ""
+        yield (
+            f"{counted(tally.cited, 'answer')} {holds} citation marks such as [1], the references "
+            f"none: {', '.join(names)} count{counts} them as words. Have the RAG leave them out of "
+            "the response; they can stand in its metadata."
+        )
+
+
 def _metric_notes(summaries: Sequence[Summary]) -> Iterator[str]:
     """What cannot be said of metrics of other packages and of earlier versions."""
     for summary in summaries:
@@ -385,4 +409,6 @@ def _notes(manifest: Manifest, tally: RunTally) -> tuple[str, ...]:
             f"{tally.repeated_ids} retrievals returned an id more than once; only its first place "
             "counts."
         )
+    if (note := tally.score_orders.note()) is not None:
+        notes.append(note)
     return tuple(notes)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from itertools import pairwise
 
+from ragbench.core.score_order import ScoreOrders
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import Hits, getter
 from ragbench.io.values import ValueProblem, as_flag, as_score
@@ -110,14 +110,12 @@ def guess_kind(lists: Sequence[Hits], path: str | None, distances: bool | None) 
     if path is None:
         return None
     find = getter(path)
-    falling = rising = 0
+    orders = ScoreOrders()
     for hits in lists:
         known = [score for hit in hits if (score := as_score(find(hit))) is not None]
-        steps = [after - before for before, after in pairwise(known)]
-        falling += any(steps) and all(step <= 0 for step in steps)
-        rising += any(steps) and all(step >= 0 for step in steps)
-    if falling != rising:
-        return ScoreKind.DISTANCE if rising > falling else ScoreKind.SIMILARITY
+        orders.add(known)
+    if orders.falling != orders.rising:
+        return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
     if distances is None:
         distances = path.rpartition(".")[2].lower() in _DISTANCES
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY

@@ -76,6 +76,25 @@ def test_variants_are_compared_with_the_first_one(stored: Path) -> None:
     assert one.changes[1].high == pytest.approx(-0.5 + 3.182446 * 0.288675, abs=1e-5)
 
 
+class Far(Ranked):
+    """Hands over distances: the first chunk has the least."""
+
+    def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> RetrievalResult:
+        found = super().retrieve_with_metadata(query, top_k)
+        return RetrievalResult(found.contexts, context_ids=found.context_ids, scores=[0.1, 0.2])
+
+
+def test_that_the_stored_scores_rise_as_distances_do_is_said_first(
+    stored: Path, tmp_path: Path
+) -> None:
+    """Operators read a higher score as a better one: MMR, thresholds and fusion would be wrong."""
+    both = [variant("as retrieved", TopK(k=2)), variant("one", TopK(k=1))]
+    assert not [note for note in ablate(stored, both).notes if "distances" in note]
+    run(cases("easy a", "hard b"), Far(), tmp_path / "far", metrics="hit_rate@1")
+    first = ablate(tmp_path / "far", both).notes[0]
+    assert first.startswith("In 2 of 2 retrievals with different scores these rise")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swap:
     name: str = "custom.swap"

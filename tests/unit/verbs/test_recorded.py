@@ -204,3 +204,39 @@ def test_thoughts_in_answers_are_said(tmp_path: Path) -> None:
         "2 answers hold what a model thought before (<think>): it is scored as a part of the "
         "answer. Have the RAG leave it out."
     ) in report.notes
+
+
+def test_citation_marks_that_count_as_words_are_said(tmp_path: Path) -> None:
+    """Of "27 [1]." the words are 27 and 1: half of them are right, and no answer equals "27"."""
+    data = [
+        answered("a", "27 [1].", reference="27"),
+        answered("b", "27\u30103:0\u2020source\u3011", reference="27"),
+        answered("c", "27", reference="27"),
+        answered("d", "[1, 2]", reference="[1, 2]"),  # what was asked for is a list
+        answered("e", "27 [1]"),  # nothing to compare with
+    ]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("token_f1,exact_match"))
+    marks = "2 answers hold citation marks such as [1], the references none: "
+    assert [note for note in report.notes if "citation" in note] == [
+        f"{marks}token_f1, exact_match count them as words. Have the RAG leave them out of the "
+        "response; they can stand in its metadata."
+    ]
+    cells = {row.id: row.cells[1].value for row in report.rows()}
+    assert cells == {"a": 0.0, "b": 0.0, "c": 1.0, "d": 1.0, "e": None}
+
+
+def test_nothing_is_said_of_citation_marks_where_no_words_are_compared(tmp_path: Path) -> None:
+    data = [answered("a", "27 [1].", reference="27")]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("total_tokens"))
+    assert not [note for note in report.notes if "citation" in note]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_that_rise_as_distances_do_are_said(tmp_path: Path, sign: int) -> None:
+    value = RetrievalResult(["x", "y"], context_ids=["a", "c"], scores=[sign * 0.2, sign * 0.9])
+    retrieved = {"retrieve": Outcome(status=Status.MEASURED, value=value)}
+    data = [Entry(case=Case(id="1", query="?", reference_context_ids=("a",)), recorded=retrieved)]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("MRR"))
+    said = [note for note in report.notes if "as distances do" in note]
+    assert len(said) == (1 if sign == 1 else 0)
+    assert report.summaries[0].score == 1.0  # the list's order is what counts
