@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
 from ragbench.embedders.embedder import unit_rows
-from ragbench.errors import ConfigError, InterfaceError
-from ragbench.io.http import JsonEndpoint
+from ragbench.errors import ConfigError, InterfaceError, warn
+from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.io.settings import from_settings
 from ragbench.safe_text import shortened_line
 
@@ -53,6 +53,10 @@ class _Form(NamedTuple):
     size: str
     """The field of the vectors' length."""
     fixed: Mapping[str, Any]
+    refuse: Mapping[str, Any]
+    """What has the service refuse texts that are too long for the model."""
+    cut: Mapping[str, Any]
+    """What has it cut them."""
     most: int
     """Texts that a request may hold."""
 
@@ -66,7 +70,9 @@ FORMS: Mapping[Shape, _Form] = {
         query="search_query",
         passage="search_document",
         size="output_dimension",
-        fixed={"embedding_types": ["float"], "truncate": "END"},
+        fixed={"embedding_types": ["float"]},
+        refuse={"truncate": "NONE"},
+        cut={"truncate": "END"},
         most=96,
     ),
     "voyage": _Form(
@@ -77,7 +83,9 @@ FORMS: Mapping[Shape, _Form] = {
         query="query",
         passage="document",
         size="output_dimension",
-        fixed={"truncation": True},
+        fixed={},
+        refuse={"truncation": False},
+        cut={"truncation": True},
         most=128,
     ),
     "jina": _Form(
@@ -88,10 +96,13 @@ FORMS: Mapping[Shape, _Form] = {
         query="retrieval.query",
         passage="retrieval.passage",
         size="dimensions",
-        fixed={"truncate": True},
+        fixed={},
+        refuse={"truncate": False},
+        cut={"truncate": True},
         most=128,
     ),
 }
+_REFUSED = frozenset({400, 413, 422})
 _SYMMETRIC = re.compile(r"jina-embeddings-v2.*|jina-clip-v1")
 """Models that embed both alike, and refuse to be told which of them a text is."""
 
@@ -100,8 +111,8 @@ _SYMMETRIC = re.compile(r"jina-embeddings-v2.*|jina-clip-v1")
 class HttpEmbedder:
     """A model of one of these services, or of what speaks like it.
 
-    Texts that are too long for the model are cut by the service. What is refused as too many
-    requests is tried again after 1, 2, 4, ... seconds.
+    Texts that are too long for the model are cut by the service, with one warning. What is refused
+    as too many requests is tried again after 1, 2, 4, ... seconds.
     """
 
     asks_endpoint: ClassVar[bool] = True
@@ -128,6 +139,9 @@ class HttpEmbedder:
         default=time.sleep, compare=False, metadata={"setting": False}
     )
     """Waits between attempts; a test passes its own."""
+
+    _cuts: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
+    """Not empty once the service has refused a text for its length."""
 
     def __post_init__(self) -> None:
         """Refuses settings out of their range; opens no connection.
@@ -214,11 +228,34 @@ class HttpEmbedder:
         rows: list[NDArray[np.float32]] = []
         for first in range(0, len(texts), size):
             part = list(texts[first : first + size])
-            answer = self._endpoint.post("", {**asked, form.texts: part})
+            answer = self._answer({**asked, form.texts: part})
             rows.append(self._checked(_vectors(answer), part))
         if len({one.shape[1] for one in rows}) > 1:
             raise InterfaceError(f"{self._endpoint.url}: vectors of two answers differ in length")
         return unit_rows(np.concatenate(rows))
+
+    def _answer(self, asked: Mapping[str, Any]) -> Any:
+        """The answer to a request; texts are cut once whole ones were refused."""
+        form = FORMS[self.shape]
+        if self._cuts:
+            return self._endpoint.post("", {**asked, **form.cut})
+        try:
+            return self._endpoint.post("", {**asked, **form.refuse})
+        except HTTPRagError as error:
+            if error.status not in _REFUSED:
+                raise
+            refusal = error
+        try:
+            answer = self._endpoint.post("", {**asked, **form.cut})
+        except HTTPRagError:
+            raise refusal from None  # it was not for the length
+        self._cuts.append(True)
+        warn(
+            f"'{self.model}' reads less than some of the texts: {self.shape} cuts them, and what "
+            "is behind the cut is in no vector. Cut smaller chunks (--chunk-size), or search by "
+            "words as well (hybrid)"
+        )
+        return answer
 
     def _checked(self, vectors: list[Any], texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
 from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
-from ragbench.errors import ConfigError, StoreError
+from ragbench.embedders.window import Windowed, too_long
+from ragbench.errors import ConfigError, StoreError, warn
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
 from ragbench.pipeline.lease import Lease
@@ -76,6 +77,8 @@ class IndexResult:
     """The address of the store, without a password."""
     skipped: tuple[str, ...] = ()
     """Files of a folder that are not read, for what they hold is not known."""
+    cut_short: int = 0
+    """Of the chunks written, those whose ends the embedder does not read, as far as it tells."""
 
 
 def index(
@@ -212,7 +215,8 @@ def index_documents(
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, head) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), Threads(1))
-        writing = _Writing(store=store, pool=pool or here, chunker=chunker)
+        unread = partial(too_long, embedder)
+        writing = _Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
         told = 0
         try:
             for chunks, unchanged in writing.write(_batches(chain(head, stream))):
@@ -223,6 +227,7 @@ def index_documents(
         except BaseException:
             writing.lease.give_back()
             raise
+    _warn_of_cut(writing, embedder, embedder_name)
     return IndexResult(
         collection=collection,
         documents=cut.documents,
@@ -233,6 +238,18 @@ def index_documents(
         removed=removed,
         continued=writing.continued,
         store=database.address,
+        cut_short=writing.cut_short,
+    )
+
+
+def _warn_of_cut(writing: _Writing, embedder: Embedder, name: str) -> None:
+    """Says that vectors are of the beginnings of chunks."""
+    if not writing.cut_short or not isinstance(embedder, Windowed):
+        return
+    warn(
+        f"{writing.cut_short:,} of the {writing.written:,} chunks that were embedded are longer "
+        f"than the {embedder.window:,} tokens that {name} reads: their ends are in no vector. Cut "
+        "smaller chunks (--chunk-size), or search by words as well (hybrid): those read all of it"
     )
 
 
@@ -276,7 +293,14 @@ class _Cutting:
 class _Writing:
     """Brings a collection to a state, batch by batch."""
 
-    def __init__(self, *, store: VectorStore, pool: Embedding, chunker: Chunker) -> None:
+    def __init__(
+        self,
+        *,
+        store: VectorStore,
+        pool: Embedding,
+        chunker: Chunker,
+        unread: Callable[[Sequence[str]], int],
+    ) -> None:
         info = store.info()
         self._store = store
         self._pool = pool
@@ -290,6 +314,8 @@ class _Writing:
         self.continued = not info.complete and bool(self._known)
         self.seen: dict[str, str] = {}
         self.written = 0
+        self.cut_short = 0
+        self._unread = unread
 
     def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
         """Stores what is not there yet, in order, while the next batches are embedded.
@@ -301,6 +327,7 @@ class _Writing:
         for chunks in batches:
             new = self._new(chunks)
             texts = [_embedded_text(chunk) for chunk in new]
+            self.cut_short += self._unread(texts)
             begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
             if len(begun) > self._pool.ahead:
                 yield self._store_new(*begun.popleft())

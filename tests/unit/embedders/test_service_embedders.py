@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench.core.chunk import Document
 from ragbench.embedders.embedder import open_embedder
 from ragbench.embedders.http import HttpEmbedder
 from ragbench.embedders.loaded import FastembedEmbedder
+from ragbench.embedders.window import Windowed, too_long
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.io.http import HTTPRagError
 from ragbench.pipeline.index import index
@@ -32,6 +34,10 @@ ROLES = {
     "voyage": ("input_type", "query", "document"),
     "jina": ("task", "retrieval.query", "retrieval.passage"),
 }
+
+
+CUT = {"cohere": ("truncate", "END"), "voyage": ("truncation", True), "jina": ("truncate", True)}
+"""What has a service cut what is too long."""
 
 
 def vector(text: str, dimension: int) -> list[float]:
@@ -225,15 +231,87 @@ def test_a_collection_of_a_service_is_indexed_and_searched(tmp_path: Path) -> No
     assert "document" in roles
 
 
+@pytest.mark.parametrize("shape", list(SERVICES))
+def test_that_a_service_cuts_texts_is_said_once(
+    shape: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Whole texts are asked for first: what refuses them for their length is asked to cut."""
+    name, cut = CUT[shape]
+
+    def strict(payload: Mapping[str, Any]) -> Answer:
+        texts = payload.get("texts") or payload["input"]
+        if payload[name] != cut and any(len(text) > 100 for text in texts):
+            return 400, {"message": "too long"}
+        return SERVICES[shape](payload)
+
+    with serving(strict) as served:
+        embedder = open_embedder(f"{shape}:{MODELS[shape]}", url=served.url)
+        embedder.embed_passages(["short"])
+        assert not [one for one in recwarn if "cuts them" in str(one.message)]
+        rows = embedder.embed_passages(["short", "long " * 50])
+        embedder.embed_passages(["long " * 50])
+        embedder.close()
+    assert rows.shape == (2, 4)
+    assert [one[name] == cut for one in served.requests] == [False, False, True, True]
+    said = [str(one.message) for one in recwarn if "cuts them" in str(one.message)]
+    assert len(said) == 1
+    assert said[0].startswith(f"'{MODELS[shape]}' reads less than some of the texts: {shape} cuts")
+
+
+def test_a_refusal_that_is_not_for_the_length_is_told_as_it_was() -> None:
+    def broken(payload: Mapping[str, Any]) -> Answer:
+        return 400, {"message": f"no such model, {payload['truncate']}"}
+
+    with serving(broken) as served:
+        embedder = open_embedder("cohere:embed-v4.0", url=served.url)
+        with pytest.raises(HTTPRagError, match="no such model, NONE"):
+            embedder.embed_passages(["short"])
+        embedder.close()
+
+
 @pytest.mark.models
-def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
+def test_chunks_that_fastembed_reads_only_in_part_are_counted(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Of "w " n times there are n tokens and two special ones: 510 fit into 512, 511 do not."""
     pytest.importorskip("fastembed")
+    settings = {"path": str(fastembed_folder(tmp_path / "bge")), "passage_prefix": ""}
+    embedder = open_embedder("fastembed:BAAI/bge-small-en-v1.5", **settings)
+    assert isinstance(embedder, Windowed)
+    texts = ["w " * count for count in (1, 510, 511, 2000)]
+    assert (embedder.window, list(embedder.passage_tokens(texts))) == (512, [3, 512, 513, 2002])
+    assert too_long(embedder, texts) == 2
+    documents = [Document(id=str(at), text=text) for at, text in enumerate(texts)]
+    done = index(
+        documents, f"memory:{tmp_path}/store", "kb", chunker="whole",
+        embedder="fastembed:BAAI/bge-small-en-v1.5", embedder_settings=settings,
+    )  # fmt: skip
+    assert (done.written, done.cut_short) == (4, 2)
+    assert [str(one.message) for one in recwarn if "in no vector" in str(one.message)] == [
+        "2 of the 4 chunks that were embedded are longer than the 512 tokens that "
+        "fastembed:BAAI/bge-small-en-v1.5 reads: their ends are in no vector. Cut smaller chunks "
+        "(--chunk-size), or search by words as well (hybrid): those read all of it"
+    ]
+
+
+def test_an_embedder_that_reads_everything_cuts_nothing() -> None:
+    assert too_long(open_embedder("multilingual"), ["word " * 5000]) == 0
+
+
+def fastembed_folder(folder: Path) -> Path:
+    """The small model at hand, as fastembed keeps it."""
     source = model_folder("bge_small_en")
-    folder = tmp_path / "bge"
     shutil.copytree(source, folder)
     shutil.copy(source / "model.onnx", folder / "model_optimized.onnx")
     tokens = '{"cls_token":"[CLS]","mask_token":"[MASK]","pad_token":"[PAD]","sep_token":"[SEP]","unk_token":"[UNK]"}'  # noqa: E501
     (folder / "special_tokens_map.json").write_text(tokens, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.models
+def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("fastembed")
+    source, folder = model_folder("bge_small_en"), fastembed_folder(tmp_path / "bge")
     texts = ["Rent is due in May.", "Dogs bark at night.", "The gate decides what passes."]
     questions = ["When do I pay for the flat?", "Which animal is loud?"]
     ours = FastembedEmbedder(model="BAAI/bge-small-en-v1.5", path=str(folder), threads=1)
@@ -272,9 +350,27 @@ class SentenceTransformer:
         if name == "no/such":
             raise OSError("no/such is not a\nlocal folder")
         self.prompts = {"query": "ask: ", "document": ""} if name == "own/prompts" else {}
+        self.max_seq_length = float("inf") if name == "static/model" else 4
 
     def encode(self, sentences: list[str], *, prompt: str | None = None, **_: Any) -> Any:
         return np.array([[float(len(f"{prompt or ''}{text}")), 1.0] for text in sentences])
+
+    def tokenizer(self, texts: list[str], *, truncation: bool, verbose: bool) -> Any:
+        assert (truncation, verbose) == (False, False)
+        return {"input_ids": [[101, *range(len(text.split())), 102] for text in texts]}
+
+
+def test_what_sentence_transformers_reads_of_a_passage_is_counted_with_its_prefix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of four tokens two are special: "passage: a" fits, "passage: a b" does not."""
+    package = ModuleType("sentence_transformers")
+    package.SentenceTransformer = SentenceTransformer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    texts = ["a", "a b", "a b c"]
+    assert too_long(open_embedder("sentence-transformers:intfloat/e5-small"), texts) == 2
+    assert too_long(open_embedder("sentence-transformers:plain/model"), texts) == 1
+    assert too_long(open_embedder("sentence-transformers:static/model"), texts) == 0
 
 
 @pytest.mark.parametrize(
