@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from ragbench.core.filters import Filter
     from ragbench.embedders.embedder import Embedder
     from ragbench.pipeline.search_engine import RetrievalEngine
-    from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable
+    from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable, Strategy
     from ragbench.stores.attached.collection import ForeignCollection
     from ragbench.stores.base import Database
     from ragbench.verbs.tune import TunedCollection
@@ -200,6 +200,7 @@ def _foreign_ways(choice: SearchChoice) -> Generator[TunedCollection]:
             embedder_name=choice.embedder_name or "",
             settings=settings,
         )
+        _tell_embedder(collection, dense, choice)
         words = StoreWordsStrategy(collection=collection) if collection.words else None
         yield TunedCollection(
             dense=cast("DenseStrategy", dense),
@@ -271,6 +272,7 @@ def _foreign(choice: SearchChoice) -> Generator[Ask]:
             embedder_name=choice.embedder_name or "",
             settings=settings,
         )
+        _tell_embedder(collection, strategy, choice)
 
         def ask(texts: Sequence[str]) -> list[list[Chunk]]:
             with console.users_code():
@@ -295,6 +297,17 @@ def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
         yield collection
         for line in collection.warnings():
             console.say(f"Warning: {line}")
+
+
+def _tell_embedder(collection: ForeignCollection, strategy: Strategy, choice: SearchChoice) -> None:
+    """Whether the embedder makes the vectors that are searched."""
+    from ragbench.pipeline.vector_check import vector_problem
+
+    name = choice.embedder_name or ""
+    with console.users_code():
+        problem = vector_problem(collection, strategy, embedder_name=name)
+    if problem is not None:
+        console.say(f"Warning: {problem}")
 
 
 def _check_embedder(choice: SearchChoice, strategy: str) -> None:

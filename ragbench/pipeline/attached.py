@@ -29,6 +29,7 @@ from ragbench.pipeline.strategies import (
     exactly,
     filter_problem,
 )
+from ragbench.pipeline.vector_check import vector_problem
 from ragbench.stores.attached.collection import ForeignCollection, attach
 from ragbench.stores.base import Effort
 
@@ -115,8 +116,8 @@ def foreign_strategy(
 
     Args:
         collection: what is searched.
-        embedder: turns queries into vectors: the one that the collection was filled with. That it
-            is, only the length of its vectors can tell. Not needed for ``sparse``.
+        embedder: turns queries into vectors: the one that the collection was filled with; see
+            `ragbench.pipeline.vector_check`. Not needed for ``sparse``.
         embedder_name: how messages call it.
         settings: which strategy, and of ``hybrid`` how both rankings are fused.
 
@@ -203,9 +204,19 @@ def open_foreign_retriever(
             made_by=dict(embedder.identity) if embedder and not searched_by_words else {},
             rows=collection.count(),
             content=content,
-            problem=filter_problem(collection, collection.dimension, filters),
+            problems=_problems(collection, strategy, filters, indexing.embedder_name),
             closing=stack.pop_all(),
         )
+
+
+def _problems(
+    collection: ForeignCollection, strategy: Strategy, filters: Filter | None, embedder_name: str
+) -> list[str]:
+    told = [
+        filter_problem(collection, collection.dimension, filters),
+        vector_problem(collection, strategy, embedder_name=embedder_name),
+    ]
+    return [problem for problem in told if problem is not None]
 
 
 def _over(strategy: Strategy, collection: ForeignCollection) -> Strategy:
@@ -252,8 +263,8 @@ class ForeignRetriever:
     """How many there were when it was opened."""
     content: str | None
     """Digest of a store on this machine; None for a server, of which nothing more is known."""
-    problem: str | None
-    """Of a filter that lets no row pass."""
+    problems: Sequence[str]
+    """A filter that lets no row pass, an embedder that did not make the vectors."""
     closing: ExitStack
     takes_batches: bool = True
 
@@ -288,8 +299,7 @@ class ForeignRetriever:
     def notes(self) -> Sequence[str]:
         """See `Retriever`."""
         read = f"read as: {self.collection.described()}"
-        told = [self.problem] if self.problem is not None else []
-        warnings = [f"Warning: {line}" for line in (*told, *self.collection.warnings())]
+        warnings = [f"Warning: {line}" for line in (*self.problems, *self.collection.warnings())]
         return [read, *self.collection.guesses(), *warnings]
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:

@@ -53,6 +53,7 @@ def test_index_tells_what_it_did_and_does_nothing_twice(ragbench: Ragbench) -> N
         "continued": False,
         "store": "memory:store",
         "skipped": [],
+        "cut_short": 0,
     }
 
 

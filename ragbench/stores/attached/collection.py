@@ -137,6 +137,16 @@ class ForeignCollection:
         view._native = None
         return view
 
+    def on_trial(self) -> ForeignCollection:
+        """The same collection without its native filter, for searches of which nothing is said."""
+        view = self.unfiltered()
+        view._reader, view._unknown, view._without_score = AttachedRows(self.mapping), {}, {}
+        return view
+
+    def sampled(self) -> list[Chunk]:
+        """The rows that were looked at to read it, as chunks without a meaning in their scores."""
+        return self._reader.chunks(self._sample)
+
     def search(
         self,
         vectors: Vectors,
