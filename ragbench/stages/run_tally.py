@@ -6,7 +6,7 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -101,6 +101,16 @@ def _is_marked(answer: str, references: Sequence[str]) -> bool:
     return not any(map(_CITATIONS.search, references))
 
 
+_REASONS = ("finish_reason", "stop_reason", "done_reason")
+"""What endpoints call it: OpenAI's and Gemini's form, Anthropic's, Ollama's."""
+
+
+def _is_cut_off(metadata: Mapping[str, Any]) -> bool:
+    """Whether an answer's metadata says that it ended where no more tokens were allowed."""
+    told = (metadata.get(name) for name in _REASONS)
+    return any(isinstance(one, str) and one.lower() in ("length", "max_tokens") for one in told)
+
+
 @dataclass(slots=True)
 class RunTally:
     """Counts how the stages of a run ended, what failed, and how long they took."""
@@ -124,6 +134,8 @@ class RunTally:
     """Answers that hold what a model thought before it answered."""
     cited: int = 0
     """Answers with citation marks, of cases whose references have none."""
+    cut_off: int = 0
+    """Answers that ended at a limit of tokens, as the RAG's metadata says."""
     validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
@@ -160,6 +172,7 @@ class RunTally:
             self.declined[how] += 1
         self.thoughts += _THOUGHTS.search(answer.response) is not None
         self.cited += _is_marked(answer.response, trace.case.references)
+        self.cut_off += _is_cut_off(answer.metadata or {})
 
     def _count_retrieval(self, trace: Trace) -> None:
         result = trace.retrieval.value

@@ -209,6 +209,7 @@ class ReportBuilder:
                 *_declining_notes(tally),
                 *_thoughts_note(tally),
                 *_citation_note(tally, summaries),
+                *_cut_note(tally),
             ),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
@@ -359,6 +360,16 @@ def _thoughts_note(tally: RunTally) -> Iterator[str]:
         yield (
             f"{counted(tally.thoughts, 'answer')} {verb} what a model thought before (<think>): it "
             "is scored as a part of the answer. Have the RAG leave it out."
+        )
+
+
+def _cut_note(tally: RunTally) -> Iterator[str]:
+    """That answers stop in the middle."""
+    if tally.cut_off:
+        was = "was" if tally.cut_off == 1 else "were"
+        yield (
+            f"{counted(tally.cut_off, 'answer')} {was} cut off at a limit of tokens, as the RAG's "
+            "metadata says (finish_reason), and scored as far as they go. Raise max_tokens."
         )
 
 

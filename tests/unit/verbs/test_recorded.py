@@ -240,3 +240,23 @@ def test_scores_that_rise_as_distances_do_are_said(tmp_path: Path, sign: int) ->
     said = [note for note in report.notes if "as distances do" in note]
     assert len(said) == (1 if sign == 1 else 0)
     assert report.summaries[0].score == 1.0  # the list's order is what counts
+
+
+def test_answers_that_were_cut_off_are_said(tmp_path: Path) -> None:
+    said = [{"finish_reason": "length"}, {"stop_reason": "max_tokens"}, {"done_reason": "stop"}]
+    data = [
+        Entry(
+            case=Case(id=str(at), query="?", reference="27"),
+            recorded={
+                "generate": Outcome(
+                    status=Status.MEASURED, value=GenerationResult("The answer is", metadata=told)
+                )
+            },
+        )
+        for at, told in enumerate([*said, {"finish_reason": "MAX_TOKENS"}, {}])
+    ]
+    report = evaluate(data, out=tmp_path / "run", metrics=parse_metrics("exact_match"))
+    assert [note for note in report.notes if "cut off" in note] == [
+        "3 answers were cut off at a limit of tokens, as the RAG's metadata says (finish_reason), "
+        "and scored as far as they go. Raise max_tokens."
+    ]
