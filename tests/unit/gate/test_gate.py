@@ -699,3 +699,126 @@ def test_a_slice_that_collapses_is_found_among_five_thousand_checks() -> None:
     assert {(check.subject, check.slice) for check in failed} == {
         (name, "language:l0") for name in names
     }
+
+
+# --- the edges of what decides
+
+
+def test_a_metric_that_only_the_baseline_measured_is_demanded_and_not_forgotten() -> None:
+    before = run({"m": [1.0, 1.0], "gone": [1.0, 0.0], "never": ["skipped"] * 2})
+    now = run({"m": [1.0, 1.0], "gone": ["skipped"] * 2, "never": ["skipped"] * 2})
+    verdict = gate(now, before, GateConfig())
+    drops = [check.subject for check in verdict.checks if check.kind is CheckKind.DROP]
+    assert sorted(drops) == ["gone", "m"]
+    assert drop_of(verdict, "gone").ground is Ground.NOTHING_MEASURED
+
+
+def test_half_of_the_cases_in_common_are_enough_where_half_are_demanded() -> None:
+    before = run({"m": [1.0] * 4}, fingerprints={"dataset": "d0"})
+    verdict = gate(run({"m": [1.0] * 2}), before, config(m={"max_drop": 0.1}))
+    check = drop_of(verdict, "cases in common")
+    assert (check.observed, check.limit, check.outcome) == (0.5, 0.5, PASSED)
+
+
+def test_the_largest_value_itself_can_be_demanded() -> None:
+    assert gate(run({"m": [1.0] * 2}), None, config(m={"minimum": 1.0})).outcome is PASSED
+    assert gate(run({"m": [0.0] * 2}), None, config(m={"maximum": 0.0})).outcome is PASSED
+
+
+def test_what_one_case_costs_is_what_all_cost_where_it_is_alone() -> None:
+    now = run({"m": [1.0]}, judge_cost=0.5, currency="USD")
+    verdict = gate(now, None, config({"max_cost": {"case": 0.4, "all": 0.4}}))
+    observed = [check.observed for check in verdict.checks if check.kind is CheckKind.BUDGET]
+    assert (verdict.outcome, observed) == (FAILED, [0.5, 0.5])
+
+
+def test_a_figure_that_is_no_mean_has_none_on_a_slice() -> None:
+    """The figure of all cases says nothing about those of one language."""
+    ece = column("ece", aggregate="a:b", direction=Direction.LOWER)
+    limits = FigureLimits(maximum=0.5)
+    sliced = MetricGate(slices=(SliceGate(by="language", value="de", limits=limits),))
+    now = run({"ece": [0.1, 0.3]}, ece, languages=["de", "en"])
+    check = drop_of(gate(now, None, config(ece=sliced)), "ece", "language:de")
+    assert (check.ground, check.observed) == (Ground.NOTHING_MEASURED, None)
+
+
+def test_a_floor_counts_cases_of_one_cluster_as_one_observation() -> None:
+    """Two documents of ten cases, 1.0 and 0.8: one standard error is 0.1, and t(1) is 12.7."""
+    scores, clusters = {"m": [1.0] * 10 + [0.8] * 10}, ["a"] * 10 + ["b"] * 10
+    now = run(scores, column("m", low=None, high=None), clusters=clusters)
+    shown = {"floors": FloorRule.SHOWN}
+    check = drop_of(gate(now, None, config(shown, m={"minimum": 0.8})), "m")
+    assert (check.observed, check.ground) == (0.9, Ground.STRADDLES)
+    apart = gate(now, None, config(shown | {"cluster": False}, m={"minimum": 0.8}))
+    assert drop_of(apart, "m").ground is Ground.HOLDS
+
+
+def test_a_metric_without_a_lower_bound_has_a_floor_with_an_interval() -> None:
+    """Of -1 and 0, ten each: .5 around, a standard error of .5 / sqrt(19), t(19) = 2.093."""
+    now = run({"m": [-1.0, 0.0] * 10}, column("m", low=None))
+    interval = drop_of(gate(now, None, config(m={"minimum": -0.9})), "m").interval
+    assert interval is not None
+    reach = 2.093024 * 0.5 / 19**0.5
+    assert (interval.low, interval.high) == pytest.approx((-0.5 - reach, -0.5 + reach), abs=1e-6)
+
+
+def test_an_interval_that_only_touches_the_limit_shows_it() -> None:
+    now, shown = run({"m": [0.9, 0.8] * 20}), {"floors": FloorRule.SHOWN}
+    interval = drop_of(gate(now, None, config(m={"minimum": 0.5})), "m").interval
+    assert interval is not None
+    assert gate(now, None, config(shown, m={"minimum": interval.low})).outcome is PASSED
+    assert gate(now, None, config(shown, m={"maximum": interval.high})).outcome is PASSED
+    inside = interval.low + 1e-6
+    assert gate(now, None, config(shown, m={"minimum": inside})).outcome is CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("measured", "left", "outcome"),
+    [(10, 4, FAILED), (10, 5, PASSED), (10, 6, PASSED), (9, 0, PASSED)],
+)
+def test_fewer_than_half_of_ten_measured_cases_fail_whatever_is_tolerated(
+    measured: int, left: int, outcome: GateOutcome
+) -> None:
+    before = run({"m": [1.0] * measured})
+    now = run({"m": [1.0] * left + ["abstained"] * (measured - left)})
+    verdict = gate(now, before, config({"max_unmeasured": 0.99}, m={"max_drop": 0.1}))
+    assert drop_of(verdict, "measured: m").outcome is outcome
+
+
+def test_cases_that_lost_stand_by_the_share_of_their_scale() -> None:
+    """2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3."""
+    stars = column("stars", high=5.0)
+    seconds = column("seconds", high=None, direction=Direction.LOWER)
+    before = run({"m": [1.0, 1.0, 1.0], "stars": [5, 5, 5], "seconds": [1, 1, 1]}, stars, seconds)
+    now = run({"m": [1.0, 0.5, 1.0], "stars": [3, 5, 5], "seconds": [1, 1, 4]}, stars, seconds)
+    names = ("m", "stars", "seconds")
+    lost = gate(now, before, config(**{name: {"max_drop": 0.1} for name in names})).lost
+    assert [(change.id, change.metric, change.loss) for change in lost] == [
+        ("q3", "seconds", 3.0),
+        ("q2", "m", 0.5),
+        ("q1", "stars", 0.4),
+    ]
+
+
+def test_only_what_is_undecided_is_noted() -> None:
+    """The slice of five that lost nothing is decided, the one of one that lost is not."""
+    same = run({"m": [1.0] * 3})
+    assert gate(same, same, config(m={"max_drop": 0.1})).notes == ()
+    languages = ["de"] + ["en"] * 5
+    limits = FigureLimits(max_drop=0.1)
+    sliced = MetricGate(slices=(SliceGate(by="language", value=None, limits=limits),))
+    before = run({"m": [1.0] * 6}, languages=languages)
+    now = run({"m": [0.0] + [1.0] * 5}, languages=languages)
+    assert gate(now, before, config(m=sliced)).notes == (
+        "1 of the checks on slices cannot be decided; they do not count.",
+    )
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, "m0, m1, m2 "), (4, "m0, m1, m2 and 1 more ")])
+def test_without_a_baseline_the_drops_that_cannot_be_judged_are_named(
+    count: int, told: str
+) -> None:
+    names = [f"m{place}" for place in range(count)]
+    wanted = config(**{name: {"max_drop": 0.1} for name in names})
+    (refusal,) = gate(run({name: [1.0] for name in names}), None, wanted).refusals
+    assert refusal.reason == f"there is no baseline, so drops of {told}cannot be judged"

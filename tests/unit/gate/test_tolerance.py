@@ -123,3 +123,45 @@ def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path
     assert text.splitlines()[0].startswith("# Written by: ragbench x")
     assert "300 cases in 120 clusters, noise 0.012; a true drop of 0.061 is shown" in text
     assert "4 cases, noise 0.200; too few to show any drop" in text
+
+
+def test_on_another_scale_every_figure_is_that_much_larger() -> None:
+    rng = np.random.default_rng(5)
+    plain = [noisy(rng, np.full(CASES, 0.6), day) for day in range(1, 4)]
+    stars = [
+        run(
+            {"m": [5.0 * (value or 0.0) for value in each.values("m").values()]},
+            column("m", high=5.0),
+            fingerprints=SYSTEM,
+            date=each.date,
+        )
+        for each in plain
+    ]
+    (one,), (five,) = fitted_limits(plain), fitted_limits(stars)
+    assert one.seen is not None
+    assert one.strict is not None
+    figures = [five.noise, five.tolerance, five.seen, five.strict]
+    assert figures == pytest.approx([5 * each for each in (one.noise, one.tolerance, one.seen,
+                                                           one.strict)])  # fmt: skip
+
+
+@pytest.mark.parametrize(("documents", "noise"), [(1, 0.0), (2, 0.5)])
+def test_two_documents_are_the_fewest_that_have_noise(documents: int, noise: float) -> None:
+    """Both lose all or nothing: 1 of 2 differs, by 1, from run to run.
+
+    The differences of a document are 1 and 0, of both runs against the other: a spread of
+    sqrt(1/2) a document, shrunk by sqrt((1 + 1/2) / (1 + 1/1)), over sqrt(2): 0.433.
+    """
+    clusters = [f"d{place % documents}" for place in range(4)]
+    runs = [
+        run(
+            {"m": [value, 1.0] * 2},
+            clusters=clusters,
+            fingerprints=SYSTEM,
+            date=f"2026-05-0{day}T00:00:00+00:00",
+        )
+        for day, value in ((1, 0.0), (2, 1.0))
+    ]
+    (limit,) = fitted_limits(runs)
+    assert limit.clusters == documents
+    assert limit.noise == pytest.approx(noise * 0.75**0.5)
