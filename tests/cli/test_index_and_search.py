@@ -123,7 +123,29 @@ def test_search_shows_rank_score_id_and_text(indexed: Ragbench) -> None:
     first, second, *_ = done.out.splitlines()
     assert first.startswith("1. 0.") and first.endswith("  desk")
     assert second == "   The help desk is open from 8 to 17."
-    assert indexed("search", *STORE, "zzzz", "--strategy", "sparse").out == "Nothing found.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--strategy", "sparse"], "no chunk that may be found shares a word with it."),
+        (["--strategy", "dense", "--score-threshold", "1.5"], "no chunk scores 1.5 or more."),
+        ([], "--score-threshold -9 shows the nearest all the same."),
+    ],
+)
+def test_that_a_question_finds_nothing_is_explained(
+    indexed: Ragbench, arguments: list[str], why: str
+) -> None:
+    done = indexed("search", *STORE, "Who won the cup?", *arguments)
+    assert (done.code, done.out) == (0, "Nothing found.\n")
+    assert done.err.startswith("A question finds nothing where ")
+    assert done.err.endswith(f"{why}\n")
+
+
+def test_the_nearest_chunks_of_an_unrelated_question_can_be_seen(indexed: Ragbench) -> None:
+    done = indexed("search", *STORE, "Who won the cup?", "--score-threshold", "-9", "-k", "2")
+    assert [line[:2] for line in done.out.splitlines() if line[:1].isdigit()] == ["1.", "2."]
+    assert done.err == ""
 
 
 def test_search_takes_filters_and_a_threshold(ragbench: Ragbench, workplace: Path) -> None:
@@ -152,7 +174,9 @@ def test_search_takes_filters_and_a_threshold(ragbench: Ragbench, workplace: Pat
 
 def test_a_batch_is_dumped_a_line_a_question(indexed: Ragbench, workplace: Path) -> None:
     done = indexed("search", *STORE, "--questions", "office/cases.jsonl", "--dump", "out.jsonl")
-    assert (done.code, done.out, done.err) == (0, "", "out.jsonl: 3 questions\n")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.endswith("\nout.jsonl: 3 questions\n")
+    assert done.err.count("A question finds nothing where") == 1
     dumped = rows((workplace / "out.jsonl").read_text("utf-8"))
     assert [row["query_id"] for row in dumped] == ["c1", "c2", "c3"]
     assert dumped[1]["query"] == "When is the help desk open?"

@@ -147,11 +147,43 @@ def command(
             sparse_cache=sparse_cache,
             allow_incomplete=allow_incomplete,
         )
-        with opened_search(choice) as ask:
+        with opened_search(choice) as opened:
+            # A collection of another program leaves out nothing that its filter passes.
+            is_own = map is None and native_filter is None and embedder is None
+            ask = _explaining(opened, settings) if is_own else opened
             if asked is None:
                 _converse(ask)
             else:
                 _answer(asked, ask, dump=dump, json=json, single=query is not None)
+
+
+def _explaining(ask: Ask, settings: RetrievalSettings) -> Ask:
+    """Says, once, why a question may find nothing."""
+    told: list[str] = []
+
+    def asked(texts: Sequence[str]) -> list[list[Chunk]]:
+        found = ask(texts)
+        if not told and not all(found):
+            told.append(_why_nothing(settings))
+            console.say(told[0])
+        return found
+
+    return asked
+
+
+def _why_nothing(settings: RetrievalSettings) -> str:
+    if settings.score_threshold is not None:
+        return (
+            f"A question finds nothing where no chunk scores {settings.score_threshold:g} or more."
+        )
+    words = "no chunk that may be found shares a word with it"
+    if settings.strategy == "sparse":
+        return f"A question finds nothing where {words}."
+    and_words = f", and {words}" if settings.strategy == "hybrid" else ""
+    return (
+        "A question finds nothing where the best chunk's vector scores below 0, the score of what "
+        f"is not related to it{and_words}. --score-threshold -9 shows the nearest all the same."
+    )
 
 
 def _settings(
