@@ -6,11 +6,15 @@ the tally is a sum over cases: their order changes nothing of what is decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any, NamedTuple
+from unicodedata import normalize
+from urllib.parse import unquote
 
 from ragbench.core.case import Case
 from ragbench.core.matched import Matched, MatchedBy
@@ -31,6 +35,7 @@ __all__ = [
     "GoldSpace",
     "MatchingTally",
     "MatchingVerdict",
+    "loosely",
 ]
 
 _CHECKED = 512
@@ -38,6 +43,25 @@ _CHECKED = 512
 _STEPS = 1 << 32
 _REMEMBERED = 2048
 """Names of what was retrieved that are kept."""
+
+
+_ENDING = re.compile(r"(?<=.)\.(?:md|markdown|txt|pdf|html?|docx?|json)$")
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
+
+
+@lru_cache(maxsize=4096)
+def loosely(id: str) -> str:
+    """An id without what often differs between two programs that mean the same.
+
+    Case, white space and slashes around it, percent signs of URLs, the file's ending, zeros before
+    a number, and the two ways to write an accent.
+
+    Example:
+        >>> loosely("/Docs/Caf%C3%A9-007.pdf") == loosely("docs/cafe\u0301-7")
+        True
+    """
+    text = normalize("NFC", unquote(id)).casefold().strip().strip("/").removeprefix("./")
+    return _ZEROS.sub("", _ENDING.sub("", text))
 
 
 class MatchingVerdict(NamedTuple):
@@ -118,6 +142,10 @@ class MatchingTally:
     """Checked cases of which a gold id was found."""
     cases_by_text: int = 0
     """Checked cases of which a gold text was found."""
+    nearly: int = 0
+    """Chunks that would be gold if ids were compared less exactly, see `loosely`."""
+    _pair: tuple[str, str] | None = None
+    """Such an id and the gold one: the first pair in the order of texts."""
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
@@ -153,11 +181,21 @@ class MatchingTally:
             if found is not None:
                 other.append(rank)
                 self.of_documents += found[1] is MatchedBy.DOCUMENT
+            elif id not in judged:
+                self._count_nearly(names, judged)
         self.by_id += len(own)
         self.by_document += len(other)
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(self.names)
         return own, other
+
+    def _count_nearly(self, names: Sequence[str], judged: Mapping[str, int]) -> None:
+        """Counts a chunk that only how its id is written keeps from being gold."""
+        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
+        pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
+        if pairs:
+            self.nearly += 1
+            self._pair = min([*pairs, *([] if self._pair is None else [self._pair])])
 
     @property
     def names(self) -> list[str]:
@@ -206,7 +244,8 @@ class MatchingTally:
             return self._by_id_or_document()
         if has_texts:
             return MatchingVerdict(text, (_by_text(self._foreign()),))
-        return MatchingVerdict(Matching.NOT_COMPARABLE, (self._incomparable(),))
+        notes = (self._incomparable(), *self._written_differently())
+        return MatchingVerdict(Matching.NOT_COMPARABLE, notes)
 
     def _is_of_one(self, corpus: Iterable[str]) -> bool:
         """Whether both what was retrieved and the gold are documents of a corpus."""
@@ -232,7 +271,18 @@ class MatchingTally:
                 f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
                 "resemble a reference context: check that both sides mean the same ids."
             )
-        return MatchingVerdict(matching, tuple(notes))
+        return MatchingVerdict(matching, (*notes, *self._written_differently()))
+
+    def _written_differently(self) -> Iterator[str]:
+        """That ids of the two sides differ in how they are written, as far as is known."""
+        if self._pair is not None:
+            name, gold = self._pair
+            counts = "chunk does" if self.nearly == 1 else "chunks do"
+            yield (
+                f"{self.nearly:,} retrieved {counts} not count as relevant though only the writing "
+                f"of an id differs, such as '{name}' for the gold's '{gold}': ids are compared as "
+                "they are. Write them alike."
+            )
 
     def _foreign(self) -> str:
         told = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -320,6 +321,7 @@ def test_where_it_is_known_that_nothing_is_relevant_ids_are_not_missed() -> None
 def test_an_id_that_begins_with_a_mark_names_no_document() -> None:
     assert documents_of("#5", {}) == ()
     assert documents_of("a#5", {}) == ("a",)
+    assert documents_of("a#5", {"page": 5}) == ("a",)
 
 
 # --- the verdict over a run
@@ -404,6 +406,51 @@ def test_a_gold_id_of_another_case_shows_that_ids_are_comparable() -> None:
     other = trace(gold=["b"], retrieval=retrieved("z"))
     assert verdict(miss).matching is Matching.NOT_COMPARABLE
     assert verdict(miss, other).matching is Matching.DOCUMENT_ID
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("doc-1", "DOC-1"),
+        ("https://x.org/a", "https://x.org/a/"),
+        ("annual report.pdf", "annual%20report.pdf"),
+        ("guide", "guide.md"),
+        ("./docs/a.txt", "docs/a"),
+        ("7", "007"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("doc-1", "Doc-1#4"),
+        (" a", "a"),
+    ],
+)
+def test_that_only_the_writing_of_an_id_differs_is_said(ours: str, theirs: str) -> None:
+    there = trace(gold=["there"], retrieval=retrieved("there"))
+    found = verdict(there, trace(gold=[ours], retrieval=retrieved("other", theirs)))
+    assert found.matching is Matching.DOCUMENT_ID
+    (note,) = found.notes
+    assert note.startswith("1 retrieved chunk does not count as relevant though only the writing")
+    assert f"for the gold's '{ours}'" in note
+    alone = verdict(trace(gold=[ours], retrieval=retrieved(theirs)))
+    assert alone.matching is Matching.NOT_COMPARABLE
+    assert len(alone.notes) == 2
+
+
+def test_ids_that_mean_something_else_are_no_other_writing() -> None:
+    there = trace(gold=["there"], retrieval=retrieved("there"))
+    for ours, theirs in [("doc-1", "doc-10"), ("a.v2", "a.v3"), ("1", "10"), ("a/b", "b")]:
+        assert verdict(there, trace(gold=[ours], retrieval=retrieved(theirs))).notes == ()
+    # What another case wants, or what is judged as not relevant, would not count either.
+    other = trace(gold=["X"], retrieval=retrieved("z"))
+    assert verdict(there, other, trace(gold=["y"], retrieval=retrieved("x"))).notes == ()
+    graded = replace(there.case, reference_context_ids=None, grades={"A": 0, "b": 1})
+    assert verdict(there, replace(there, case=graded, retrieval=retrieved("a"))).notes == ()
+
+
+def test_the_first_pair_in_the_order_of_texts_is_shown() -> None:
+    cases = [trace(gold=[name], retrieval=retrieved(name.upper())) for name in "cab"]
+    told = {verdict(*some).notes[1] for some in (cases, cases[::-1])}
+    assert len(told) == 1
+    assert "3 retrieved chunks do not count" in told.copy().pop()
+    assert "such as 'A' for the gold's 'a'" in told.pop()
 
 
 def test_where_nothing_was_retrieved_nothing_is_said() -> None:
