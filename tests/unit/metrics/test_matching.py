@@ -387,6 +387,57 @@ def test_ids_are_believed_where_reference_contexts_are_in_other_words() -> None:
     assert "Only 0 of 4 chunks" in found.notes[0]
 
 
+@pytest.mark.parametrize(("agreeing", "said"), [(2, True), (3, False)])
+def test_it_is_said_where_fewer_than_half_of_the_ids_have_the_text(
+    agreeing: int, said: bool
+) -> None:
+    """Of five; so many texts are found that the ids are still believed."""
+    other = "What the page says, told by somebody in quite different words."
+    cases = [numbered(n, str(n)) for n in range(agreeing)]
+    cases += [
+        trace(gold=[str(n)], gold_texts=[other], retrieval=retrieved(str(n), texts=[f"{LONG} {n}"]))
+        for n in range(agreeing, 5)
+    ]
+    found = verdict(*cases)
+    assert found.matching is Matching.DOCUMENT_ID
+    assert [f"Only {agreeing} of 5 chunks" in note for note in found.notes] == [True] * said
+
+
+def test_texts_that_are_found_in_half_of_the_cases_outweigh_ids_that_contradict_them() -> None:
+    """One of four chunks with a gold id has its text; texts are found in one case of two."""
+    texts = [f"{LONG} This is written on page {n} of the handbook." for n in range(4)]
+    wrong = "Nothing of what the handbook says stands here, but of another thing."
+    first = retrieved("0", "1", texts=[texts[0], wrong])
+    second = retrieved("2", "3", texts=[wrong, wrong])
+    found = verdict(
+        trace(gold=["0", "1"], gold_texts=texts[:2], retrieval=first),
+        trace(gold=["2", "3"], gold_texts=texts[2:], retrieval=second),
+    )
+    assert found.matching is Matching.TEXT
+    assert "of 4 chunks whose id is a relevant one, 1 have its text" in found.notes[0]
+
+
+def test_short_texts_that_may_turn_up_anywhere_decide_nothing() -> None:
+    """Beside a long text, "yes" makes a case one whose texts say nothing of its ids."""
+    long = [f"{LONG} This is written on page {n} of the handbook." for n in range(4)]
+    for texts, expected in (([], Matching.TEXT), (["yes"], Matching.DOCUMENT_ID)):
+        cases = [
+            trace(
+                gold=[str(n)],
+                gold_texts=[long[n], *texts],
+                retrieval=retrieved("0" if n == 3 else f"own-{n}", texts=[long[n]]),
+            )
+            for n in range(4)
+        ]
+        assert verdict(*cases).matching is expected
+
+
+def test_an_id_that_its_own_document_contradicts_is_still_found_by_id() -> None:
+    text = f"{LONG} This is written on page 5 of the handbook."
+    found = retrieved("5", texts=[text], metadata=[{"document_id": "x"}])
+    assert verdict(trace(gold=["5"], gold_texts=[text], retrieval=found)).matching is Matching.ID
+
+
 def test_foreign_ids_without_texts_are_not_comparable() -> None:
     cases = [numbered(n, f"u-{n}", gold_text=False) for n in range(3)]
     found = verdict(*cases)

@@ -49,6 +49,50 @@ def test_without_scores_the_present_order_is_the_relevance() -> None:
     )
 
 
+def test_a_chunk_without_a_score_makes_all_count_by_their_places() -> None:
+    """Relevance 1, 0.5, 0, halved: 0.5 first; no two share a word, so that nothing is taken off."""
+    chunks = [chunk("a", "red car", 0.1), chunk("b", "blue sea"), chunk("c", "old house", 0.9)]
+    assert list(MmrReranker().score(query(), chunks)) == pytest.approx([0.5, 0.25, 0.0])
+    assert notes(MmrReranker(), query(), chunks) == (
+        "a chunk has no score: relevance was taken from the present order",
+    )
+
+
+def test_a_score_of_zero_is_one() -> None:
+    """Of -1, 0 and 1 the relevance is 0, 0.5 and 1."""
+    chunks = [chunk("a", "red car", -1.0), chunk("b", "blue sea", 0.0), chunk("c", "old", 1.0)]
+    assert list(MmrReranker(balance=1).score(query(), chunks)) == pytest.approx([0.0, 0.5, 1.0])
+
+
+def test_scores_or_words_are_taken_where_they_are_asked_for_and_embeddings_are_there() -> None:
+    """By their embeddings b is relevant and a's twin; by score and words c is a's twin."""
+    chunks = [chunk("a", "red car", 3.0), chunk("b", "blue sea", 1.0), chunk("c", "red car", 2.0)]
+    asked = query(embedding=[0, 1], a=[1, 0.1], b=[1, 0.2], c=[-1, 0])
+    by_score = MmrReranker(balance=1, relevance="score")
+    assert order(by_score, asked, chunks) == ["a", "c", "b"]
+    assert order(MmrReranker(balance=1), asked, chunks) == ["b", "a", "c"]
+    by_words = MmrReranker(balance=0.4, relevance="score", similarity="lexical")
+    assert order(by_words, asked, chunks) == ["a", "b", "c"]
+    # 0.4 * 0.5 of c and no likeness, against 0 of b and one of nearly 1.
+    assert order(MmrReranker(balance=0.4, relevance="score"), asked, chunks) == ["a", "c", "b"]
+    assert order(MmrReranker(balance=0.4, similarity="lexical"), asked, chunks) == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("known", [{}, {"a": [1, 0], "b": [0, 1]}])
+def test_embeddings_of_some_chunks_are_none(known: dict[str, list[float]]) -> None:
+    """Without that of c, scores and words count for all."""
+    chunks = [chunk("a", "red car", 3.0), chunk("b", "red car", 2.0), chunk("c", "sea", 1.0)]
+    asked = query(embedding=[0, 1], **known)
+    assert list(MmrReranker().score(asked, chunks)) == pytest.approx([0.5, -0.25, 0.0])
+
+
+def test_embeddings_are_needed_where_they_are_asked_for() -> None:
+    assert MmrReranker(relevance="embedding").needs_embeddings
+    assert MmrReranker(similarity="embedding").needs_embeddings
+    assert not MmrReranker(relevance="score", similarity="lexical").needs_embeddings
+    assert not MmrReranker().needs_embeddings
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(*[st.integers(-3, 3)] * 3).filter(any), min_size=1, max_size=7),
