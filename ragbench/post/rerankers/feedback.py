@@ -105,7 +105,7 @@ class FeedbackReranker:
             return list(range(count)), np.full(count, 1 / count)
         best = sorted(range(len(chunks)), key=lambda at: -scores[at])[:count]
         worth = np.array(min_max(scores))[best]
-        return best, worth / worth.sum() if worth.sum() > 0 else np.full(count, 1 / count)
+        return best, worth / worth.sum()  # the highest is never 0
 
     def _by_embeddings(
         self,

@@ -168,6 +168,12 @@ def test_no_score_is_above_one() -> None:
     assert [c.value for c in cells("bleu, chrf", answered(text, text))[0]] == [1.0, 1.0]
 
 
+@pytest.mark.extra("text")
+def test_bleu_reads_latin_text_as_its_papers_do() -> None:
+    """The tokeniser 13a, unlike the Chinese one, takes &amp; for &."""
+    assert value("bleu", answered("salt &amp; a lot of pepper", "salt & a lot of pepper")) == 1.0
+
+
 @pytest.mark.parametrize("metric", ["rouge", "bleu", "chrf"])
 def test_rouge_bleu_and_chrf_take_several_references(metric: str) -> None:
     one = answered("four words are here", "something else entirely", "four words are here")

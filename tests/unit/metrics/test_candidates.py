@@ -74,6 +74,9 @@ def test_an_answer_is_correct_from_the_threshold_on() -> None:
     most = trace(references=["red fox"], generation=generated("fox", confidence=0.75))
     for one in (half, most):
         assert [c.value for c in cells("brier, ECE", one)[0]] == [0.0625, 0.25]
+    # Of "red cat dog" it is 2/5: wrong.
+    less = trace(references=["red fox"], generation=generated("red cat dog", confidence=0.75))
+    assert [c.value for c in cells("brier, ECE", less)[0]] == [0.5625, -0.75]
     assert value("brier(threshold=0.7)", most) == 0.5625
     assert value("brier(threshold=0)", half) == 0.0625
 
@@ -81,6 +84,8 @@ def test_an_answer_is_correct_from_the_threshold_on() -> None:
 def test_there_are_ten_bins_and_the_last_one_holds_certainty() -> None:
     # 0.05 right and 0.095 wrong are in the first of ten bins, and would not be of eleven.
     assert expected_calibration_error([0.95, -0.095]) == pytest.approx((0.95 - 0.095) / 2)
+    # 0.05 right and 0.105 wrong are in two of ten bins, and would be in one of nine.
+    assert expected_calibration_error([0.95, -0.105]) == pytest.approx((0.95 + 0.105) / 2)
     assert parse_metric("ECE").parameter("bins") == 10
     # 1.0 wrong is in the bin of 0.9 right.
     assert expected_calibration_error([-1.0, 0.1], bins=2) == pytest.approx(0.45)

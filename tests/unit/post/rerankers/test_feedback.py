@@ -80,6 +80,47 @@ def test_embeddings_by_hand() -> None:
     assert order(narrow, asked, chunks) == ["b", "c", "a"]
 
 
+def test_the_mean_of_several_embeddings_is_made_as_long_as_the_query() -> None:
+    """(1, 0) and (0, 1) meet at 45 degrees, that and the query at 22.5."""
+    asked = query(embedding=[1, 0], a=[1, 0], b=[0, 1])
+    scores = FeedbackReranker().score(asked, [chunk("a"), chunk("b")])
+    assert list(scores) == pytest.approx([math.cos(math.pi / 8), math.sin(math.pi / 8)])
+
+
+def test_embeddings_that_cancel_out_leave_the_query() -> None:
+    asked = query(embedding=[0, 1], a=[1, 0], b=[-1, 0])
+    scores = FeedbackReranker().score(asked, [chunk("a"), chunk("b")])
+    assert list(scores) == pytest.approx([0, 0])
+
+
+def test_the_best_are_those_with_the_highest_scores_wherever_they_stand() -> None:
+    chunks = [chunk("low", "flight house", score=1.0), chunk("high", "wing flutter", score=3.0)]
+    reranker = FeedbackReranker(by="words", examples=1, query_weight=0)
+    assert order(reranker, query("?"), chunks) == ["high", "low"]
+
+
+def test_equal_scores_count_alike() -> None:
+    chunks = [chunk(name, name, score=2.0) for name in ("red", "blue")]
+    scores = FeedbackReranker(by="words", query_weight=0).score(query("?"), chunks)
+    assert scores[0] == pytest.approx(scores[1])
+    assert scores[0] > 0
+
+
+def test_a_word_that_is_asked_twice_weighs_twice() -> None:
+    """Both stand in one of two texts: 2/3 and 1/3 of the query, times 1 / (1 + 1.2)."""
+    chunks = [chunk("a", "wing", score=1.0), chunk("b", "flutter", score=1.0)]
+    scores = FeedbackReranker(by="words", query_weight=1).score(query("wing wing flutter"), chunks)
+    assert list(scores) == pytest.approx([2 / 3 / 2.2, 1 / 3 / 2.2])
+
+
+@pytest.mark.parametrize("texts", [("...", "?!"), ("...", "wing")])
+def test_texts_without_words_are_no_trouble(texts: tuple[str, str]) -> None:
+    chunks = [chunk("a", texts[0], score=2.0), chunk("b", texts[1], score=1.0)]
+    scores = list(FeedbackReranker(by="words").score(query("wing"), chunks))
+    assert scores[0] == 0
+    assert math.isfinite(scores[1])
+
+
 def test_missing_embeddings_and_scores_are_told() -> None:
     asked = query(embedding=[1, 0], best=[1, 0])
     by_words = FeedbackReranker(by="words").score(asked, CHUNKS)

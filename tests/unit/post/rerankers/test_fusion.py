@@ -6,7 +6,11 @@ import pytest
 
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.rerank import Reranker
-from ragbench.post.rerankers.fusion import LinearFusionReranker, ReciprocalRankFusionReranker
+from ragbench.post.rerankers.fusion import (
+    LinearFusionReranker,
+    ReciprocalRankFusionReranker,
+    standard,
+)
 from ragbench.post.rerankers.semantic import SemanticReranker
 from tests.unit.post.rerankers.builders import FixedScores, chunk, notes, query
 
@@ -94,3 +98,14 @@ def test_weights_that_do_not_fit_are_refused(
 def test_k_below_zero_is_refused() -> None:
     with pytest.raises(ConfigError, match="k must be at least 0"):
         ReciprocalRankFusionReranker(rerankers=[FixedScores(1)], k=-1)
+
+
+def test_standard_scores_by_hand() -> None:
+    """Of 1, 2, 3 the mean is 2 and the deviation the root of 2/3; equal ones say nothing."""
+    assert standard([1.0, 2.0, 3.0]) == pytest.approx([-(1.5**0.5), 0.0, 1.5**0.5])
+    assert standard([7.0, 7.0]) == [0.0, 0.0]
+
+
+def test_an_endless_k_is_refused() -> None:
+    with pytest.raises(ConfigError, match="k must be at least 0, not inf"):
+        ReciprocalRankFusionReranker(rerankers=[FixedScores(1)], k=float("inf"))

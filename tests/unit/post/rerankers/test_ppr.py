@@ -120,6 +120,25 @@ def test_links_go_to_chunks_and_documents_with_weights_and_directions() -> None:
     assert scores(None) == scores([])
 
 
+def test_a_link_in_a_list_weighs_one() -> None:
+    """From b as much comes back to a, which lists it, as to c, which gives it the weight 1."""
+    chunks = [
+        chunk("a", score=1.0, links=["b"]),
+        chunk("b", score=2.0),
+        chunk("c", score=1.0, links={"b": 1.0}),
+    ]
+    left, middle, right = PersonalisedPageRankReranker(damping=0.5).score(query(), chunks)
+    assert left == pytest.approx(right)
+    # The walk starts at b: b = 0.5 + 0.5 (a + c), a = c = 0.25 b.
+    assert (left, middle) == pytest.approx((1 / 6, 2 / 3))
+
+
+def test_another_models_query_embedding_is_refused() -> None:
+    by_similarity = PersonalisedPageRankReranker(seeds="similarity")
+    with pytest.raises(InterfaceError, match="differ in length"):
+        by_similarity.score(query(embedding=[1], a=[1, 0]), [chunk("a")])
+
+
 def test_neighbours_by_embedding_support_each_other() -> None:
     chunks = [chunk("a", score=1.0), chunk("b", score=0.9), chunk("c", score=0.85)]
     asked = query(a=[1, 0], b=[0, 1], c=[1, 0.1])
