@@ -100,8 +100,9 @@ def vector_problem(
         return (
             f"of {seen.asked} chunks that were searched by their own texts {seen.found} are among "
             f"the first {_AMONG}: '{embedder_name}' hardly made the vectors of "
-            f"'{collection.name}', so what it finds says nothing. Name the embedder that the "
-            "collection was filled with"
+            f"'{collection.name}', or not of its field '{collection.mapping.text}', so what it "
+            "finds says nothing. Name the embedder that the collection was filled with, or the "
+            "text that it read (--map text=FIELD)"
         )
     if seen.cosine is not None and seen.cosine < _SAME:
         return (
