@@ -337,11 +337,15 @@ def _nothing_new(query: str, asked: frozenset[str], text: str) -> list[Span]:
     if not _ASKS.match(query):
         return []  # "The shop is open on Sunday" has nothing new, and answers "Is it open?"
     content = frozenset(parse_question(query).tokens)
+    shared = max(2, 0.6 * len(content))
     found: list[Span] = []
     for one in split_sentences(text):
         said = _PLACE_IN_BOOK.sub(" ", text[slice(*one)])
+        # Most sentences share too little, which costs an eighth of taking them apart to see.
+        if len(content.intersection(tokenise(said))) < shared:
+            continue
         words = frozenset(parse_question(said).tokens)
         telling = frozenset[str]() if _BLANK.search(said) else words - asked
-        if len(words & content) >= max(2, 0.6 * len(content)) and not telling:
+        if len(words & content) >= shared and not telling:
             found.append(one)
     return found
