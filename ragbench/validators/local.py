@@ -147,8 +147,8 @@ class LocalValidator:
 
     @property
     def identity(self) -> str:
-        """Names the rules, the weights, the limits, and the reader by its bytes."""
-        reader = digest_of(self._files.model)
+        """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
+        reader = ".".join(map(digest_of, (self._files.model, self._files.tokenizer)))
         learned = f"{self._words.digest}.{self._weights.digest}"
         numbers = f"{self.read}.{self.max_length}.{self._embedder_name}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"

@@ -33,7 +33,8 @@ def with_second_tower(
     """Writes a reader with one more output.
 
     Args:
-        model: the reader's ONNX file, as `reader_model.to_onnx` wrote it.
+        model: the reader's ONNX file, as `reader_model.to_onnx` wrote it; a second tower that it
+            has already is replaced.
         above: the tower's weights: the layers from ``shared`` on, and the heads.
         shared: so many layers from below serve both.
         output: the file to write.
@@ -45,6 +46,7 @@ def with_second_tower(
     """
     onnx = import_module("onnx")
     whole = onnx.load(str(model))
+    _drop_tower(whole.graph)
     quantised = output.with_suffix(".tower.onnx")
     moved = {**above, "cls.bias": above["cls.bias"] + shift}
     _tower_to_onnx(moved, shared, quantised)
@@ -83,6 +85,22 @@ def with_second_tower(
     whole.graph.output.append(helper.make_tensor_value_info(OUTPUT, kinds.FLOAT, shape))
     onnx.checker.check_model(whole)
     onnx.save(whole, str(output))
+
+
+def _drop_tower(graph: Any) -> None:
+    """Makes of a reader what it was before it was given a second tower."""
+    for entries, names in (
+        (graph.node, lambda one: one.output),
+        (graph.initializer, lambda one: [one.name]),
+        (graph.output, lambda one: [one.name]),
+    ):
+        kept = [one for one in entries if not any(map(_is_towers, names(one)))]
+        del entries[:]
+        entries.extend(kept)
+
+
+def _is_towers(name: str) -> bool:
+    return name == OUTPUT or name.startswith(_PREFIX)
 
 
 def _taken_off(graph: Any, tower: str, logits: str, weight: float) -> list[Any]:

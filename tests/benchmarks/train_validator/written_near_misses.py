@@ -4,8 +4,9 @@ From the folder of further sets, where they are given: ``unansq-dev-*.txt`` and
 ``unansq-train-*.txt`` (pairs of SQuAD 2.0's training questions without and with an answer, as
 github.com/haichao592/UnAnsQ holds them; ``dev`` has its passages), and ``squad_train_parts.json``
 (SQuAD 1.1's or 2.0's training file, whole or in parts, in its format: the passages of ``train``;
-where a question stands without its answer's place, its text may be a single sentence). All of it
-is CC BY-SA 4.0. UnAnsQ's ``test`` is SQuAD's dev, which pools are made of: it is not read.
+where a question stands without its answer's place, its text may be a single sentence). SQuAD is
+CC BY-SA 4.0; UnAnsQ's repository, which says which of its questions belong together, carries no
+licence file. UnAnsQ's ``test`` is SQuAD's dev, which pools are made of: it is not read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The local validator with a tiny reader: its logit is the highest word number minus five, its
 answer starts at the highest word; and with the reader that comes with ragbench."""
 
+import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
+from ragbench.stages.validate import validator_fingerprint
 from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
 from ragbench.text.sentences import Span
 from ragbench.validators import local
@@ -86,6 +89,22 @@ def test_identity_follows_the_model_and_the_settings(tiny: str, tmp_path: Path) 
     }
     assert len(identities) == 4
     assert LocalValidator(reader=tiny).identity in identities
+
+
+@pytest.mark.parametrize("changed", ["model.onnx", "tokenizer.json"])
+def test_verdicts_of_a_reader_with_other_bytes_are_not_taken_again(
+    tiny: str, tmp_path: Path, changed: str
+) -> None:
+    same, other = (shutil.copytree(tiny, tmp_path / name) for name in ("same", "other"))
+    (other / changed).write_bytes((other / changed).read_bytes() + b" ")
+    known = validator_fingerprint(LocalValidator(reader=tiny))
+    assert validator_fingerprint(LocalValidator(reader=str(same))) == known
+    assert validator_fingerprint(LocalValidator(reader=str(other))) != known
+
+
+def test_the_reader_that_comes_along_is_named_by_its_bytes() -> None:
+    model = Path(local.__file__).parent / "reader" / "model.onnx"
+    assert hashlib.sha256(model.read_bytes()).hexdigest()[:12] in LocalValidator().identity
 
 
 def test_settings_out_of_range_and_folders_without_a_model_are_refused(
@@ -177,6 +196,22 @@ def test_the_reader_that_comes_along_misses_no_answer_that_is_gone() -> None:
     assert there.answer_probability > gone.answer_probability
     assert there.answer_present
     assert not gone.answer_present
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What did the two engineers from Oslo study?",
+        "How many engineers left the company in 1995?",
+        "When do the offices in Bergen close?",
+    ],
+)
+def test_the_reader_that_comes_along_does_not_take_a_question_of_the_same_things_for_this_one(
+    question: str,
+) -> None:
+    verdict = judge(LocalValidator(), question, FIRM)
+    assert verdict.retrieval_quality is RetrievalQuality.PARTIAL
+    assert any("answers another question" in one for one in verdict.reasons)
 
 
 def test_what_chunks_order_changes_nothing_but_themselves() -> None:
