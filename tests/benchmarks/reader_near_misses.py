@@ -93,9 +93,10 @@ def _logits(cache: ScoreCache, files: OnnxFiles) -> Logits:
     return read if cache.is_reader(files) else plain
 
 
-def _rule_made(data: Collection, per_kind: int) -> Iterator[Pair]:
+def answered_questions(data: Collection) -> list[AnsweredQuestion]:
+    """The questions of a set with the passages that answer them."""
     texts = {chunk.id: chunk for chunk in data.chunks}
-    pairs = [
+    return [
         AnsweredQuestion(
             question=one.text.strip(),
             text=texts[one.own].text,
@@ -106,6 +107,10 @@ def _rule_made(data: Collection, per_kind: int) -> Iterator[Pair]:
         for one in data.questions
         if one.gold and one.own in texts
     ]
+
+
+def _rule_made(data: Collection, per_kind: int) -> Iterator[Pair]:
+    pairs = answered_questions(data)
     rules = NearMissRules(pairs)
     for kind in (*NEAR_MISS_KINDS, "answer: passage", "answer: sentence"):
         draw = random.Random(f"7:{kind}")
