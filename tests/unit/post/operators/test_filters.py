@@ -7,6 +7,7 @@ import pytest
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.dedup import Dedup, DedupNear
 from ragbench.post.filter import LlmFilter, Percentile, Threshold, TokenBudget, TopK
+from ragbench.text.token_counter import ESTIMATED
 from tests.unit.post.operators.builders import PIECES, Scripted, apply, chunk, ids, texts
 
 A, B, C, D = (
@@ -202,3 +203,8 @@ def test_no_chunks_are_no_reason_to_ask() -> None:
 def test_a_draft_in_the_thoughts_is_not_obeyed() -> None:
     model = Scripted(['<think>{"keep": [1]} perhaps, no.</think>{"keep": [3]}'])
     assert ids(apply(LlmFilter(chat=model), A, B, C)) == [C.id]
+
+
+def test_a_budget_that_is_only_estimated_says_so() -> None:
+    assert apply(TokenBudget(budget=20, counter=PIECES), chunk("a", TEN)).notes == ()
+    assert apply(TokenBudget(budget=20), chunk("a", TEN)).notes == (ESTIMATED,)

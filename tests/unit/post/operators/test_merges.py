@@ -71,6 +71,34 @@ def test_nothing_fused_with_nothing_is_nothing(fusion: Fusion) -> None:
     assert fuse([[], []], fusion, (1.0, 1.0)) == ()
 
 
+def test_an_id_that_a_ranking_repeats_counts_once_and_where_it_stands_best() -> None:
+    """Of 3, 2 and 1 the first "a" has 1; the second one's half is not added."""
+    twice = newcomers([chunk("a", score=3.0), chunk("a", score=2.0), chunk("b", score=1.0)])
+    fused = fuse([twice], "weighted", (1.0,))
+    assert {entry.chunk.id: entry.score for entry in fused} == {"a": 1.0, "b": 0.0}
+
+
+@pytest.mark.parametrize("settings", [{}, {"weight": 0.2}])
+def test_neighbours_weigh_half_of_what_stood_unless_another_weight_is_given(
+    settings: dict[str, Any],
+) -> None:
+    shelf = Shelf(linked={"a": [chunk("x"), chunk("b")]})
+    found = apply(LinkExpand(service=shelf, first=1, fusion="rrf", **settings), *GIVEN)
+    weight = settings.get("weight", 0.5)
+    assert {entry.chunk.id: entry.score for entry in found.chunks} == pytest.approx(
+        {"a": 1 / 61, "b": 1 / 62 + weight / 62, "c": 1 / 63, "x": weight / 61}
+    )
+
+
+def test_further_queries_weigh_what_they_say() -> None:
+    shelf = Shelf(found={"p": [chunk("x")], "q": [chunk("y"), chunk("a")]})
+    queries = (SecondaryQuery(query="p"), SecondaryQuery(query="q", weight=0.5))
+    found = apply(QueryMerge(service=shelf, queries=queries, fusion="rrf"), *GIVEN[:1])
+    assert {entry.chunk.id: entry.score for entry in found.chunks} == pytest.approx(
+        {"a": 1 / 61 + 0.5 / 62, "x": 1 / 61, "y": 0.5 / 61}
+    )
+
+
 # --- link_expand
 
 LINKS: Mapping[str, list[Any]] = {

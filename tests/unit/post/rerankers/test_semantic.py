@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragbench.errors import InterfaceError
-from ragbench.post.rerankers.semantic import SemanticReranker
+from ragbench.post.rerankers.semantic import SemanticReranker, similarities
 from tests.unit.post.rerankers.builders import chunk, notes, order, query
 
 SEMANTIC = SemanticReranker()
@@ -86,3 +86,12 @@ def test_another_models_query_embedding_is_refused() -> None:
         SEMANTIC.score(query(embedding=[1, 0, 0], a=[1, 0]), [chunk("a")])
     with pytest.raises(InterfaceError, match="the embedding of the query"):
         SEMANTIC.score(query(embedding=[float("inf"), 0], a=[1, 0]), [chunk("a")])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (300, 100), (700, 400)])
+def test_similarities_are_the_products_of_all_pairs(shape: tuple[int, int]) -> None:
+    """As one block, as blocks of eight rows, and as a matrix that is multiplied whole."""
+    rows = np.random.default_rng(7).normal(size=shape)
+    found = similarities(rows)
+    assert found.shape == (shape[0], shape[0])
+    assert np.abs(found - np.einsum("id,jd->ij", rows, rows)).max() < 1e-9
