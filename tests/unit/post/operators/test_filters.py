@@ -205,6 +205,16 @@ def test_a_draft_in_the_thoughts_is_not_obeyed() -> None:
     assert ids(apply(LlmFilter(chat=model), A, B, C)) == [C.id]
 
 
+class Exact:
+    """Counts words, and says that this is no estimate."""
+
+    name = "words"
+    approximate = False
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+
 def test_a_budget_that_is_only_estimated_says_so() -> None:
-    assert apply(TokenBudget(budget=20, counter=PIECES), chunk("a", TEN)).notes == ()
+    assert apply(TokenBudget(budget=20, counter=Exact()), chunk("a", TEN)).notes == ()
     assert apply(TokenBudget(budget=20), chunk("a", TEN)).notes == (ESTIMATED,)
