@@ -72,7 +72,7 @@ def traces(number: int, *, words: int = 3) -> list[Trace]:
     ]
 
 
-SHORT = PostRetrieval(operators=[TopK(k=1)])
+SHORT = PostRetrieval(operators=(TopK(k=1),))
 
 
 def tried(window: list[Trace], answers: Any = None, stage: PostRetrieval = SHORT) -> Trial:
@@ -149,7 +149,7 @@ def test_failures_are_counted_by_what_they_say() -> None:
 
 def test_an_operator_that_fails_is_passed_over_and_counted() -> None:
     answers = Prepared({"q0": answered(), "q1": answered()})
-    report = tried(traces(2), answers, PostRetrieval(operators=[Broken()])).report(
+    report = tried(traces(2), answers, PostRetrieval(operators=(Broken(),))).report(
         (), is_first=True
     )
     # Both chunks are left: of 3 and 1 words, of 4 and 1.
@@ -160,7 +160,7 @@ def test_an_operator_that_fails_is_passed_over_and_counted() -> None:
 
 def test_where_post_retrieval_fails_nothing_is_generated() -> None:
     answers = Prepared({})
-    stage = PostRetrieval(operators=[Broken()], on_error="raise")
+    stage = PostRetrieval(operators=(Broken(),), on_error="raise")
     report = tried(traces(2), answers, stage).report((), is_first=True)
     assert answers.asked == []
     assert report.answers is not None
