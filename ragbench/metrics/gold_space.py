@@ -168,6 +168,7 @@ class MatchingTally:
         own: list[int] = []
         other: list[int] = []
         ids: Sequence[str | None] = result.context_ids or [None] * len(result)
+        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
         for rank, (id, told) in enumerate(zip_longest(ids, result.context_metadata or ()), 1):
             documents = documents_of(id, told or {})
             names = documents if id is None else (*documents, id)
@@ -182,16 +183,15 @@ class MatchingTally:
                 other.append(rank)
                 self.of_documents += found[1] is MatchedBy.DOCUMENT
             elif id not in judged:
-                self._count_nearly(names, judged)
+                self._count_nearly(names, wanted)
         self.by_id += len(own)
         self.by_document += len(other)
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(self.names)
         return own, other
 
-    def _count_nearly(self, names: Sequence[str], judged: Mapping[str, int]) -> None:
+    def _count_nearly(self, names: Sequence[str], wanted: Mapping[str, str]) -> None:
         """Counts a chunk that only how its id is written keeps from being gold."""
-        wanted = {loosely(id): id for id, grade in judged.items() if grade > 0}
         pairs = [(name, wanted[key]) for name in names if (key := loosely(name)) in wanted]
         if pairs:
             self.nearly += 1

@@ -103,3 +103,14 @@ def test_threads_share_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_hits_are_offsets_within_each_text_and_places_among_the_wanted() -> None:
+    texts = ["red car", "a blue red sea, red", "nothing", "é red", "das Rote"]
+    found = candidate_tokens(texts).hits(["sea", "red"])
+    assert found[:4] == [
+        ([0], [1]),
+        ([7, 11, 16], [1, 0, 1]),
+        ([], []),
+        ([2], [1]),  # of characters: in bytes it would be 3
+    ]
