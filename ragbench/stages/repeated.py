@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
@@ -17,6 +19,10 @@ __all__ = [
 
 _LITTLE = 0.1
 """Share of the variance at which noise is little."""
+_LONG = 0.02
+"""Seconds: what takes less is no model."""
+_KEPT = 0.05
+"""Share of the first time's seconds in which no model answers again."""
 
 RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
 """Of one repeat: the digest and the cells of each case, by id."""
@@ -35,15 +41,22 @@ def averaged(cells: Sequence[Cell], asked: Sequence[Repeats | None]) -> tuple[Ce
 class Repeated:
     """Averages the cases of a run as they come."""
 
-    def __init__(self, metrics: Sequence[Metric], later: Sequence[RepeatCells]) -> None:
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        later: Sequence[RepeatCells],
+        seconds: Mapping[str, Sequence[float]] = MappingProxyType({}),
+    ) -> None:
         """Begins without a case.
 
         Args:
             metrics: of the run.
             later: what the second time and on gave; none where cases were asked once.
+            seconds: how long each stage took then, a number a case and time.
         """
         self._metrics = tuple(metrics)
         self._later = tuple(later)
+        self._seconds = seconds
         self._values: dict[str, dict[str, list[float]]] = {}
 
     def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
@@ -78,6 +91,33 @@ class Repeated:
                 known = [value for value in repeats.values if value is not None]
                 self._values.setdefault(metric.name, {})[case] = known
         return averaged(cells, asked)
+
+    def kept_answers(self, first: Mapping[str, Sequence[float]]) -> Iterator[str]:
+        """That a system seems to keep its answers, so that asking it again shows no noise.
+
+        Args:
+            first: how long each stage took the first time, a number a case.
+        """
+        for stage, seconds in self._seconds.items():
+            if not seconds or not first.get(stage):
+                continue
+            took, again = statistics.median(first[stage]), statistics.median(seconds)
+            if took >= _LONG and again < _KEPT * took and not self._differs():
+                yield (
+                    f"Asked again, {stage} took {1000 * again:.3g} ms a case where it took "
+                    f"{1000 * took:.3g} ms the first time, and every score is the same: where "
+                    "the system keeps its answers, repeats say nothing of its noise. Turn its "
+                    "cache off."
+                )
+
+    def _differs(self) -> bool:
+        """Whether any case had two values of a metric that gives the same for the same answer."""
+        repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
+        return any(
+            len(set(values)) > 1
+            for name in repeatable
+            for values in self._values.get(name, {}).values()
+        )
 
     def notes(self) -> Iterator[str]:
         """How often cases were asked, and how much of the variance is the system's own noise."""

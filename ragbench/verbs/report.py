@@ -204,6 +204,7 @@ class ReportBuilder:
             notes=(
                 *_notes(self.manifest, tally),
                 *self._repeated.notes(),
+                *self._repeated.kept_answers(tally.seconds),
                 *_metric_notes(summaries),
                 *_depth_note(summaries, tally.longest),
                 *_declining_notes(tally),
@@ -238,17 +239,19 @@ def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
         RunMismatchError: a repeat was scored by other metrics.
     """
     later: list[RepeatCells] = []
+    seconds: dict[str, list[float]] = {}
     for folder in repeat_folders(path):
         known = metrics_of(read_manifest(RunFolder(path=folder).manifest))
         if [metric.name for metric in known] != [metric.name for metric in metrics]:
             raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
-        later.append(
-            {
-                case.trace.case.id: (case.fingerprint, _complete(case))
-                for case in open_traces(folder, with_texts=False)
-            }
-        )
-    return Repeated(metrics, later)
+        cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
+        for case in open_traces(folder, with_texts=False):
+            cells[case.trace.case.id] = (case.fingerprint, _complete(case))
+            for stage, outcome in stage_outcomes(case.trace):
+                if outcome.seconds is not None:
+                    seconds.setdefault(stage, []).append(outcome.seconds)
+        later.append(cells)
+    return Repeated(metrics, later, seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from ragbench.core.outcome import Cell
+from ragbench.metrics.registry import parse_metrics
+from ragbench.stages.repeated import Repeated
+
 Ragbench = Callable[..., Any]
 
 NOISY = '''
@@ -113,3 +117,62 @@ def test_what_cannot_be_repeated_is_refused(ragbench: Ragbench) -> None:
     done = ragbench("eval", "cases.jsonl", "-q", "-o", "other", "--rag-repeats", "2")
     assert done.code == 2
     assert "--rag-repeats needs --rag" in done.err
+
+
+WORKING = '''
+"""Works for each answer, and keeps what it gave, or does not."""
+import hashlib
+from functools import cache
+
+from ragbench import RAGInterface
+
+
+def work(query):
+    return hashlib.pbkdf2_hmac("sha256", query.encode(), b"", 300_000) and "yes"
+
+
+class Plain(RAGInterface):
+    answer = staticmethod(work)
+
+    def retrieve(self, query, top_k=None):
+        return [query]
+
+    def generate(self, query, contexts):
+        return self.answer(query)
+
+
+class Keeping(Plain):
+    answer = staticmethod(cache(work))
+'''
+
+
+@pytest.mark.parametrize(("rag", "said"), [("Keeping", 1), ("Plain", 0)])
+@pytest.mark.usefixtures("cases")
+def test_that_a_system_keeps_its_answers_is_said(ragbench: Ragbench, rag: str, said: int) -> None:
+    Path("working.py").write_text(WORKING, "utf-8")
+    asked_again = ("--rag", f"working.py:{rag}", "-m", "token_f1", "-q", "-o", "run", "--json")
+    done = ragbench("eval", "cases.jsonl", *asked_again, "--rag-repeats", "2")
+    notes = json.loads(done.out)["notes"]
+    told = [note for note in notes if note.startswith("Asked again, generate took ")]
+    assert len(told) == said
+    if said:
+        assert "repeats say nothing of its noise. Turn its cache off." in told[0]
+
+
+@pytest.mark.parametrize(
+    ("again", "took", "second", "said"),
+    [
+        (0.02, 0.5, 1.0, True),
+        (0.03, 0.5, 1.0, False),  # more than a twentieth of the time
+        (0.0001, 0.019, 1.0, False),  # so fast that it is no model
+        (0.02, 0.5, 0.0, False),  # another score: it was asked again
+    ],
+)
+def test_when_a_system_seems_to_keep_its_answers(
+    again: float, took: float, second: float, said: bool
+) -> None:
+    later = {"a": (b"1", (Cell.measured(second),))}
+    repeated = Repeated(parse_metrics("token_f1"), [later], {"generate": [again, again, 9.0]})
+    repeated.add("a", b"1", (Cell.measured(1.0),))
+    found = list(repeated.kept_answers({"retrieve": [5.0], "generate": [took, took, 60.0]}))
+    assert len(found) == said
