@@ -34,6 +34,21 @@ def test_the_first_bet_stakes_nothing_and_the_second_follows_the_first_value() -
     assert lost.p_above == 1.0
 
 
+def test_the_third_bet_follows_mean_and_variance_so_far() -> None:
+    """After one .1: mean .05, variance (.25 + .0025) / 2, the bet .05 / (.12625 + .0025).
+
+    After two: mean .2 / 3, variance (.25 + .0025 + (1 / 30)^2) / 3, the bet .749208.
+    """
+    first = 0.05 / (0.12625 + 0.05**2)
+    mean = 0.2 / 3
+    second = mean / ((0.25 + 0.0025 + (0.1 - mean) ** 2) / 3 + mean**2)
+    assert (first, second) == pytest.approx((0.388350, 0.749220), abs=1e-6)
+    assert seen([0.1, 0.1]).above == pytest.approx(math.log(1 + first * 0.1))
+    expected = math.log(1 + first * 0.1) + math.log(1 + second * 0.1)
+    assert seen([0.1] * 3).above == pytest.approx(expected)
+    assert seen([]).mean is None
+
+
 def test_the_game_is_fair_and_rarely_won_whenever_one_stops() -> None:
     """All 2^12 sequences of a fair coin: the stake keeps its mean, and 20 times is rarely seen."""
     ends: list[float] = []

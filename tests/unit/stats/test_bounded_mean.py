@@ -56,6 +56,19 @@ def test_it_is_the_share_of_weighted_totals_at_or_below_the_limit() -> None:
     assert found == pytest.approx(expected, abs=0.004)
 
 
+def test_a_large_cluster_may_hide_as_much_as_its_size() -> None:
+    """The one that nobody saw is taken to be as large as the largest, and to lose everything."""
+    sizes, means = [1, 1, 1, 2, 6], [0.3, -0.2, 0.1, 0.2, 0.05]
+    values = [mean for mean, size in zip(means, sizes, strict=True) for _ in range(size)]
+    labels = [at for at, size in enumerate(sizes) for _ in range(size)]
+    draw = np.random.default_rng(5)
+    weights = draw.exponential(size=(200_000, 6))
+    moved = [size * (mean + 0.3) for mean, size in zip(means, sizes, strict=True)]
+    expected = float((weights @ np.array([*moved, -0.7 * 6]) <= 0.0).mean())
+    assert p_value(values, -0.3, labels=labels) == pytest.approx(expected, abs=0.004)
+    assert 0.05 < expected < 0.95
+
+
 @given(st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=30), st.floats(0.01, 0.9))
 def test_it_is_a_probability_and_better_values_lower_it(values: list[float], drop: float) -> None:
     found = p_value(values, -drop)

@@ -57,6 +57,15 @@ def test_a_small_loss_of_every_case_may_hide_rare_large_gains() -> None:
     assert decide(question([-0.012] * 160, tolerance=0.0)).change is ChangeKind.WORSE
 
 
+def test_what_is_shown_or_not_even_likely_hides_no_rare_gains() -> None:
+    shown = decide(question([-0.5] * 8))
+    assert shown.change is ChangeKind.WORSE
+    assert not shown.hides_rare_gains
+    unlikely = decide(question([0.1, -0.1] * 4))
+    assert unlikely.change is ChangeKind.CANNOT_TELL
+    assert not unlikely.hides_rare_gains
+
+
 def test_a_loss_as_large_as_tolerated_is_none_whatever_rounding_does() -> None:
     before = dict.fromkeys(map(str, range(50)), 0.8)
     sample = pair(before, dict.fromkeys(before, 0.75))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -114,3 +115,60 @@ def test_a_true_drop_is_found_oftener_than_against_one_run() -> None:
             question = RegressionQuestion(sample=sample, largest_drop=1.0)
             found[count] += decide(question, resamples=400).change is ChangeKind.WORSE
     assert found[5] > found[1]
+
+
+def written_out(tests: Sequence[np.ndarray], null_means: Sequence[float]) -> list[float]:
+    """Step-down p-values by all labellings; rows are cases, the first column the present run."""
+    centred = []
+    for scores, null_mean in zip(tests, null_means, strict=True):
+        moved = scores.copy()
+        moved[:, 0] -= null_mean
+        centred.append(moved - moved.mean(axis=1, keepdims=True))
+    cases, width = tests[0].shape
+    picks = list(product(range(width), repeat=cases))
+    # What is drawn: for each test, minus the sum over cases of the score that is picked.
+    drawn = np.array(
+        [[-sum(one[case, at] for case, at in enumerate(pick)) for pick in picks] for one in centred]
+    )
+    drawn /= drawn.std(axis=1, keepdims=True)
+    observed = drawn[:, 0]
+    order = np.argsort(-observed)
+    found, largest = [0.0] * len(tests), 0.0
+    for step, test in enumerate(order):
+        highest = drawn[order[step:]].max(axis=0)
+        largest = max(largest, float((highest >= observed[test] - 1e-9).mean()))
+        found[int(test)] = largest
+    return found
+
+
+def test_several_tests_step_down_over_all_labellings() -> None:
+    """Three runs of five cases, 243 labellings; metrics of different scales and drops."""
+    rng = np.random.default_rng(12)
+    tests = [
+        rng.normal(size=(5, 3)) * 0.1,
+        rng.normal(size=(5, 3)) * 10,
+        rng.normal(size=(5, 3)),
+        rng.exponential(size=(5, 3)),
+    ]
+    tests[0][:, 0] -= 0.25
+    tests[1][:, 0] -= 8.0
+    tests[2][:, 0] += 0.5
+    null_means = [0.0, -1.0, 0.0, -0.2]
+    samples = [sample_of(one[:, :1].tolist(), one[:, 1:].tolist()) for one in tests]
+    found = exchange_p_values(samples, null_means=null_means, resamples=40_000)
+    expected = written_out(tests, null_means)
+    assert list(found) == pytest.approx(expected, abs=0.012)
+    assert len({round(p_value, 2) for p_value in expected}) == 4
+
+
+def test_the_scale_of_a_metric_changes_nothing() -> None:
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    first[:, 0] -= 1.0
+
+    def p_values(scale: float) -> tuple[float, ...]:
+        tests = (first * scale, second)
+        samples = [sample_of(one[:, :1].tolist(), one[:, 1:].tolist()) for one in tests]
+        return exchange_p_values(samples, null_means=[0.0, 0.0])
+
+    assert p_values(1.0) == p_values(1000.0)
