@@ -209,6 +209,109 @@ def test_without_any_gold_the_validator_decides_and_is_named(
     assert "lexical" in result.detail
 
 
+def judged(present: bool) -> Outcome[Verdict]:
+    verdict = Verdict(
+        query_id="leave",
+        relevant_chunk_ids=(),
+        relevance={},
+        answer_present=present,
+        answer_probability=0.9 if present else 0.1,
+        evidence=(),
+        retrieval_quality=RetrievalQuality.GOOD,
+        message="",
+        validator="lexical",
+    )
+    return Outcome(status=Status.MEASURED, value=verdict)
+
+
+@pytest.mark.parametrize(
+    ("gold_at", "present", "expected", "basis"),
+    [
+        (1, False, Cause.NOT_USED, Basis.REFERENCE),  # the words are there
+        (None, True, Cause.NOT_USED, Basis.VALIDATOR),  # the answer stands in other words
+        (None, False, Cause.NOT_RETRIEVED, Basis.REFERENCE),
+    ],
+)
+def test_a_validator_finds_what_the_words_of_a_reference_do_not(
+    gold_at: int | None, present: bool, expected: Cause, basis: Basis
+) -> None:
+    case = replace(CASE, reference_context_ids=None, evidence=())
+    result = cause_of(trace("12 weeks", case=case, gold_at=gold_at, validation=judged(present)))
+    assert (result.cause, result.basis) == (expected, basis)
+
+
+def test_a_validator_says_nothing_where_the_gold_is_known() -> None:
+    result = cause_of(trace("12 weeks", gold_at=None, validation=judged(True)))
+    assert (result.cause, result.basis) == (Cause.NOT_RETRIEVED, Basis.IDS)
+
+
+@pytest.mark.parametrize(
+    ("present", "response", "cause", "stage"),
+    [
+        (True, "12 weeks", Cause.NOT_USED, "generate"),
+        (True, "27 days", Cause.RIGHT, None),
+        (False, "27 days", Cause.RIGHT_WITHOUT, None),
+        (False, "12 weeks", Cause.ANSWERED_WITHOUT, None),
+    ],
+)
+def test_what_a_verdict_and_an_answer_come_to(
+    present: bool, response: str, cause: Cause, stage: str | None
+) -> None:
+    """A reference of one letter cannot be looked for in chunks; answers are held against it."""
+    case = Case(id="q", query="Which?", reference="B")
+    answer = {"27 days": "B", "12 weeks": "A"}[response]
+    result = cause_of(trace(answer, case=case, validation=judged(present)))
+    assert (result.cause, result.stage) == (cause, stage)
+
+
+def test_chunks_that_hold_a_reference_are_followed_to_the_operator_that_dropped_them() -> None:
+    """Of two that hold it, the one that stayed longest counts: rank 2 before the second step."""
+    case = replace(CASE, reference_context_ids=None, evidence=())
+    texts = [OTHERS[0], LEAVE, OTHERS[1], f"Again: {LEAVE}"]
+    retrieval: RetrievalResult[Any] = RetrievalResult(texts, context_ids=list("abcd"))
+    steps = [build_operator({"action": "filter", "type": "top_k", "k": k}) for k in (3, 1)]
+    after = post_retrieved(PostRetrieval(operators=tuple(steps)), case.query, retrieval)
+    result = cause_of(
+        Trace(
+            case=case,
+            retrieval=Outcome(status=Status.MEASURED, value=retrieval),
+            post_retrieval=Outcome(status=Status.MEASURED, value=after),
+            generation=said("12 weeks"),
+        )
+    )
+    assert (result.cause, result.basis, result.rank) == (Cause.DROPPED, Basis.REFERENCE, 2)
+    assert result.stage == "filter.top_k"
+    assert result.detail == "Retrieved at rank 2; dropped by filter.top_k at rank 2."
+
+
+def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_told() -> None:
+    case = replace(CASE, reference_context_ids=("handbook", "gone"))
+    result = cause_of(trace("It is 12 weeks.", case=case))
+    assert (result.shown, result.golds) == (1, 2)
+    assert result.detail == (
+        "Shown at rank 1, and the answer is wrong; no other shown chunk holds it; 1 of 2 gold "
+        "contexts were not shown."
+    )
+    short = cause_of(trace("No"))
+    assert short.supported is None
+    assert short.detail == "Shown at rank 1, and the answer is wrong."
+    assert cause_of(trace("27 days", case=case)).detail == (
+        "Shown at rank 1, and the answer is right."
+    )
+
+
+def test_an_answer_is_right_from_half_of_what_a_judge_can_give() -> None:
+    assert cause_of(trace("x"), correctness=Cell.measured(0.5)).cause is Cause.RIGHT
+    assert cause_of(trace("27 days"), correctness=Cell.measured(0.49)).cause is Cause.NOT_USED
+
+
+def test_only_an_answer_to_an_unanswerable_case_is_put_down_to_generation() -> None:
+    case = Case(id="n", query="Who?", answerable=False)
+    assert cause_of(trace("Me.", case=case)).stage == "generate"
+    declined = replace(trace(case=case), generation=said("", abstained=True))
+    assert cause_of(declined).stage is None
+
+
 def test_without_gold_reference_and_verdict_nothing_can_be_told() -> None:
     result = cause_of(trace(case=Case(id="q", query="Why?")))
 

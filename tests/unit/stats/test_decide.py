@@ -150,6 +150,30 @@ def test_where_there_are_cases_enough_already_the_truth_lies_near_the_limit() ->
     assert 0.03 < needed.ruled_out < 0.05 < needed.shown < 0.07
 
 
+def test_where_nothing_moved_the_rule_of_three_says_how_many_cases_are_enough() -> None:
+    """.95^58 is .0510, .95^59 .0485: so many in a row without a loss of everything in one of 20."""
+    needed = decide(question([0.0] * 20)).needed
+    assert needed is not None
+    assert (needed.cases, needed.alike, needed.shown) == (59, True, None)
+    pairs = decide(question([0.0] * 20, clusters=[str(at // 2) for at in range(20)])).needed
+    assert pairs is not None
+    assert pairs.cases == 118
+    assert decide(question([0.0] * 20, largest_drop=None)).needed is None
+
+
+@pytest.mark.parametrize("largest_drop", [1.0, None])
+def test_copies_in_a_cluster_settle_nothing_sooner(largest_drop: float | None) -> None:
+    moves = [-0.1, 0.05, -0.2, 0.1, 0.0, -0.05, 0.02, -0.3, 0.1, -0.12]
+    twice = [move for move in moves for _ in range(2)]
+    names = [str(at // 2) for at in range(20)]
+    alone = decide(question(moves, largest_drop=largest_drop)).needed
+    copied = decide(question(twice, largest_drop=largest_drop, clusters=names)).needed
+    assert alone is not None and copied is not None
+    assert copied.cases == 2 * alone.cases
+    assert copied.shown == pytest.approx(alone.shown)
+    assert copied.ruled_out == pytest.approx(alone.ruled_out)
+
+
 def test_clusters_are_the_observations() -> None:
     drops = [-0.2, -0.3, -0.25, -0.35] * 5
     alone = decide(question(drops, tolerance=0.0))
