@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -118,3 +120,73 @@ def test_the_order_of_the_cases_changes_nothing() -> None:
         ]
         found.append(family_test(samples, null_means=[0.0] * 3).p_values)
     assert found[0] == found[1]
+
+
+def written_out(
+    tests: list[dict[str, list[float]]], null_means: list[float], *, two_sided: bool
+) -> list[float]:
+    """Step-down p-values by every arrangement of the clusters' signs."""
+    names = sorted({name for test in tests for name in test})
+    totals = np.array(
+        [
+            [sum(value - null for value in test.get(name, [])) for name in names]
+            for test, null in zip(tests, null_means, strict=True)
+        ]
+    )
+    norms = np.sqrt((totals**2).sum(axis=1))
+    signs = np.array(list(product((1.0, -1.0), repeat=len(names))))
+    drawn = (totals / norms[:, None]) @ signs.T
+    drawn = np.abs(drawn) if two_sided else -drawn
+    observed, order = drawn[:, 0], np.argsort(-drawn[:, 0])
+    found, largest = [0.0] * len(tests), 0.0
+    for step, test in enumerate(order):
+        highest = drawn[order[step:]].max(axis=0)
+        largest = max(largest, float((highest >= observed[test] - 1e-9).mean()))
+        found[int(test)] = largest
+    return found
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_several_tests_step_down_over_every_arrangement(two_sided: bool) -> None:
+    """Ten clusters of one to three cases, of which the last test has eight; own limits each."""
+    draw = np.random.default_rng(21)
+    names = [f"d{at}" for at in range(10)]
+    shared = {name: draw.normal(-0.3, 0.5, 1 + at % 3) for at, name in enumerate(names)}
+    tests = [
+        {name: list(values) for name, values in shared.items()},
+        {name: list(values + draw.normal(0, 0.3, len(values))) for name, values in shared.items()},
+        {name: list(draw.normal(0.1, 5.0, 2)) for name in names},
+        {name: list(draw.normal(-0.4, 0.4, 2)) for name in names[:8]},
+    ]
+    null_means = [0.0] * 4 if two_sided else [0.0, -0.1, 0.5, -0.05]
+    samples: list[PairedSample] = []
+    for test in tests:
+        cases = {f"{name}-{at}": v for name, values in test.items() for at, v in enumerate(values)}
+        samples.append(
+            pair(
+                dict.fromkeys(cases, 0.0), cases, clusters={one: one.split("-")[0] for one in cases}
+            )
+        )
+    found = family_test(samples, null_means=None if two_sided else null_means)
+    assert (found.size, found.resolution) == (4, 0.0)
+    expected = written_out(tests, null_means, two_sided=two_sided)
+    assert list(found.p_values) == pytest.approx(expected)
+    assert len({round(p_value, 6) for p_value in expected}) >= 3
+
+
+def test_what_is_drawn_has_no_p_value_below_one_of_the_draws() -> None:
+    """Of thirty losses no arrangement that is drawn is as extreme."""
+    both = [sample([-1.0] * 30), sample([-1.0] * 30, first=30)]
+    found = family_test(both, null_means=[0.0, 0.0], resamples=20_000)
+    assert found.p_values == (1 / 20_001, 1 / 20_001)
+    assert found.resolution == 1 / 20_001
+
+
+def test_the_level_of_a_test_is_what_its_statistic_must_reach_among_the_others() -> None:
+    """Two independent tests: 1 - .95^.5 each, as near as ten thousand draws come."""
+    draw = np.random.default_rng(2)
+    both = [sample(draw.normal(size=200).tolist(), first=at * 200) for at in range(2)]
+    found = family_test(both, null_means=[0.0, 0.0])
+    assert found.level == pytest.approx(1 - 0.95**0.5, rel=0.1)
+    twice = family_test(both)
+    assert twice.level == pytest.approx(1 - 0.95**0.5, rel=0.1)
