@@ -86,8 +86,17 @@ class Biography:
     """By operator: what it said about this case."""
 
     def lost_by(self, gold: GoldFate) -> str | None:
-        """Name of the operator that lost a gold context; None when none did."""
-        return None if gold.lost_by is None else self.operators[gold.lost_by]
+        """Name of the operator that lost a gold context, see `step`; None when none did."""
+        return None if gold.lost_by is None else self.step(gold.lost_by)
+
+    def step(self, at: int) -> str:
+        """What an operator is called: its name, and its place from 1 where others share that.
+
+        Args:
+            at: its position, from 0.
+        """
+        name = self.operators[at]
+        return name if self.operators.count(name) == 1 else f"{name} (step {at + 1})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

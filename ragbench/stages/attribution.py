@@ -329,10 +329,10 @@ def _dropped_by(
     wanted = {id for id, held in zip(ids, retrieved, strict=True) if held}
     lives = [life for life in biography.lives if life.id in wanted and life.dropped_by is not None]
     if not lives:
-        return biography.operators[-1], None
+        return biography.step(len(biography.operators) - 1), None
     last_life = max(lives, key=lambda life: life.dropped_by or 0)
     at = last_life.dropped_by or 0
-    return biography.operators[at], last_life.ranks[at]
+    return biography.step(at), last_life.ranks[at]
 
 
 _BY_PRESENT = {

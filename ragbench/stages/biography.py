@@ -248,7 +248,7 @@ class BiographyTally:
             self._counts["found"] += sum(fate.is_found for fate in biography.gold)
             self._counts["kept"] += sum(fate.ranks[-1] is not None for fate in biography.gold)
         for at, name in enumerate(biography.operators):
-            effect = self._effects.setdefault((at, name), _Effect(operator=name))
+            effect = self._effects.setdefault((at, name), _Effect(operator=biography.step(at)))
             _count_chunks(effect, biography, at)
             _count_gold(effect, biography, at, case)
 

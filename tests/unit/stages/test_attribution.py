@@ -280,8 +280,8 @@ def test_chunks_that_hold_a_reference_are_followed_to_the_operator_that_dropped_
         )
     )
     assert (result.cause, result.basis, result.rank) == (Cause.DROPPED, Basis.REFERENCE, 2)
-    assert result.stage == "filter.top_k"
-    assert result.detail == "Retrieved at rank 2; dropped by filter.top_k at rank 2."
+    assert result.stage == "filter.top_k (step 2)"
+    assert result.detail == "Retrieved at rank 2; dropped by filter.top_k (step 2) at rank 2."
 
 
 def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_told() -> None:

@@ -39,6 +39,18 @@ def test_each_operator_is_counted_by_what_it_was_given() -> None:
     assert turned.notes == (("4 turned", 1),)
 
 
+def test_an_operator_that_stands_twice_is_told_apart_by_its_step() -> None:
+    tally = BiographyTally()
+    tally.add("c", biography(LEAVE_AND_DESK, TopK(k=3), Backwards(), TopK(k=1)))
+    table = tally.table()
+    assert table is not None
+    assert [(one.operator, one.lost_for_good) for one in table.operators] == [
+        ("filter.top_k (step 1)", 1),
+        ("test.backwards", 0),
+        ("filter.top_k (step 3)", 1),
+    ]
+
+
 def test_examples_are_the_first_five_cases_each_once() -> None:
     """Each loses two gold contexts to the same operator."""
     tally = BiographyTally()
