@@ -34,6 +34,7 @@ __all__ = [
     "DoctorCheck",
     "State",
     "ask_rag",
+    "check_dataset",
     "check_installation",
     "check_llm",
     "check_pipeline",
@@ -249,6 +250,35 @@ async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
     way = "no mode" if client.structured is None else client.structured.value
     repaired = ", after one correction" if reply.repaired else ""
     checks.append(_passed("llm structure", f"works with {way}{repaired} in {seconds:.2f} s"))
+
+
+def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
+    """Reads a dataset, and the documents beside it, for what would be scored wrongly.
+
+    Args:
+        dataset: a path, or a name on the hub.
+        corpus: where its documents are; None for those beside it, where there are any.
+    """
+    from ragbench.io.encodings import encoding_of
+    from ragbench.io.read import read_cases
+    from ragbench.verbs.dataset_probes import probe_dataset
+    from ragbench_cli.systems import DocumentsBeside
+
+    try:
+        encoding, _ = encoding_of(dataset)
+        cases = list(read_cases(dataset, encoding=encoding))
+    except RagbenchError as error:
+        return [DoctorCheck(name="data reads", state="failed", detail=str(error))]
+    documents = None
+    try:
+        documents = list(DocumentsBeside(dataset, corpus).read())
+    except RagbenchError as error:
+        if corpus is not None:
+            return [DoctorCheck(name="corpus reads", state="failed", detail=str(error))]
+    told = f"{len(cases):,} cases" + (
+        "" if documents is None else f", {len(documents):,} documents"
+    )
+    return [_passed("data reads", told), *map(_of_probe, probe_dataset(cases, documents))]
 
 
 def check_rag(spec: str, arguments: str | None, question: str) -> list[DoctorCheck]:

@@ -139,3 +139,28 @@ def test_a_rag_that_does_not_load_is_told(ragbench: Ragbench) -> None:
     assert done.code == 2
     assert "there is no module 'nope'" in " ".join(done.out.split())
     assert ragbench("doctor", "--rag", "rags.py:Plain", "--rag-args", "{").code == 2
+
+
+def test_a_dataset_is_read_for_what_would_be_scored_wrongly(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    done = ragbench("doctor", "--dataset", "office", "--json")
+    assert done.code == 0
+    found = checks(done)
+    assert found["data reads"] == ("ok", "3 cases, 3 documents")
+    assert {state for name, (state, _) in found.items() if name.startswith("data")} == {"ok"}
+    cases = workplace / "office" / "cases.jsonl"
+    again = {"id": "c4", "query": "When is the help desk open?", "reference": "never"}
+    with cases.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(again) + "\n")
+    done = ragbench("doctor", "--dataset", "office/cases.jsonl", "--corpus", "office/corpus.jsonl")
+    assert done.code == 0
+    assert "doubt   data questions   1 case (c4) asks what another one asks" in done.out
+
+
+def test_a_dataset_or_corpus_that_cannot_be_read_fails(ragbench: Ragbench, workplace: Path) -> None:
+    done = ragbench("doctor", "--dataset", "nowhere", "--json")
+    assert (done.code, checks(done)["data reads"][0]) == (2, "failed")
+    done = ragbench("doctor", "--dataset", "office", "--corpus", "nowhere", "--json")
+    assert (done.code, checks(done)["corpus reads"][0]) == (2, "failed")
+    assert ragbench("doctor", "--corpus", "office").code == 2

@@ -51,6 +51,23 @@ def command(
         str,
         option("--question", help="The question to ask it.", metavar="TEXT", show_default=True),
     ] = "What is this about?",
+    dataset: Annotated[
+        str | None,
+        option(
+            "--dataset",
+            help="Read this dataset for what would be scored wrongly whatever a system does: one "
+            "question with two answers, broken letters, gold that no document holds.",
+            metavar="DATASET",
+        ),
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        option(
+            "--corpus",
+            help="With --dataset: its documents; those beside it when not given.",
+            metavar="DOCUMENTS",
+        ),
+    ] = None,
     llm: Annotated[
         bool,
         option("--llm", help="Also call the language model: two small calls, which may be billed."),
@@ -71,7 +88,7 @@ def command(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the installation, a RAG and its models.
+    """Check the installation, a RAG, a dataset and models.
 
     Exit code 2 if something that ragbench needs, or that was asked for, does not work. An extra
     that is not installed is not a failure. A doubt is something that makes numbers wrong without
@@ -82,9 +99,11 @@ def command(
       ragbench doctor
       ragbench doctor --rag my_module:MyRAG --question "How many days of leave?"
       ragbench doctor --pipeline rag.yaml
+      ragbench doctor --dataset cases.jsonl --corpus docs
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
       ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --fix
     """
+    from ragbench.errors import ConfigError
     from ragbench_cli.checks import check_installation
     from ragbench_cli.tables import entry
 
@@ -99,6 +118,12 @@ def command(
 
         with console.users_code():
             checks += check_pipeline(pipeline, question)
+    if corpus is not None and dataset is None:
+        raise ConfigError("--corpus goes with --dataset")
+    if dataset is not None:
+        from ragbench_cli.checks import check_dataset
+
+        checks += check_dataset(dataset, corpus)
     if llm or fix or llm_model is not None or llm_base_url is not None:
         from ragbench_cli.checks import check_llm
 
