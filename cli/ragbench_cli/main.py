@@ -44,7 +44,7 @@ COMMANDS = {
     "tune": ("tune", "Find the cheapest search that loses nothing."),
     "judge-card": ("judge_card", "Measure a judge against human labels."),
     "init": ("init", "Write a project to start from."),
-    "doctor": ("doctor", "Check the installation, a RAG and its models."),
+    "doctor": ("doctor", "Check the installation, a RAG, a dataset and models."),
     "baseline": ("baseline", "Keep and show the runs that others are held against."),
     "history": ("history", "Show how each metric went over the runs of main."),
     "cache": ("cache", "Look at the kept answers of language models, and remove some."),
