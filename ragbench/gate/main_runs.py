@@ -253,7 +253,7 @@ def _with_earlier(
 
 def _averaged(column: MetricColumn, baseline: Baseline) -> MetricColumn:
     known = [run.scores[column.name] for run in baseline.kept_runs if column.name in run.scores]
-    if len(known) < 2:
+    if not known:
         return column
     is_same = min(known) == max(known)
     return replace(column, score=known[0] if is_same else math.fsum(known) / len(known))

@@ -161,7 +161,7 @@ def _differences(pairs: Sequence[_Pair], options: PairwiseOptions) -> tuple[list
         family += joint.size
         for position, test, p_value in zip(members, joint.tests, joint.p_values, strict=True):
             corrected = min(1.0, len(groups) * p_value)
-            resolution = min(1.0, len(groups) * joint.resolution)
+            resolution = len(groups) * joint.resolution
             listed[position] = _difference(pairs[position], test, corrected, resolution, options)
     return [listed[position] for position in range(len(pairs))], family
 
@@ -259,9 +259,7 @@ def _marked(
                 (found.second, found.first) if is_second else (found.first, found.second)
             )
             beaten[better].append(worse)
-    return tuple(
-        replace(figure, better_than=tuple(sorted(beaten[figure.run]))) for figure in figures
-    )
+    return tuple(replace(figure, better_than=tuple(beaten[figure.run])) for figure in figures)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

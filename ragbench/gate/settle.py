@@ -174,8 +174,8 @@ class _Metric:
         centres, scale = self.centres(), self.question.scale
         promised = float(centres.sum()) / self.size
         reach = self.places / (self.size * chances)
-        lowest = promised + float(((-scale - centres) * reach).min(initial=0.0))
-        highest = promised + float(((scale - centres) * reach).max(initial=0.0))
+        lowest = promised + float(((-scale - centres) * reach).min())
+        highest = promised + float(((scale - centres) * reach).max())
         for place, value in zip(drawn, values, strict=True):
             if not self.places[place]:
                 self.bet.see(promised, lowest=lowest, highest=highest)

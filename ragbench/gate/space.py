@@ -81,7 +81,7 @@ def search_result(
     means = [math.fsum(one.values()) / len(one) for one in searched.values]
     best = max(range(len(means)), key=lambda at: (searched.sign * means[at], -at))
     candidates = _candidates(searched, means, best, honest, alpha=1 - confidence)
-    choices = _choices(candidates, best, searched.sign)
+    choices = _choices(candidates, searched.sign)
     naive = _naive(searched, best, confidence)
     is_real = best != 0 and honest.low is not None and honest.low > 0
     return SpaceSearch(
@@ -143,7 +143,7 @@ def _against(searched: Searched, best: int, *, alpha: float) -> dict[int, float]
     samples = {
         at: pair(searched.values[best], one, clusters=searched.clusters)
         for at, one in enumerate(searched.values)
-        if at != best and one != searched.values[best]
+        if one != searched.values[best]
     }
     count = len(searched.values)
     joint = family_test(list(samples.values()), alpha=alpha / count)
@@ -162,9 +162,7 @@ def _standing(
     return Standing.WORSE if at else Standing.FIRST
 
 
-def _choices(
-    candidates: Sequence[SearchCandidate], best: int, sign: int
-) -> tuple[ChoiceReport, ...]:
+def _choices(candidates: Sequence[SearchCandidate], sign: int) -> tuple[ChoiceReport, ...]:
     """Every alternative by the best candidate that takes it.
 
     One that changed nothing did not act: no candidate that differs from the first one in it alone
@@ -176,12 +174,9 @@ def _choices(
     for choice in alternatives:
         having = [one for one in candidates if choice in one.choices]
         top = max(having, key=lambda one: sign * one.score)
-        standing = top.standing
+        # Of choices none is what others are compared with.
+        standing = Standing.WORSE if top.standing is Standing.FIRST else top.standing
         alone = [one for one in having if set(one.choices) - set(candidates[0].choices) == {choice}]
-        if choice in candidates[best].choices:
-            top, standing = candidates[best], Standing.BEST
-        elif choice in candidates[0].choices and standing is Standing.FIRST:
-            standing = Standing.WORSE
         if alone and all(one.acted == 0 for one in alone):
             standing = Standing.IDLE
         report = ChoiceReport(choice=choice, best=top.name, score=top.score, standing=standing)

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.core.attribution import Cause
 from ragbench.core.comparison import CaseKind, Comparison, Difference, Flip
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.cases import id_change
-from ragbench.gate.compare import compare
+from ragbench.gate.cases import CaseRule, case_changes, id_change
+from ragbench.gate.compare import MARKS, common_cases, compare
+from ragbench.gate.pairwise import PairwiseOptions
 from tests.unit.gate.builders import column, run, run_of
 
 GENERATOR = column("token_f1", group="generator")
@@ -357,3 +359,157 @@ def test_a_run_against_itself_shows_nothing(scores: list[Any]) -> None:
     assert difference.p_value == 1.0
     assert difference.difference in (0.0, None)
     assert not difference.is_significant
+
+
+# --- the edges of what decides
+
+
+@pytest.mark.parametrize(("lost", "is_significant"), [(5, False), (6, True)])
+def test_six_cases_that_lost_all_are_significant_and_five_are_not(
+    lost: int, is_significant: bool
+) -> None:
+    """Of the arrangements of signs two are as far away: 2 / 2^5 is .0625, 2 / 2^6 is .03125."""
+    before, after = ({"recall@5": [value] * lost + [1.0] * 4} for value in (1.0, 0.0))
+    compared = compare([run(before), run(after)])
+    found = only(compared, "recall@5")
+    assert found.p_corrected == 2 / 2**lost
+    assert found.is_significant is is_significant
+    better = [figure.better_than for figure in compared.metrics[0].figures]
+    assert better == [("b",) if is_significant else (), ()]
+
+
+def test_significance_is_at_the_level_that_is_asked_for_and_includes_it() -> None:
+    runs = [run({"recall@5": [1.0] * 6}), run({"recall@5": [0.0] * 6})]
+    for alpha, is_significant in ((2 / 2**6, True), (0.031, False)):
+        found = only(compare(runs, options=PairwiseOptions(alpha=alpha)), "recall@5")
+        assert found.is_significant is is_significant
+
+
+def test_intervals_are_students_at_the_confidence_asked_for() -> None:
+    """Differences -1 and 0, ten each: a standard error of .5 / sqrt(19) around -.5."""
+    runs = [run({"m": [1.0] * 20}), run({"m": [0.0, 1.0] * 10})]
+    for options, quantile in (
+        (None, 2.093024),
+        (PairwiseOptions(confidence=0.8), 1.327728),
+    ):
+        found = only(compare(runs, options=options), "m")
+        reach = quantile * 0.5 / 19**0.5
+        assert (found.low, found.high) == pytest.approx((-0.5 - reach, -0.5 + reach), abs=1e-6)
+
+
+def test_the_figure_of_a_metric_without_a_lower_bound_has_an_interval() -> None:
+    endless = column("m", low=None)
+    both = [run({"m": [-1.0, 0.0] * 10}, endless)] * 2
+    interval = compare(both).metrics[0].figures[0].interval
+    assert interval is not None
+    reach = 2.093024 * 0.5 / 19**0.5
+    assert (interval.low, interval.high) == pytest.approx((-0.5 - reach, -0.5 + reach), abs=1e-6)
+
+
+def test_three_runs_are_three_pairs_and_no_p_value_is_above_one() -> None:
+    """Of b and c nothing differs, of a and the others one case: p is 1, and three times it too."""
+    runs = [run({"recall@5": values}) for values in ([1.0, 1.0], [0.0, 1.0], [0.0, 1.0])]
+    found = compare(runs)
+    differences = found.metrics[0].differences
+    assert [(one.first, one.second) for one in differences] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [one.p_corrected for one in differences] == [1.0, 1.0, 1.0]
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("a", "b"), ("a", "c")]
+    assert [(one.mark, one.cases) for one in found.runs] == [("a", 2), ("b", 2), ("c", 2)]
+    assert len(found.systems) == 2
+
+
+def test_a_run_may_be_better_than_several() -> None:
+    scores = [0.0, 1.0, 0.0]
+    runs = [run({"recall@5": [value] * 12}) for value in scores]
+    figures = compare(runs).metrics[0].figures
+    assert [figure.better_than for figure in figures] == [(), ("a", "c"), ()]
+
+
+def test_as_many_runs_are_compared_as_there_are_marks() -> None:
+    one = run({"recall@5": [1.0]})
+    assert [each.mark for each in compare([one] * 16).runs] == list(MARKS)
+    with pytest.raises(ConfigError, match="17 runs"):
+        compare([one] * 17)
+    with pytest.raises(ConfigError, match="confidence"):
+        compare([one] * 2, options=PairwiseOptions(confidence=1.0))
+
+
+def test_one_run_has_all_its_cases_in_common_with_itself() -> None:
+    one = run({"recall@5": [1.0, 0.0]})
+    assert common_cases([one], only_common_cases=False) == ((one,), "")
+
+
+def test_causes_flow_the_most_frequent_way_first_with_five_examples() -> None:
+    """Six from not found to right, one from right to not found and one to declined."""
+    lost, right, declined = Cause.NOT_RETRIEVED, Cause.RIGHT, Cause.DECLINED
+    ways = [(right, declined), (right, lost)] + [(lost, right)] * 6
+    first, second = (
+        recall(*(case(f"q{at}", 1.0, cause=way[side]) for at, way in enumerate(ways)))
+        for side in (0, 1)
+    )
+    flows = compare([first, first, second]).flows
+    told = [(one.second, one.before, one.after, one.cases) for one in flows if one.second == "c"]
+    assert told == [
+        ("c", lost, right, 6),
+        ("c", right, lost, 1),  # as causes follow each other in the report
+        ("c", right, declined, 1),
+    ]
+    assert next(one for one in flows if one.cases == 6).examples == ("q2", "q3", "q4", "q5", "q6")
+    assert {(one.before, one.after) for one in flows if one.second == "b"} == {
+        (lost, lost),
+        (right, right),
+    }
+
+
+@pytest.mark.parametrize(
+    ("direction", "share"), [(Direction.HIGHER, 0.25), (Direction.LOWER, 0.75)]
+)
+def test_a_share_of_a_scale_is_counted_from_its_worse_end(
+    direction: Direction, share: float
+) -> None:
+    """2 of 1 to 5 stars is a quarter of the way up."""
+    stars = column("stars", low=1.0, high=5.0, direction=direction)
+    assert CaseRule(main=(stars,)).share(2.0, stars) == share
+
+
+def test_the_middle_of_the_scale_is_where_a_case_passes_unless_said() -> None:
+    rule = CaseRule(main=(column("m"),))
+    assert rule.passes(Cell.measured(0.5), column("m")) is True
+    assert rule.passes(Cell.measured(0.49), column("m")) is False
+    assert rule.passes(None, column("m")) is None
+    assert CaseRule(main=(), threshold=1.0).passes(Cell.measured(1.0), column("m")) is True
+
+
+def test_a_metric_that_a_case_lacks_in_one_run_has_not_flipped() -> None:
+    without = ScoredCase(id="q", fingerprint="f", scores={})
+    assert not flips(case("q", 0.0), without)
+    assert not flips(without, case("q", 0.0))
+
+
+def test_losses_on_scales_of_other_lengths_stand_by_their_share() -> None:
+    """3 of 5 stars are .6 of the scale, less than .7 of 1."""
+    stars = column("stars", high=5.0)
+    before = run({"stars": [5.0, 5.0], "token_f1": [0.9, 0.9]}, stars, GENERATOR)
+    after = run({"stars": [2.0, 5.0], "token_f1": [0.9, 0.2]}, stars, GENERATOR)
+    changed = compare([before, after], main=["stars", "token_f1"]).changed
+    assert [(one.id, one.flips[0].size) for one in changed] == [
+        ("q2", pytest.approx(0.7)),
+        ("q1", pytest.approx(0.6)),
+    ]
+
+
+def test_a_stage_that_broke_stands_before_a_larger_loss() -> None:
+    def staged(name: str, value: float, status: Status) -> ScoredCase:
+        return case(name, value, stages={"generate": status})
+
+    before = recall(*(staged(name, 1.0, Status.MEASURED) for name in ("q1", "q2")))
+    after = recall(staged("q1", 0.0, Status.MEASURED), staged("q2", 1.0, Status.FAILED))
+    assert [one.id for one in compare([before, after]).changed] == ["q2", "q1"]
+
+
+def test_a_case_that_only_one_run_has_is_no_change_and_a_question_is_kept_from_either() -> None:
+    first = recall(case("q1", 1.0, query="asked before"))
+    second = recall(case("q1", 0.0), case("new", 0.0))
+    (changed,) = case_changes(first, second, ("a", "b"), CaseRule(main=(column("recall@5"),)))
+    assert (changed.id, changed.query) == ("q1", "asked before")
+    assert changed.flips[0].reason is None

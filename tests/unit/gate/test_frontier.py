@@ -77,3 +77,16 @@ def test_time_that_is_not_known_of_all_is_not_compared(order: int) -> None:
 
 def test_a_variant_that_measured_nothing_neither_beats_nor_is_beaten() -> None:
     assert beaten(point("a", None, 0.1, 1), point("b", 0.1, 1.0, 10)) == {"a": None, "b": None}
+
+
+def test_who_beats_is_the_one_of_the_best_quality_whatever_the_order() -> None:
+    found = beaten(
+        point("worst", 0.1, 9.0, 200), point("better", 0.5, 1.0, 50), point("best", 0.9, 1.0, 50)
+    )
+    assert found == {"worst": "best", "better": "best", "best": None}
+    assert beaten(
+        point("worst", 0.9, 9.0, 200),
+        point("better", 0.5, 1.0, 50),
+        point("best", 0.1, 1.0, 50),
+        metric="brier",
+    ) == {"worst": "best", "better": "best", "best": None}

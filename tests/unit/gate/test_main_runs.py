@@ -16,7 +16,7 @@ from ragbench.gate.age import age_note
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
-from ragbench.gate.main_runs import REMEMBERED, baseline_of, with_run
+from ragbench.gate.main_runs import MOST_KEPT, REMEMBERED, baseline_of, with_run
 from tests.unit.gate.builders import column, run, run_of
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -263,3 +263,63 @@ def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
 def test_nothing_is_told_of_an_age_that_is_not_known(tmp_path: Path) -> None:
     baseline = baseline_of([run_of([], column("m"))]).scores("b")
     assert age_note(main_run([1]), baseline, tmp_path) is None
+
+
+# --- the edges of what is averaged and what begins anew
+
+
+def test_a_figure_that_the_newest_run_lacks_is_that_of_the_runs_that_have_it() -> None:
+    """The mean of one run is its own figure, as the mean of two is that of both."""
+    silent = main_run(["abstained", "abstained"], day=3)
+    older = [main_run([1, 0], day=1), main_run([1, 1], day=2)]
+    assert baseline_of([*older, silent]).metrics[0].score == 0.75
+    assert baseline_of([older[0], silent]).metrics[0].score == 0.5
+    assert baseline_of([silent]).metrics[0].score is None
+
+
+def test_one_run_may_be_all_that_is_kept() -> None:
+    baseline = baseline_of([main_run([1, 0], day=1)])
+    added = with_run(baseline, main_run([0, 0], day=2), keep=1)
+    assert (added.is_known, added.dropped, added.other, added.changes) == (False, 0, "", ())
+    assert (added.baseline.kept, len(added.baseline.runs)) == (1, 2)
+    assert added.baseline.scores("b").values("m") == {"q1": 0.0, "q2": 0.0}
+
+
+def test_no_more_runs_are_averaged_than_a_file_can_hold() -> None:
+    first = main_run([1], day=1)
+    assert baseline_of([main_run([1], day=day) for day in range(1, MOST_KEPT + 1)]).kept == 20
+    with pytest.raises(ConfigError, match="21 runs: a baseline is made of 1 to 20"):
+        baseline_of([first] * (MOST_KEPT + 1))
+    assert with_run(baseline_of([first]), main_run([1], day=2), keep=MOST_KEPT).baseline.kept == 2
+    with pytest.raises(ConfigError, match="keep is 21"):
+        with_run(baseline_of([first]), main_run([1], day=2), keep=MOST_KEPT + 1)
+
+
+def test_runs_without_a_date_are_never_taken_for_one() -> None:
+    undated = main_run([1, 0], date=None)
+    added = with_run(baseline_of([undated]), undated)
+    assert (added.is_known, added.baseline.kept) == (False, 2)
+
+
+def test_chunks_that_are_recognised_in_another_way_begin_anew() -> None:
+    baseline = baseline_of([main_run([1, 0], day=1)])
+    added = with_run(baseline, main_run([1, 0], day=2, matching="text"))
+    assert added.other == "relevant chunks are recognised by text, before by id"
+    assert added.baseline.kept == 1
+
+
+def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None:
+    """All twelve cases fell: of a metric of another formula, of no mean, of a new one."""
+    ece = column("ece", aggregate="a:b")
+
+    def measured(value: float, day: int, *, version: int, **more: Any) -> RunScores:
+        scores = {"m": [1.0] * 12, "old": [value] * 12, "ece": [value] * 12, **more}
+        return run(scores, column("old", version=version), ece, fingerprints=SYSTEM,
+                   date=f"2026-03-{day:02}")  # fmt: skip
+
+    baseline = baseline_of([measured(1.0, 1, version=1)])
+    added = with_run(baseline, measured(0.0, 2, version=2, new=[0.0] * 12))
+    assert (added.changes, added.baseline.kept) == ((), 2)
+    assert added.baseline.scores("b").values("old") == {f"q{at}": 0.0 for at in range(1, 13)}
+    changed = with_run(baseline, measured(0.0, 2, version=1))
+    assert [(one.metric, one.before, one.after) for one in changed.changes] == [("old", 1.0, 0.0)]

@@ -178,7 +178,7 @@ def settled_by_hand(
 
 
 @pytest.mark.parametrize("scale", [1.0, 5.0])
-@pytest.mark.parametrize("first", [(1.0, 0.0, -0.5), (0.0, 0.0, 0.0)])
+@pytest.mark.parametrize("first", [(1.0, 0.0, -0.5), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)])
 def test_estimates_and_p_values_are_those_of_plain_arithmetic(
     scale: float, first: tuple[float, ...]
 ) -> None:
@@ -207,6 +207,33 @@ def test_estimates_and_p_values_are_those_of_plain_arithmetic(
         assert found.p_not_worse == pytest.approx(bet.p_above)
 
 
+def test_one_case_that_was_sure_to_gain_and_always_loses() -> None:
+    """It promised 1/2, so that no estimate is above 1/2 + (1 - 1/2) = 1, nor below -1."""
+    settling = Settling([question({"a": 1.0}, tolerance=0.5)], alpha=0.05)
+    bet = MeanBet(limit=-0.5, scale=1.0)
+    for _ in range(20):
+        settling.draw(1)
+        settling.see([{"m": -1.0}])
+    for _ in range(20):
+        bet.see(-1.0, lowest=-1.0, highest=1.0)
+    found = settling.settled()["m"]
+    assert found.drop == pytest.approx(1.0)
+    assert found.p_worse == pytest.approx(bet.p_below)
+    assert found.cases == 1
+
+
+def test_what_is_still_is_settled_as_not_worse_and_nothing_is_before_it_was_asked() -> None:
+    settling = Settling([question(dict.fromkeys("abcdef", 0.0), tolerance=0.3)], alpha=0.05)
+    before = settling.settled()["m"]
+    assert (before.change, before.asked, before.cases, before.drop) == ("open", 0, 0, None)
+    assert not settling.is_done
+    drawn = settling.draw(60)
+    settling.see([{"m": 0.0}] * 60)
+    found = settling.settled()["m"]
+    assert (found.change, found.asked, found.cases) == ("not worse", 60, len(set(drawn)))
+    assert settling.is_done
+
+
 def test_the_draws_of_a_seed_are_the_same_on_every_machine() -> None:
     """Whatever the order in which the cases came."""
     cases = [f"q{place:02}" for place in range(40)]
@@ -216,3 +243,4 @@ def test_the_draws_of_a_seed_are_the_same_on_every_machine() -> None:
     )
     expected = ["q03", "q09", "q32", "q23", "q03", "q17"]
     assert one.draw(6) == other.draw(6) == expected
+    assert one.draw(6) == other.draw(6) != expected

@@ -28,6 +28,7 @@ REPORT = VariantReport(
 )
 LOST_BY_ALL = (0.0,) * 12
 WON_BY_ALL = (1.0,) * 12
+HALVES = (0.5,) * 12
 
 
 def choice(text: str, factor: str = "operator 1") -> Choice:
@@ -94,7 +95,8 @@ def test_the_best_is_kept_only_where_its_honest_gain_is_above_nothing() -> None:
 
 def test_where_the_first_is_the_best_it_is_kept_without_a_word_of_luck() -> None:
     found = searched(("first", (1.0, 1.0)), ("new", (0.0, 1.0)))
-    assert (found.kept, found.best, found.naive) == ("first", "first", 0.0)
+    assert (found.first, found.kept, found.best) == ("first", "first", "first")
+    assert found.naive == 0.0
     assert found.sentence == "By MRR: keep first; new: not distinguishable."
 
 
@@ -122,6 +124,14 @@ def test_p_values_are_multiplied_by_the_number_that_might_have_been_best() -> No
     assert by_name(found)["first"].p_value == 3 * 2 / 2**12
     assert by_name(found)["same"].p_value is None
     assert by_name(found)["same"].standing is Standing.OPEN
+
+
+def test_what_could_never_be_shown_makes_no_correction_stricter() -> None:
+    """Six cases give no p below 2 / 2^6, above a level of .05 / 3: only the other one is tested."""
+    found = searched(
+        ("first", (0.0,) * 10 + (1.0,) * 2), ("few", (0.0,) * 6 + (0.5,) * 6), ("new", HALVES)
+    )
+    assert by_name(found)["few"].p_value == 3 * 2 / 2**6
 
 
 @pytest.mark.parametrize(
@@ -179,6 +189,29 @@ def test_a_choice_stands_where_its_best_candidate_does() -> None:
     assert reports["none"] == ("two", pytest.approx(11 / 12))
     assert reports["without"] == ("neither", 0.0)
     assert reports["one"] == ("both", 1.0)
+
+
+def test_where_lower_is_better_a_choice_stands_where_its_lowest_candidate_does() -> None:
+    none, one = choice("none"), choice("one")
+    small, large = choice("small", "operator 2"), choice("large", "operator 2")
+    found = searched(
+        ("first", (9.0,) * 12),
+        ("least", (1.0,) * 12),
+        ("less", (5.0,) * 12),
+        metric="total_tokens",
+        choices=[(none, large), (one, small), (none, small)],
+    )
+    reports = {each.choice.text: (each.best, each.score) for each in found.choices}
+    assert reports == {
+        "none": ("less", 5.0),
+        "one": ("least", 1.0),
+        "large": ("first", 9.0),
+        "small": ("least", 1.0),
+    }
+    assert [one.choice.text for one in found.choices if one.standing is Standing.WORSE] == [
+        "none",
+        "large",
+    ]
 
 
 def test_a_choice_that_changes_nothing_alone_did_not_act_though_the_best_one_takes_it() -> None:

@@ -155,3 +155,46 @@ def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> 
     assert system_change(kept, system(lines, TOP_K)).is_ruled_out
     assert changes(kept, system(PROMPT._replace(digest="d2"), TOP_K)) == ("prompt.txt changed",)
     assert "AAAA" not in (tmp_path / "b.json").read_text("utf-8")
+
+
+def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation() -> None:
+    """In whatever order the stages stand: what one gives is what the next is given."""
+
+    def settled(digest: str) -> RunScores:
+        origins = tuple(
+            Origin(stage, (Part("setting", f"of_{stage}", digest, 1, digest),), "closed")
+            for stage in ("generate", "validate", "retrieve")
+        )
+        return replace(run({"x": [1.0]}), origins=origins)
+
+    assert changes(settled("1"), settled("2")) == (
+        "of_retrieve: 1 -> 2 (retrieve)",
+        "of_validate: 1 -> 2 (validate)",
+        "of_generate: 1 -> 2 (generate)",
+    )
+
+
+def test_several_stages_that_came_are_named_in_order_and_several_doubts_are_counted() -> None:
+    before, now = system(CODE, stages=("c",)), system(CODE, stages=("c", "d", "b", "a", "e"))
+    came = tuple(f"{stage} is asked now" for stage in "abde")
+    assert changes(before, now) == came
+    assert changes(now, before) == tuple(f"{stage} is not asked any more" for stage in "abde")
+    other = ADDRESS._replace(name="b.example.com", detail="it asks b.example.com")
+    unsure = system(CODE, ADDRESS, other, stages=("generate",))
+    (doubt,) = doubt_text(system_change(unsure, unsure))
+    assert doubt.endswith("it asks api.example.com (and 1 more).")
+    one = system(CODE, ADDRESS, stages=("generate",))
+    (doubt,) = doubt_text(system_change(one, one))
+    assert doubt.endswith("it asks api.example.com.")
+    assert not list(doubt_text(system_change(system(CODE), system(CODE))))
+
+
+def test_of_two_runs_the_one_that_does_not_say_is_named() -> None:
+    bare = replace(system(), origins=None, source="report.json")
+    said = replace(system(CODE), source="run")
+    for before, now in ((bare, said), (said, bare)):
+        found = system_change(before, now)
+        assert "report.json does not say" in found.unknown
+        assert list(doubt_text(found)) == [
+            f"Whether one system gave the runs cannot be told: {found.unknown}."
+        ]
