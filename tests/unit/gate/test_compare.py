@@ -492,10 +492,8 @@ def test_losses_on_scales_of_other_lengths_stand_by_their_share() -> None:
     before = run({"stars": [5.0, 5.0], "token_f1": [0.9, 0.9]}, stars, GENERATOR)
     after = run({"stars": [2.0, 5.0], "token_f1": [0.9, 0.2]}, stars, GENERATOR)
     changed = compare([before, after], main=["stars", "token_f1"]).changed
-    assert [(one.id, one.flips[0].size) for one in changed] == [
-        ("q2", pytest.approx(0.7)),
-        ("q1", pytest.approx(0.6)),
-    ]
+    assert [one.id for one in changed] == ["q2", "q1"]
+    assert [one.flips[0].size for one in changed] == pytest.approx([0.7, 0.6])
 
 
 def test_a_stage_that_broke_stands_before_a_larger_loss() -> None:
