@@ -8,6 +8,7 @@ each must find itself.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ragbench.core.chunk import Chunk
@@ -59,8 +60,7 @@ def self_search(collection: ForeignCollection, embedder: Embedder) -> SelfSearch
         LLMError: the embedder's endpoint gives no vectors.
     """
     view = collection.on_trial()
-    texts = list(dict.fromkeys(chunk.text for chunk in view.sampled() if chunk.text.strip()))
-    texts = texts[:_CHUNKS]
+    texts = _asked({chunk.text for chunk in view.sampled() if chunk.text.strip()})
     if len(texts) < _FEWEST or collection.count() < _ROWS:
         return None
     vectors = embedder.embed_passages([readable_text(text) for text in texts])
@@ -71,6 +71,13 @@ def self_search(collection: ForeignCollection, embedder: Embedder) -> SelfSearch
     return SelfSearch(
         asked=len(texts), found=len(found), cosine=statistics.median(found) if tells else None
     )
+
+
+def _asked(texts: Collection[str]) -> list[str]:
+    """The shorter half of some texts, spread over it: long ones take long and tell no more."""
+    shorter = sorted(texts, key=lambda text: (len(text), text))[: max(_FEWEST, len(texts) // 2)]
+    step = max(1, len(shorter) // _CHUNKS)
+    return shorter[::step][:_CHUNKS]
 
 
 def _own_score(text: str, hits: list[Chunk]) -> float | None:
