@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -184,4 +183,4 @@ def _outcome(case: ScoredCase, subject: str) -> float | str:
     cell = case.scores.get(subject)
     if cell is None:
         return case.stages[subject].value if subject in case.stages else "unknown"
-    return cell.value if cell.value is not None and math.isfinite(cell.value) else cell.status.value
+    return cell.status.value if cell.value is None else cell.value

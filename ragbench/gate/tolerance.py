@@ -49,8 +49,8 @@ def fitted_limits(
     count = len(runs)
     if count < 2:
         raise ConfigError(f"{count} run: the noise shows in two or more runs of one system")
-    baseline_of(runs)  # says what does not fit together
-    columns = [column for column in runs[0].metrics if _is_usable(column, runs)]
+    baseline_of(runs)  # says what does not fit together, such as metrics of other formulas
+    columns = [column for column in runs[0].metrics if _is_usable(column, runs[0])]
     held = [_held_out(runs, place, columns) for place in range(count)]
     decisions = decide_family(
         [
@@ -69,15 +69,13 @@ def fitted_limits(
     )  # fmt: skip
 
 
-def _is_usable(column: MetricColumn, runs: Sequence[RunScores]) -> bool:
-    others = [run.column(column.name) for run in runs]
+def _is_usable(column: MetricColumn, run: RunScores) -> bool:
     return (
         column.has_cells
         and column.aggregate is None
         and column.direction is not Direction.NEITHER
         and column.scale is not None
-        and all(other is not None and other.identity == column.identity for other in others)
-        and any(value is not None for value in runs[0].values(column.name).values())
+        and any(value is not None for value in run.values(column.name).values())
     )
 
 

@@ -109,6 +109,21 @@ def test_the_case_that_flips_most_stands_first_and_equal_ones_by_id() -> None:
         ("q1", 3 / 6),
     ]
     assert found.flip_rate == pytest.approx((4 + 4 + 3) / 18)
+    # The standard error of 4/6, 4/6 and 3/6 is 1/18, and t(2) is 4.3027.
+    assert found.flip_interval is not None
+    reach = 4.302653 / 18
+    assert (found.flip_interval.low, found.flip_interval.high) == pytest.approx(
+        (11 / 18 - reach, 11 / 18 + reach)
+    )
+
+
+@pytest.mark.parametrize(("flipping", "end"), [(1, "low"), (3, "high")])
+def test_the_interval_of_the_flip_rate_ends_at_the_ends_of_a_share(flipping: int, end: str) -> None:
+    """Of four cases one or three flip in 2 of 3 pairs: 1/6 or 1/2, 3.18 standard errors of 1/6."""
+    rows = [[1.0] * 4, [0.0] * flipping + [1.0] * (4 - flipping), [1.0] * 4]
+    interval = flakiness([one(row) for row in rows]).flip_interval
+    assert interval is not None
+    assert getattr(interval, end) == {"low": 0.0, "high": 1.0}[end]
 
 
 def test_the_interval_of_the_flip_rate_is_of_95_percent_and_counts_clusters() -> None:
@@ -187,6 +202,8 @@ def test_what_was_left_out_and_what_is_in_doubt_are_noted() -> None:
     assert flakiness([one([1.0], origins=()), one([0.0], origins=())]).notes == (
         "Whether one system gave the runs cannot be told: the answers of run and run are recorded.",
     )
+    with pytest.raises(RunMismatchError, match="are of different cases"):
+        flakiness([one([1.0]), one([1.0, 0.0])])
     left_out, _ = flakiness([one([1.0]), one([1.0, 0.0])], only_common_cases=True).notes
     assert left_out.startswith("Compared on the 1 cases")
 

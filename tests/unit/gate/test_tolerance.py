@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,3 +168,94 @@ def test_two_documents_are_the_fewest_that_have_noise(documents: int, noise: flo
     (limit,) = fitted_limits(runs)
     assert limit.clusters == documents
     assert limit.noise == pytest.approx(noise * 0.75**0.5)
+
+
+def days(*rows: list[Any], **changes: Any) -> list[RunScores]:
+    """Runs of one system, a day apart."""
+    return [
+        run({"m": row}, fingerprints=SYSTEM, date=f"2026-05-0{day}T00:00:00+00:00", **changes)
+        for day, row in enumerate(rows, start=1)
+    ]
+
+
+def test_a_run_that_equals_the_mean_of_the_others_counts_as_one_without_noise() -> None:
+    """Against the mean of the others the runs differ by (0, 0), (3/4, -3/4) and (-3/4, 3/4).
+
+    The variances of a cluster are 0, 9/8 and 9/8, 3/4 in the mean; from two runs in the baseline
+    to three it is 3/4 * (4/3) / (3/2) = 2/3, and of two clusters half of that.
+    """
+    (limit,) = fitted_limits(days([0.5, 0.5], [1.0, 0.0], [0.0, 1.0]))
+    assert limit.noise == pytest.approx((1 / 3) ** 0.5)
+    assert limit.seen is None  # of two clusters no signs are rarer than 1/4
+
+
+def test_cases_and_clusters_are_those_that_every_run_measured() -> None:
+    (limit,) = fitted_limits(days([1.0, 0.0, "abstained"], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]))
+    assert (limit.cases, limit.clusters) == (2, 2)
+    assert limit.noise > 0
+    (limit,) = fitted_limits(days([1.0, "abstained"], [0.0, 1.0], [1.0, 0.0]))
+    assert (limit.clusters, limit.noise, limit.seen, limit.strict) == (1, 0.0, None, None)
+
+
+def test_a_metric_that_no_case_has_gets_no_limit_and_one_that_some_have_gets_one() -> None:
+    assert fitted_limits(days(["skipped"] * 3, ["skipped"] * 3)) == ()
+    (limit,) = fitted_limits(days([1.0, 0.0, "skipped"], [0.0, 1.0, "skipped"]))
+    assert limit.cases == 2
+
+
+def test_without_noise_the_least_tolerance_is_half_a_percent_of_the_scale() -> None:
+    stars = [
+        run({"m": [5.0, 1.0]}, column("m", high=5.0), fingerprints=SYSTEM, date=f"2026-05-0{day}")
+        for day in (1, 2)
+    ]
+    (limit,) = fitted_limits(stars)
+    assert limit.tolerance == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize(("away", "tolerance"), [(0.1, 0.1), (0.1001, 0.105), (0.0999, 0.1)])
+def test_the_tolerance_is_the_noise_rounded_up_to_half_percents(
+    away: float, tolerance: float
+) -> None:
+    """Two cases differ by d, one each way: a noise of d * sqrt(3/4)."""
+    d = away / 0.75**0.5
+    (limit,) = fitted_limits(days([0.5, 0.5], [0.5 + d, 0.5 - d]))
+    assert limit.noise == pytest.approx(away)
+    assert limit.tolerance == pytest.approx(tolerance)
+
+
+def test_one_case_of_two_hundred_is_the_least_noise_there_is() -> None:
+    """One difference of 1: a standard error of 1/200, of which sqrt(3/4) is left."""
+    (limit,) = fitted_limits(days([1.0] * 200, [0.0] + [1.0] * 199))
+    assert limit.noise == pytest.approx(0.005 * 0.75**0.5)
+    assert limit.tolerance == 0.005
+
+
+@pytest.mark.parametrize(("flipping", "steady"), [(4, 60), (20, 20), (3, 6), (2, 7), (10, 0)])
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_the_tolerance_for_releases_is_the_least_that_the_formula_rules_out(
+    flipping: int, steady: int, scale: float
+) -> None:
+    """G m - b - z(.8) s sqrt(G) >= z(.95) sqrt(G (s^2 + m^2) + b^2), in half percents up to half.
+
+    A tolerance m leaves b = scale - m below it; s is the noise of one cluster.
+    """
+    halves = [scale * (at % 2) for at in range(flipping)]
+    rows = [[*halves, *[scale] * steady], [*(scale - half for half in halves), *[scale] * steady]]
+    (limit,) = fitted_limits(
+        [
+            run({"m": row}, column("m", high=scale), fingerprints=SYSTEM, date=f"2026-05-0{day}")
+            for day, row in enumerate(rows, start=1)
+        ]
+    )
+    g = flipping + steady
+    s = limit.noise * g**0.5
+    z_alpha, z_power = NormalDist().inv_cdf(0.95), NormalDist().inv_cdf(0.8)
+
+    def is_ruled_out(m: float) -> bool:
+        b = scale - m
+        left = g * m - b - z_power * s * g**0.5
+        return left >= z_alpha * math.sqrt(g * (s**2 + m**2) + b**2)
+
+    steps = (scale * step / 200 for step in range(1, 101))
+    expected = next((m for m in steps if is_ruled_out(m)), None)
+    assert limit.strict == (None if expected is None else pytest.approx(expected))
