@@ -95,3 +95,44 @@ def test_a_rank_correlations_interval_draws_whole_clusters() -> None:
     assert alone.value is not None and alone.low is not None and alone.high is not None
     assert alone.low < alone.value <= alone.high
     assert (grouped.value, grouped.low) == (alone.value, None)  # three clusters tell nothing
+
+
+def test_an_item_without_a_cluster_stands_alone() -> None:
+    """Twelve items of which two share a cluster: eleven, as if each other had one of its own."""
+    told = pairs([[4, 2], [2, 4]])
+    some: list[str | None] = ["both", "both", *[None] * 10]
+    named = ["both", "both", *(f"c{at}" for at in range(10))]
+    assert agreement(told, 2, some) == agreement(told, 2, named) != agreement(told, 2)
+    graded = [(float(one), float(other) + 0.1 * at) for at, (one, other) in enumerate(told)]
+    mixed = rank_correlation(graded, some, resamples=200)
+    assert mixed == rank_correlation(graded, named, resamples=200)
+    assert mixed != rank_correlation(graded, resamples=200)
+
+
+@pytest.mark.parametrize(("items", "has_interval"), [(9, False), (10, True)])
+def test_ten_clusters_are_the_fewest_with_an_interval(items: int, has_interval: bool) -> None:
+    told = [(at % 2, (at // 2) % 2) for at in range(items)]
+    assert (agreement(told, 2).observed.low is not None) is has_interval
+    graded = [(float(at), float(at % 4)) for at in range(items)]
+    assert (rank_correlation(graded, resamples=50).low is not None) is has_interval
+
+
+def test_the_interval_of_a_share_is_that_of_the_binomial() -> None:
+    """80 of 100 agree: resampling draws a binomial share, whose 90% lie within 73 and 86."""
+    scipy = pytest.importorskip("scipy.stats")
+    told = pairs([[40, 10], [10, 40]])
+    found = agreement(told, 2, confidence=0.9, resamples=20_000).observed
+    ends = [scipy.binom.ppf(share, 100, 0.8) / 100 for share in (0.05, 0.95)]
+    assert [found.low, found.high] == pytest.approx(ends, abs=0.0101)
+    usual = agreement(told, 2, resamples=20_000).observed
+    ends = [scipy.binom.ppf(share, 100, 0.8) / 100 for share in (0.025, 0.975)]
+    assert [usual.low, usual.high] == pytest.approx(ends, abs=0.0101)
+
+
+def test_where_more_than_one_in_twenty_resamples_has_no_kappa_there_is_no_interval() -> None:
+    """One item of twelve is of another level: (11/12)^12, a third of all resamples, lack it."""
+    found = agreement([(0, 0)] * 11 + [(1, 1)], 2)
+    assert (found.kappa.value, found.kappa.low) == (1.0, None)
+    # Six of twelve are: 2 / 2^12 lack one level.
+    found = agreement([(0, 0)] * 6 + [(1, 1)] * 6, 2)
+    assert (found.kappa.value, found.kappa.low, found.kappa.high) == (1.0, 1.0, 1.0)

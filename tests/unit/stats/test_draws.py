@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragbench.stats.draws import random_bits, resample_counts, to_fixed_point
+from ragbench.stats.draws import random_bits, resample_counts, signs_for, to_fixed_point
 
 
 def test_the_stream_is_the_same_on_every_machine_and_version() -> None:
@@ -49,3 +49,34 @@ def test_whole_numbers_add_up_exactly_in_any_order(scale: float) -> None:
 
 def test_zeros_stay_zeros() -> None:
     assert to_fixed_point(np.zeros(3), 3)[0].tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "count", "exponent"),
+    [
+        # 1.5 units of 2^51 stay within 2^52; of twice as many units they would not.
+        ([1.5, -0.5], 1, -51),
+        ([-1.5, 0.5], 1, -51),
+        ([1.5], 2, -50),
+        ([1.5], 3, -49),
+        ([1.5], 4, -49),
+        ([1.5 * 2.0**-700], 4, -749),
+        ([1.5 * 2.0**700], 4, 651),
+    ],
+)
+def test_the_unit_is_the_finest_with_which_sums_stay_whole(
+    values: list[float], count: int, exponent: int
+) -> None:
+    numbers, found = to_fixed_point(np.array(values), count)
+    assert found == exponent
+    assert (numbers * 2.0**exponent).tolist() == values
+
+
+def test_signs_are_fair_and_those_of_the_numbers_and_of_the_seed() -> None:
+    numbers = np.arange(20_000, dtype=np.float64)
+    signs = signs_for(numbers, 0)
+    assert set(signs.tolist()) == {-1.0, 1.0}
+    assert abs(float(signs.mean())) < 0.03  # four standard errors
+    assert np.array_equal(signs, signs_for(numbers, 0))
+    for other in (signs_for(numbers, 1), signs_for(numbers + 1.0, 0)):
+        assert 0.48 < float((signs == other).mean()) < 0.52

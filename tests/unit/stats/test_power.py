@@ -122,3 +122,31 @@ def test_out_of_range_is_refused() -> None:
         detectable(UNIT, 10, power=1.0)
     with pytest.raises(ConfigError, match="reach"):
         clusters_to_rule_out(0.1, UNIT, reach=0.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([-1.0, 0.0, 1.0, 0.0], 1.0),
+        ([-1.0, 0.5, 0.0], 0.5),
+        ([0.9, -0.6, 0.3], 0.3),
+        ([-1.0, 0.3, 0.0], 0.0),  # 1 is no multiple of .3
+        ([-1.0, 1e-12, 1.0], 1.0),  # what rounding leaves is no step
+    ],
+)
+def test_a_step_is_the_smallest_move_that_all_others_are_multiples_of(
+    values: list[float], step: float
+) -> None:
+    spread = Spread.of(ClusterTotals.of(values))
+    assert spread is not None
+    assert spread.step == pytest.approx(step)
+
+
+def test_half_a_step_is_lost_by_a_test_of_whole_numbers() -> None:
+    """Flipped totals lie 2 steps apart; half of that, over the cases of all clusters."""
+    smooth = Spread(per_cluster=0.3, cluster_size=2.0)
+    stepped = Spread(per_cluster=0.3, cluster_size=2.0, step=1.0)
+    fine, coarse = detectable(smooth, 50), detectable(stepped, 50)
+    assert fine is not None
+    assert coarse is not None
+    assert coarse - fine == pytest.approx(1.0 / (50 * 2.0))

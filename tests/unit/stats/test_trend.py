@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -86,3 +87,58 @@ def test_a_slow_decline_over_ten_of_twelve_merges_is_seen() -> None:
         assert found is not None
         seen += found.p_value <= 0.05
     assert seen >= 45
+
+
+def strongest(series: np.ndarray) -> np.ndarray:
+    """The largest correlation of each row with a line, and with each step, by numpy."""
+    length = series.shape[1]
+    shapes = [list(range(length))]
+    shapes += [[0] * at + [1] * (length - at) for at in range(2, length - 1)]
+    return np.array(
+        [max(abs(float(np.corrcoef(row, shape)[0, 1])) for shape in shapes) for row in series]
+    )
+
+
+def test_p_values_are_those_of_all_orders_stepping_down() -> None:
+    """Of six runs: both figures together for the strongest one, the other one alone then."""
+    series = np.array([[0.81, 0.79, 0.83, 0.74, 0.76, 0.71], [0.5, 0.9, 0.4, 0.8, 0.55, 0.6]])
+    seen = strongest(series)
+    assert seen[0] > seen[1]
+    drawn = np.array([strongest(series[:, order]) for order in itertools.permutations(range(6))])
+    first = float((drawn.max(axis=1) >= seen[0] - 1e-9).mean())
+    second = max(first, float((drawn[:, 1] >= seen[1] - 1e-9).mean()))
+    one_p, other_p = (found.p_value for found in trends(series.tolist()) if found is not None)
+    assert (one_p, other_p) == pytest.approx((first, second))
+    turned = [found.p_value for found in trends(series[::-1].tolist()) if found is not None]
+    assert turned == [other_p, one_p]
+
+
+def test_of_eight_runs_as_many_orders_are_drawn_as_are_asked_for() -> None:
+    """A perfect fall is 2 of 8! orders: no order that is drawn is as strong, so 1 / (draws + 1)."""
+    falling = [0.9 - 0.1 * place for place in range(8)]
+    for resamples in (1_000, 2_500):
+        (found,) = trends([falling], resamples=resamples)
+        assert found is not None
+        assert found.p_value == pytest.approx(1 / (resamples + 1), abs=1 / resamples)
+        assert found.p_value * (resamples + 1) == pytest.approx(
+            round(found.p_value * (resamples + 1))
+        )
+
+
+def test_a_line_is_that_of_least_squares_through_the_runs_that_have_the_figure() -> None:
+    known = [0.95, 0.82, 0.71, 0.62, 0.48, 0.41, 0.3, 0.19, 0.11]
+    (found,) = trends([[None, *known[:4], None, *known[4:]]])
+    slope, start = np.polyfit([1, 2, 3, 4, 6, 7, 8, 9, 10], known, 1)
+    assert found is not None
+    assert found.step is None
+    assert [found.before, found.after] == pytest.approx([start + slope, start + 10 * slope])
+
+
+def test_a_step_leaves_two_runs_on_either_side_and_its_means_are_those_of_known_runs() -> None:
+    """One run that is off at the end is no step."""
+    (found,) = trends([[0.5, 0.5, None, 0.5, 0.1, 0.1, None, 0.1, 0.1]])
+    assert found is not None
+    assert (found.step, found.before, found.after) == (4, 0.5, pytest.approx(0.1))
+    (found,) = trends([[0.5, 0.5, 0.5, 0.5, 0.5, 0.1]])
+    assert found is not None
+    assert found.step != 5
