@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.gate_result import CheckKind, GateOutcome
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
+from ragbench.core.outcome import Cell
+from ragbench.core.repeats import Repeats
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.age import age_note
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
 from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
-from ragbench.gate.main_runs import MOST_KEPT, REMEMBERED, baseline_of, with_run
+from ragbench.gate.main_runs import KEPT, MOST_KEPT, REMEMBERED, baseline_of, with_run
 from tests.unit.gate.builders import column, run, run_of
 
 SYSTEM = {"dataset": "d1", "rag": "r", "settings": "s"}
@@ -150,6 +153,9 @@ def test_another_judge_other_cases_and_another_formula_begin_anew() -> None:
     judged = main_run([1, 0], day=2, fingerprints={**SYSTEM, "judge": "other"})
     added = with_run(baseline, judged)
     assert (added.other, added.baseline.kept) == ("another judge graded it", 1)
+    stricter = main_run([0] * 12, day=2, fingerprints={**SYSTEM, "judge": "other"})
+    added = with_run(baseline_of([main_run([1] * 12, day=1)]), stricter)
+    assert (added.other, added.changes) == ("another judge graded it", ())
     other = main_run([1, 0], day=2)
     edited = replace(other, cases=tuple(replace(c, fingerprint="g") for c in other.cases))
     assert with_run(baseline, edited).other == "no case is the same"
@@ -180,7 +186,10 @@ def test_the_same_run_is_not_counted_twice() -> None:
     baseline = baseline_of([first])
     added = with_run(baseline, first)
     assert added.is_known
+    assert added.dropped == 0
     assert added.baseline is baseline
+    three = baseline_of([first, main_run([1, 0], day=2), main_run([1, 0], day=3)])
+    assert with_run(three, main_run([1, 0], day=2)).is_known
     with pytest.raises(RunMismatchError, match="give each run once"):
         baseline_of([first, first])
 
@@ -191,6 +200,10 @@ def test_what_cannot_be_a_baseline_is_refused() -> None:
         baseline_of([])
     with pytest.raises(RunMismatchError, match="not runs of one unchanged system"):
         baseline_of([first, main_run([1, 0], day=2, fingerprints={**SYSTEM, "rag": "other"})])
+    with pytest.raises(RunMismatchError, match="of the dataset other"):
+        baseline_of([first, main_run([1, 0], day=2, dataset="other")])
+    with pytest.raises(RunMismatchError, match="recognised by text, before by id"):
+        baseline_of([first, main_run([1, 0], day=2, matching="text")])
     with pytest.raises(RunMismatchError, match="it has 1 cases, there are 2"):
         baseline_of([first, main_run([1], day=2)])
     with pytest.raises(RunMismatchError, match="it has other metrics"):
@@ -275,6 +288,9 @@ def test_a_figure_that_the_newest_run_lacks_is_that_of_the_runs_that_have_it() -
     assert baseline_of([*older, silent]).metrics[0].score == 0.75
     assert baseline_of([older[0], silent]).metrics[0].score == 0.5
     assert baseline_of([silent]).metrics[0].score is None
+    assert baseline_of([main_run(["failed"] * 2, day=4), silent]).metrics[0].score is None
+    alike = [main_run([0.1], day=day) for day in (1, 2, 3)]
+    assert baseline_of(alike).metrics[0].score == 0.1  # 0.1 + 0.1 + 0.1 is not 3 * 0.1
 
 
 def test_one_run_may_be_all_that_is_kept() -> None:
@@ -321,5 +337,148 @@ def test_only_metrics_that_both_runs_measured_in_one_way_show_a_change() -> None
     added = with_run(baseline, measured(0.0, 2, version=2, new=[0.0] * 12))
     assert (added.changes, added.baseline.kept) == ((), 2)
     assert added.baseline.scores("b").values("old") == {f"q{at}": 0.0 for at in range(1, 13)}
+    assert [each.scores.get("old") for each in added.baseline.runs] == [None, 0.0]
     changed = with_run(baseline, measured(0.0, 2, version=1))
     assert [(one.metric, one.before, one.after) for one in changed.changes] == [("old", 1.0, 0.0)]
+
+
+def test_five_runs_are_kept_where_no_number_is_given() -> None:
+    baseline = baseline_of([main_run([1, 0], day=1)])
+    for day in range(2, 9):
+        baseline = with_run(baseline, main_run([1, 0], day=day)).baseline
+    assert (baseline.kept, len(baseline.runs)) == (KEPT, 8) == (5, 8)
+
+
+@pytest.mark.parametrize(("lost", "is_shown"), [(5, False), (6, True)])
+def test_a_change_is_shown_at_five_percent_in_both_directions(lost: int, is_shown: bool) -> None:
+    """All of 5 fell: 2^-5, of two directions .0625. Of 6 it is .03125."""
+    baseline = baseline_of([main_run([1.0] * lost, day=1)])
+    changes = with_run(baseline, main_run([0.0] * lost, day=2)).changes
+    assert [change.p_value for change in changes] == ([2 * 2.0**-lost] if is_shown else [])
+
+
+def test_each_change_is_told_of_its_own_metric() -> None:
+    names = ("rose", "same", "fell")
+    levels = ((0.0, 0.5, 1.0), (1.0, 0.5, 0.0))
+    before, now = (
+        run({name: [value] * 20 for name, value in zip(names, each, strict=True)},
+            fingerprints=SYSTEM, date=f"2026-03-0{day}")
+        for day, each in enumerate(levels, start=1)
+    )  # fmt: skip
+    changes = with_run(baseline_of([before]), now).changes
+    assert {(one.metric, one.before, one.after) for one in changes} == {
+        ("rose", 0.0, 1.0),
+        ("fell", 1.0, 0.0),
+    }
+    assert len(changes) == 2
+
+
+def test_only_cases_that_are_the_same_and_measured_in_both_show_a_change() -> None:
+    """Of 36 cases 12 fell, 12 were edited, and 12 are measured in one of the two alone."""
+    before = main_run([1.0] * 24 + ["failed"] * 6 + [0.25] * 6, day=1)
+    now = main_run([0.5] * 12 + [0.0] * 12 + [0.75] * 6 + ["failed"] * 6, day=2)
+    edited = tuple(
+        replace(case, fingerprint="edited") if 12 <= at < 24 else case
+        for at, case in enumerate(now.cases)
+    )
+    (change,) = with_run(baseline_of([before]), replace(now, cases=edited)).changes
+    assert (change.before, change.after) == (1.0, 0.5)
+    only_edited = replace(now, cases=edited[12:])
+    assert with_run(baseline_of([before]), only_edited).changes == ()
+
+
+def test_a_case_that_has_no_cell_of_a_metric_is_no_case_of_it() -> None:
+    before, now = main_run([1.0] * 13, day=1), main_run([0.0] * 13, day=2)
+    without = (*now.cases[:12], replace(now.cases[12], scores={}))
+    (change,) = with_run(baseline_of([before]), replace(now, cases=without)).changes
+    assert (change.before, change.after) == (1.0, 0.0)
+
+
+def test_figures_without_cells_are_no_part_of_a_baseline() -> None:
+    def told(name: str, day: int) -> RunScores:
+        bare = column(name, has_cells=False, score=0.5)
+        one = main_run([1, 0], day=day)
+        return replace(one, metrics=(*one.metrics, bare))
+
+    baseline = baseline_of([told("p50", 1), told("p95", 2)])
+    assert [metric.name for metric in baseline.metrics] == ["m"]
+    assert [each.scores for each in baseline.runs] == [{"m": 0.5}, {"m": 0.5}]
+
+
+# --- what was asked repeatedly
+
+
+def repeated(cells: list[list[float]], *, day: int = 1) -> RunScores:
+    """A run that asked each case several times."""
+    one = main_run([sum(values) / len(values) for values in cells], day=day)
+    cases = tuple(
+        replace(case, repeats={"m": Repeats(cells=tuple(map(Cell.measured, values)))})
+        for case, values in zip(one.cases, cells, strict=True)
+    )
+    return replace(one, cases=cases)
+
+
+def drop_check(run: RunScores, baseline: RunScores, kind: CheckKind) -> GateCheck:
+    checks = gate(run, baseline, replace(config(0.0), resamples=20_000)).checks
+    (found,) = [check for check in checks if check.kind is kind and check.drop is not None]
+    return found
+
+
+def share_as_low(moves: list[float], cases: int, observed: float) -> float:
+    """Of all ways in which each case makes one of the moves: how many come as low."""
+    ways = [sum(way) for way in itertools.product(moves, repeat=cases)]
+    return sum(way <= observed + 1e-9 for way in ways) / len(ways)
+
+
+def test_losses_that_the_repeats_of_the_cases_explain_are_not_shown() -> None:
+    """Every one of 8 cases falls from .7 to .6: 2^-8, were .7 not the mean of 1 and .4.
+
+    Of 1, .4 and .6 any could have been the new one: against the mean of the others it would move
+    by .5, -.45 and -.1.
+    """
+    now, before = main_run([0.6] * 8, day=3), [main_run([each] * 8, day=1) for each in (1.0, 0.4)]
+    before[1] = replace(before[1], date="2026-03-02")
+    check = drop_check(now, baseline_of(before).scores("b"), CheckKind.DROP)
+    assert check.drop is not None
+    expected = share_as_low([0.5, -0.45, -0.1], 8, -0.8)
+    assert check.drop.p_worse == pytest.approx(expected, abs=0.01)
+    assert check.outcome is GateOutcome.INCONCLUSIVE
+    alone = drop_check(now, main_run([0.7] * 8), CheckKind.DROP)
+    assert alone.drop is not None
+    assert (alone.drop.p_worse, alone.outcome) == (2.0**-8, GateOutcome.FAILED)
+    assert with_run(baseline_of(before), now).changes == ()
+    assert with_run(baseline_of([main_run([0.7] * 8)]), now).changes
+
+
+def test_repeats_of_the_run_count_as_those_of_the_baseline_do() -> None:
+    """From .8 to the mean of 1 and .4: it could as well have been from .4, or from 1."""
+    now, before = repeated([[1.0, 0.4]] * 8, day=2), main_run([0.8] * 8)
+    check = drop_check(now, before, CheckKind.DROP)
+    assert check.drop is not None
+    expected = share_as_low([0.5, -0.4, -0.1], 8, -0.8)
+    assert check.drop.p_worse == pytest.approx(expected, abs=0.01)
+    assert with_run(baseline_of([before]), now).changes == ()
+
+
+def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> None:
+    """Ten cases were measured twice; now the metric applies to none: as if none were measured."""
+    before = baseline_of([main_run([1.0] * 10, day=day) for day in (1, 2)]).scores("b")
+    check = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
+    assert check.drop is not None
+    assert (check.drop.before, check.drop.after, check.ground) == (1.0, 0.0, Ground.SHOWN)
+
+
+def test_coverage_that_comes_and_goes_from_run_to_run_is_not_shown_to_be_lost() -> None:
+    """Of 1, 0 and 0 any could be the new one: -1/2 in 2 of 3 ways, all of 8 in 2^8 / 3^8."""
+    declined: list[Any] = ["abstained"] * 8
+    before = baseline_of([main_run([1.0] * 8, day=1), main_run(declined, day=2)]).scores("b")
+    check = drop_check(main_run(declined, day=3), before, CheckKind.COVERAGE)
+    assert check.drop is not None
+    assert (check.drop.before, check.drop.after) == (0.5, 0.0)
+    assert check.drop.p_worse == pytest.approx((2 / 3) ** 8, abs=0.005)
+
+
+def test_the_most_that_a_case_was_asked_is_how_often_a_run_asked() -> None:
+    baseline = baseline_of([repeated([[1.0, 0.0, 0.5], [1.0, 0.0]])])
+    assert baseline.runs[0].repeats == 3
+    assert baseline.scores("b").values("m") == {"q1": 0.5, "q2": 0.5}

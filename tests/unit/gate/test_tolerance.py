@@ -254,7 +254,7 @@ def test_the_tolerance_for_releases_is_the_least_that_the_formula_rules_out(
     def is_ruled_out(m: float) -> bool:
         b = scale - m
         left = g * m - b - z_power * s * g**0.5
-        return left >= z_alpha * math.sqrt(g * (s**2 + m**2) + b**2)
+        return bool(left >= z_alpha * math.sqrt(g * (s**2 + m**2) + b**2))
 
     steps = (scale * step / 200 for step in range(1, 101))
     expected = next((m for m in steps if is_ruled_out(m)), None)

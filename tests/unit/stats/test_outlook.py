@@ -1,4 +1,4 @@
-"""What would settle a question: the formulas again, with scipy's distributions and root finder."""
+"""What would settle a question: the formulas again, by scipy's distributions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from statistics import NormalDist, stdev
 
 import pytest
-from scipy.optimize import brentq
 from scipy.stats import nct
 from scipy.stats import t as student
 
@@ -24,7 +23,21 @@ def quantile(share: float) -> float:
 
 def root(function: Callable[[float], float], most: float) -> float | None:
     """Where it reaches 0 from below; None where it does not up to ``most``."""
-    return None if function(most) < 0 else float(brentq(function, 0.0, most, xtol=1e-12))
+    low, high = 0.0, most
+    if function(most) < 0:
+        return None
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if function(middle) >= 0 else (middle, high)
+    return high
+
+
+def noncentrality(n: int, level: float) -> float:
+    """At which a t of n cases exceeds its critical value in ``POWER`` of all samples."""
+    critical = float(student.ppf(1 - level, n - 1))
+    found = root(lambda at: float(nct.sf(critical, n - 1, at)) - POWER, 20.0)
+    assert found is not None
+    return found
 
 
 class Planned:
@@ -49,12 +62,11 @@ class Planned:
 
     def worse_by_t(self, n: int, tolerance: float, level: float, step: float) -> float:
         """x = step / n + nc * sqrt((variance + (tolerance + x) * move) / n)."""
-        critical = student.ppf(1 - level, n - 1)
-        nc = brentq(lambda at: nct.sf(critical, n - 1, at) - POWER, 0.1, 20.0, xtol=1e-12)
+        nc = noncentrality(n, level)
 
         def left(x: float) -> float:
             spread = (self.variance + (tolerance + x) * self.move) / n
-            return x - step / n - float(nc) * math.sqrt(spread)
+            return x - step / n - nc * math.sqrt(spread)
 
         found = root(left, 100.0)
         assert found is not None
@@ -115,9 +127,7 @@ def test_without_bounds_both_sides_are_those_of_the_t_test() -> None:
     planned = Planned(UNEVEN, 0.05)
     assert found is not None
     n = found.cases
-    critical = student.ppf(0.95, n - 1)
-    nc = brentq(lambda at: nct.sf(critical, n - 1, at) - POWER, 0.1, 20.0, xtol=1e-12)
-    margin = float(nc) * math.sqrt(planned.variance / n)
+    margin = noncentrality(n, 0.05) * math.sqrt(planned.variance / n)
     assert margin == pytest.approx(0.02, rel=0.001)  # so many cases that the tolerance is ruled out
     assert found.ruled_out == pytest.approx(0.02 - margin, abs=1e-6)
     assert found.shown == pytest.approx(0.02 + planned.worse_by_t(n, 0.02, 0.05, 0.0), rel=1e-6)
