@@ -78,7 +78,7 @@ class ScorePair:
 
     def on(self, ids: Iterable[str]) -> ScorePair:
         """Of some of the cases."""
-        kept = [id_ for id_ in ids if id_ in self.before]
+        kept = list(ids)
         return ScorePair(
             before={id_: self.before[id_] for id_ in kept},
             after={id_: self.after[id_] for id_ in kept},
@@ -153,12 +153,11 @@ def coverage_questions(
     order = [case.id for case in run.cases]
     earlier = {case.id: case for case in baseline.cases}
     for column in run.metrics:
-        if column.has_cells and baseline.column(column.name) is not None:
-            name = column.name
-            states = [_states(earlier[case.id], case, name) for case in run.cases]
-            if any(before for before, _ in states):
-                key = (tuple(b for b, _ in states), tuple(a for _, a in states))
-                groups.setdefault(key, []).append(name)
+        name = column.name
+        states = [_states(earlier[case.id], case, name) for case in run.cases]
+        if any(before for before, _ in states):
+            key = (tuple(b for b, _ in states), tuple(a for _, a in states))
+            groups.setdefault(key, []).append(name)
     for (before, after), names in groups.items():
         yield DropQuestion(
             kind=CheckKind.COVERAGE,

@@ -511,3 +511,60 @@ def test_a_case_that_only_one_run_has_is_no_change_and_a_question_is_kept_from_e
     (changed,) = case_changes(first, second, ("a", "b"), CaseRule(main=(column("recall@5"),)))
     assert (changed.id, changed.query) == ("q1", "asked before")
     assert changed.flips[0].reason is None
+
+
+def test_intervals_end_where_the_scale_does_and_only_there() -> None:
+    """Of 1 and .5, and of differences -1 and -.5: one standard error is .25, and t(1) is 12.7."""
+    reach = 12.7062 * 0.25
+    for high, figure, moved in (
+        (1.0, (0.0, 1.0), (-1.0, 1.0)),
+        (None, (0.75 - reach, 0.75 + reach), (-0.75 - reach, -0.75 + reach)),
+    ):
+        runs = [run({"m": values}, column("m", high=high)) for values in ([1.0, 0.5], [0.0, 0.0])]
+        found = compare(runs)
+        interval, difference = found.metrics[0].figures[0].interval, only(found, "m")
+        assert interval is not None
+        assert (interval.low, interval.high) == pytest.approx(figure, abs=1e-4)
+        assert (difference.low, difference.high) == pytest.approx(moved, abs=1e-4)
+
+
+def test_only_runs_that_measured_a_metric_are_compared_on_it() -> None:
+    runs = [run({"m": [1.0, 0.0], "n": [1.0, 0.0]}), run({"m": [1.0, 0.0]})]
+    found = compare([runs[0], runs[1], runs[0]])
+    pairs = {one.name: [(d.first, d.second) for d in one.differences] for one in found.metrics}
+    assert pairs == {"m": [("a", "b"), ("a", "c"), ("b", "c")], "n": [("a", "c")]}
+
+
+def test_what_could_never_be_significant_in_three_pairs_corrects_nothing() -> None:
+    """Six losses give no p below 2 / 2^6, above .05 / 3: three times that is told, no joint p."""
+    runs = [
+        run({"m": [1.0] * 10 + [0.0] * 2, "n": [1.0] * 12}),
+        run({"m": [0.0] * 10 + [1.0] * 2, "n": [0.0] * 6 + [1.0] * 6}),
+    ]
+    found = {one.name: one.differences[0] for one in compare([*runs, runs[0]]).metrics}
+    assert found["n"].p_value == 2 / 2**6
+    assert found["n"].p_corrected == 3 * 2 / 2**6
+    assert compare([*runs, runs[0]]).settings["family"] == 2  # m, of a and b, and of b and c
+
+
+def noise(seed: int, names: str) -> RunScores:
+    """Forty cases: too many arrangements of signs to count, so they are drawn."""
+    source = random.Random(seed)
+    values = {name: [source.random() for _ in range(40)] for name in sorted(names)}
+    return run({name: values[name] for name in names})
+
+
+def test_the_resolution_counts_the_pairs_as_the_p_values_do() -> None:
+    runs = [noise(seed, "m") for seed in range(3)]
+    options = PairwiseOptions(resamples=50_000)
+    for count, pairs in ((2, 1), (3, 3)):
+        for found in compare(runs[:count], options=options).metrics[0].differences:
+            assert found.resolution == pytest.approx(pairs / 50_001)
+
+
+def test_the_order_of_the_metrics_changes_no_p_value() -> None:
+    runs = [noise(seed, "mno") for seed in (1, 2)]
+    backwards = [replace(one, metrics=one.metrics[::-1]) for one in runs]
+    for name in "mno":
+        expected = only(compare(runs), name).p_corrected
+        assert only(compare(backwards), name).p_corrected == expected

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult, Ground
+from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
+from ragbench.core.outcome import Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
+from ragbench.gate.checks import budget_checks, common_check, coverage_check
 from ragbench.gate.config import (
     AUTO,
     Correction,
@@ -25,7 +27,9 @@ from ragbench.gate.config import (
     Undecided,
 )
 from ragbench.gate.gate import gate
-from tests.unit.gate.builders import column, run
+from ragbench.stats.clusters import ClusterTotals
+from ragbench.stats.power import Spread, clusters_to_rule_out
+from tests.unit.gate.builders import column, run, run_of
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
 
@@ -822,3 +826,241 @@ def test_without_a_baseline_the_drops_that_cannot_be_judged_are_named(
     wanted = config(**{name: {"max_drop": 0.1} for name in names})
     (refusal,) = gate(run({name: [1.0] for name in names}), None, wanted).refusals
     assert refusal.reason == f"there is no baseline, so drops of {told}cannot be judged"
+
+
+# --- what a drop rests on
+
+
+def coverage_of(verdict: GateResult) -> dict[str, GateCheck]:
+    return {
+        check.subject: check
+        for check in verdict.checks
+        if check.kind is CheckKind.COVERAGE and check.subject.startswith("measured: ")
+    }
+
+
+def test_what_the_baseline_never_measured_is_not_asked_about() -> None:
+    before = run({"m": [1.0, 1.0], "never": ["skipped"] * 2, "failed": ["failed"] * 2})
+    now = run({"m": [1.0, 1.0], "never": ["skipped"] * 2, "failed": [1.0, 1.0], "new": [1.0, 0.0]})
+    assert set(coverage_of(gate(now, before, config(m={"max_drop": 0.1})))) == {"measured: m"}
+
+
+def test_what_applies_no_more_is_lost_where_it_was_measured_and_left_out_where_it_was_not() -> None:
+    before = run({"m": [1.0, 1.0, "abstained", "skipped"]})
+    now = run({"m": [1.0, "skipped", "skipped", 1.0]})
+    check = coverage_of(gate(now, before, config(m={"max_drop": 0.1})))["measured: m"]
+    assert check.drop is not None
+    assert (check.drop.cases, check.drop.before, check.drop.after) == (2, 1.0, 0.5)
+
+
+def test_that_coverage_is_no_worse_is_tested_on_a_scale_of_one() -> None:
+    """20 cases as before, .05 tolerated, 1 - .05 below it: (1 + .05 / .95)^-20."""
+    same = run({"m": [1.0] * 20})
+    verdict = gate(same, same, config({"max_unmeasured": 0.05}, m={"max_drop": 0.1}))
+    drop = coverage_of(verdict)["measured: m"].drop
+    assert drop is not None
+    assert drop.p_not_worse == pytest.approx((1 + 0.05 / 0.95) ** -20)
+
+
+@pytest.mark.parametrize(("left", "outcome"), [(4, FAILED), (5, PASSED), (6, PASSED)])
+def test_half_is_counted_of_what_the_baseline_measured(left: int, outcome: GateOutcome) -> None:
+    """It measured 10 of 20 cases: fewer than 5 are fewer than half."""
+    before = run({"m": [1.0] * 10 + ["abstained"] * 10})
+    now = run({"m": [1.0] * left + ["abstained"] * (20 - left)})
+    verdict = gate(now, before, config({"max_unmeasured": 0.99}, m={"max_drop": 0.1}))
+    assert coverage_of(verdict)["measured: m"].outcome is outcome
+
+
+def test_the_order_of_the_metrics_changes_no_p_value() -> None:
+    """Forty cases each: too many arrangements of signs to count, so they are drawn."""
+    source = random.Random(4)
+    scores = {name: [source.random() for _ in range(40)] for name in ("m", "n", "o")}
+    before = run({name: [source.random() for _ in range(40)] for name in scores})
+    limits = {name: {"max_drop": 0.0} for name in scores}
+    one, other = (
+        gate(run(scores), before, config(**dict(order)))
+        for order in (limits.items(), reversed(limits.items()))
+    )
+    for name in scores:
+        first, second = drop_of(one, name).drop, drop_of(other, name).drop
+        assert first is not None
+        assert second is not None
+        assert first.p_worse == second.p_worse
+
+
+def drop_pair(changed: int) -> list[Drop]:
+    """Of 40 cases a metric moved in all, by odd amounts, and another one in a few of them."""
+    source = random.Random(1)
+    before = run({"m": [source.random() for _ in range(40)], "n": [1.0] * 40})
+    now = run(
+        {"m": [source.random() for _ in range(40)], "n": [0.0] * changed + [1.0] * (40 - changed)}
+    )
+    wanted = config({"resamples": 50_000}, m={"max_drop": 0.0}, n={"max_drop": 0.0})
+    checks = [drop_of(gate(now, before, wanted), name).drop for name in ("m", "n")]
+    return [drop for drop in checks if drop is not None]
+
+
+def test_the_resolution_of_p_values_that_were_drawn_is_one_of_the_draws() -> None:
+    """With six losses the second one is tested with the first, and its p-value drawn too."""
+    assert [(drop.family, drop.resolution) for drop in drop_pair(6)] == [(2, 1 / 50_001)] * 2
+    # With one loss it can show nothing: p is counted, 1 of 2.
+    drawn, counted = drop_pair(1)
+    assert (drawn.family, drawn.resolution) == (1, 1 / 50_001)
+    assert (counted.p_worse, counted.resolution) == (0.5, 0.0)
+
+
+def test_the_number_that_rules_a_drop_out_is_that_of_the_spread_seen() -> None:
+    moves = [-1.0] * 3 + [1.0] * 3 + [0.0] * 14
+    before = run({"m": [1.0] * 3 + [0.0] * 17})
+    now = run({"m": [0.0] * 3 + [1.0] * 3 + [0.0] * 14})
+    drop = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m").drop
+    spread = Spread.of(ClusterTotals.of(moves), -0.05)
+    assert spread is not None
+    needed = clusters_to_rule_out(0.05, spread, reach=0.95)
+    assert drop is not None
+    assert needed is not None
+    assert drop.needed_if_unchanged == needed.cases
+
+
+def test_one_case_has_no_interval_in_either_direction() -> None:
+    slower = column("brier", direction=Direction.LOWER)
+    now, before = run({"brier": [0.5]}, slower), run({"brier": [0.25]}, slower)
+    drop = drop_of(gate(now, before, config(brier={"max_drop": 0.1})), "brier").drop
+    assert drop is not None
+    assert (drop.difference, drop.low, drop.high) == (0.25, None, None)
+
+
+def test_what_is_left_out_of_a_drop_is_counted_by_why() -> None:
+    before = run({"m": [1.0, 1.0, "abstained", "failed"]})
+    now = run({"m": [1.0, "failed", 1.0, "failed"]})
+    drop = drop_of(gate(now, before, config(m={"max_drop": 0.1})), "m").drop
+    assert drop is not None
+    assert drop.left_out == {
+        "not measured in the baseline": 1,
+        "not measured in this run": 1,
+        "not measured in either": 1,
+    }
+    whole = run({"m": [1.0, 1.0]})
+    drop = drop_of(gate(whole, whole, config(m={"max_drop": 0.1})), "m").drop
+    assert drop is not None
+    assert drop.left_out == {}
+
+
+# --- what is demanded, and what a budget counts
+
+
+def test_a_budget_of_tokens_alone_is_a_demand() -> None:
+    now = run({"total_tokens": [10.0, 30.0]}, column("total_tokens", high=None))
+    verdict = gate(now, None, config({"max_tokens": {"case": 20.0}}))
+    assert (verdict.outcome, drop_of(verdict, "tokens (per case)").observed) == (PASSED, 20.0)
+
+
+def test_what_is_tolerated_by_default_is_a_share_of_each_scale() -> None:
+    """2% of five stars are .1; of seconds without an end nothing is tolerated."""
+    stars = column("stars", high=5.0)
+    seconds = column("seconds", high=None, direction=Direction.LOWER)
+    same = run({"m": [1.0] * 2, "stars": [5.0] * 2, "seconds": [1.0] * 2}, stars, seconds)
+    checks = gate(same, same, GateConfig(max_drop=0.02)).checks
+    drops = {check.subject: check.limit for check in checks if check.kind is CheckKind.DROP}
+    assert drops == {"m": 0.02, "stars": pytest.approx(0.1), "seconds": 0.0}
+
+
+def test_a_metric_that_neither_run_measured_is_not_demanded() -> None:
+    before, now = run({"m": [1.0, 1.0]}), run({"m": [1.0, 1.0], "new": ["skipped"] * 2})
+    checks = gate(now, before, GateConfig()).checks
+    assert [check.subject for check in checks if check.kind is CheckKind.DROP] == ["m"]
+
+
+def test_a_limit_on_the_side_where_a_scale_has_no_end_is_never_out_of_range() -> None:
+    now = run({"m": [-2.0, 0.0]}, column("m", low=None, high=None))
+    assert gate(now, None, config(m={"maximum": -1.0})).outcome is PASSED
+    assert gate(now, None, config(m={"minimum": -1.0})).outcome is PASSED
+
+
+def test_shares_of_no_cases_are_nothing() -> None:
+    empty = run_of([], column("m"))
+    assert coverage_check(empty, (), GateConfig()).observed == 0.0
+    common = common_check(0, empty, GateConfig())
+    assert (common.observed, common.outcome, common.ground) == (0.0, FAILED, Ground.BROKEN)
+    (budget,) = budget_checks(
+        replace(empty, judge_cost=0.5), config({"max_cost": {"case": 1.0}}, m={"minimum": 0.1})
+    )
+    assert budget.observed == 0.5
+
+
+def test_a_case_whose_stage_failed_has_failed_whatever_its_metrics_say() -> None:
+    now = run({"m": [1.0, 1.0]})
+    broken = replace(now.cases[0], stages={"retrieve": Status.FAILED, "generate": Status.MEASURED})
+    check = drop_of(
+        gate(replace(now, cases=(broken, now.cases[1])), None, config(m={"minimum": 0.1})),
+        "error rate",
+    )
+    assert (check.observed, check.outcome, check.ground) == (0.5, FAILED, Ground.BROKEN)
+    assert drop_of(gate(now, None, config(m={"minimum": 0.1})), "error rate").ground is Ground.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("figure", "seconds"), [("mean", 0.5), ("p95", 0.9), ("total", 0.5 * 8), ("longest", 1.0)]
+)
+def test_each_figure_of_time_has_its_budget(figure: str, seconds: float) -> None:
+    times = Latency(stage="retrieve", count=8, mean=0.5, p50=0.4, p95=0.9, longest=1.0)
+    stage = StageCount(stage="retrieve", measured=8, abstained=0, skipped=0, failed=0)
+    now = run({"m": [1.0] * 8}, latencies=(times,), stages=(stage,))
+    for limit, outcome in ((seconds, PASSED), (seconds - 0.01, FAILED)):
+        budget = LatencyBudget(stage="retrieve", figure=figure, seconds=limit)
+        check = drop_of(gate(now, None, config({"latency": (budget,)})), f"retrieve {figure}")
+        assert (check.observed, check.outcome, check.cases) == (seconds, outcome, 8)
+
+
+def test_times_that_were_not_stored_cannot_be_told() -> None:
+    stage = StageCount(stage="retrieve", measured=1, abstained=0, skipped=0, failed=0)
+    budget = LatencyBudget(stage="retrieve", figure="p95", seconds=1.0)
+    verdict = gate(run({"m": [1.0]}, stages=(stage,)), None, config({"latency": (budget,)}))
+    check = drop_of(verdict, "retrieve p95")
+    assert (verdict.outcome, check.ground, check.cases) == (CANNOT_TELL, Ground.NOT_STORED, 0)
+    assert "shared" not in check.reason
+
+
+def test_a_users_metric_with_one_unproved_cell_has_to_be_proved() -> None:
+    now = run({"mine": ["unproved", 1.0, 0.5, "skipped"]})
+    verdict = gate(now, None, config({"max_unproved": 0.3}, mine={"minimum": 0.1}))
+    check = drop_of(verdict, "unproved")
+    assert (check.observed, check.cases, check.outcome) == (1 / 3, 3, FAILED)
+    nothing = gate(run({"m": [1.0]}), None, config({"max_unproved": 0.3}))
+    assert drop_of(nothing, "unproved").cases == 0
+
+
+@pytest.mark.parametrize(
+    ("high", "ends"), [(1.0, (0.0, 1.0)), (None, (0.75 - 12.7062 * 0.25, 0.75 + 12.7062 * 0.25))]
+)
+def test_the_interval_of_a_figure_ends_where_its_scale_does(
+    high: float | None, ends: tuple[float, float]
+) -> None:
+    """Of 1 and .5: one standard error is .25, and t(1) is 12.7."""
+    now = run({"m": [1.0, 0.5]}, column("m", high=high))
+    interval = drop_of(gate(now, None, config(m={"minimum": 0.1})), "m").interval
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx(ends, abs=1e-4)
+
+
+def test_a_figure_of_too_few_cases_or_without_an_interval_decides_nothing() -> None:
+    one = run({"m": [1.0]})
+    shown = drop_of(gate(one, None, config({"floors": FloorRule.SHOWN}, m={"minimum": 0.1})), "m")
+    assert (shown.ground, shown.outcome) == (Ground.NO_INTERVAL, CANNOT_TELL)
+    few = drop_of(gate(one, None, config({"min_cases": 2}, m={"minimum": 0.1})), "m")
+    assert (few.ground, few.outcome) == (Ground.TOO_FEW_CASES, CANNOT_TELL)
+
+
+def test_a_floor_on_a_slice_is_a_check_of_that_slice() -> None:
+    """One that cannot be told does not count; one that is broken fails."""
+    limits = FigureLimits(minimum=0.5)
+    sliced = MetricGate(slices=(SliceGate(by="language", value=None, limits=limits),))
+    scores: list[float | str] = ["skipped", 0.0]
+    verdict = gate(run({"m": scores}, languages=["de", "en"]), None, config(m=sliced))
+    found = {check.slice: (check.kind, check.outcome) for check in verdict.checks if check.slice}
+    assert found == {
+        "language:de": (CheckKind.SLICE, CANNOT_TELL),
+        "language:en": (CheckKind.SLICE, FAILED),
+    }
+    untold = gate(run({"m": ["skipped", 1.0]}, languages=["de", "en"]), None, config(m=sliced))
+    assert untold.outcome is PASSED
