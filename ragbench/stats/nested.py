@@ -128,7 +128,7 @@ def _by_cluster(
     import numpy as np
 
     members: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for case in sorted(values[0]):
+    for case in values[0]:
         label = clusters.get(case)
         members[("case", case) if label is None else ("cluster", label)].append(case)
     groups = [members[key] for key in sorted(members)]

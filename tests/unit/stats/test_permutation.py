@@ -173,3 +173,23 @@ def test_bad_input_is_refused() -> None:
         sign_flip_test([0.1], resamples=0)
     with pytest.raises(ConfigError, match="seed"):
         sign_flip_test([0.1], seed=-1)
+
+
+def test_gains_and_losses_of_one_size_are_the_sign_test_however_many() -> None:
+    """30 of 40 lost: the binomial share of as few gains or fewer, without a draw."""
+    stats: Any = importlib.import_module("scipy.stats")
+    test = sign_flip_test([-0.5] * 30 + [0.5] * 10 + [0.0] * 5, alternative="less")
+    assert test.p_value == pytest.approx(float(stats.binom.cdf(10, 40, 0.5)))
+    assert (test.method, test.informative, test.clusters) == (SignFlipMethod.BINOMIAL, 40, 45)
+    assert (test.resamples, test.seed) == (None, None)
+
+
+@pytest.mark.parametrize(("side", "sign"), [("less", -1.0), ("greater", 1.0)])
+def test_no_p_value_that_was_drawn_is_below_one_of_the_draws(
+    side: Alternative, sign: float
+) -> None:
+    """Forty cases all moved one way: no arrangement that is drawn moved as far."""
+    values = [sign * (1.0 + place / 100) for place in range(40)]
+    test = sign_flip_test(values, alternative=side, resamples=999, seed=7)
+    assert test.p_value == 1 / 1000
+    assert (test.resamples, test.seed) == (999, 7)
