@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError
-from ragbench.text.tokens import TOKENISER_VERSION, tokenise
+from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Bm25Index",
     "Bm25Scores",
-    "chunk_tokens",
 ]
 
 
@@ -207,10 +206,3 @@ class Bm25Index:
     def _rank(self, query: str, k: int) -> list[tuple[int, float]]:
         scores = self._scores.scores(tokenise(query))
         return [] if scores is None else Bm25Scores.best(scores, k)
-
-
-def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
-    """The tokens that a chunk is found by: those of its text, and of its title so many times."""
-    if not title_weight or not isinstance(title, str):
-        return tokenise(text)
-    return tokenise(title) * title_weight + tokenise(text)

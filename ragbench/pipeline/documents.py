@@ -15,6 +15,7 @@ from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.pipeline.chunking import Chunker
+from ragbench.pipeline.word_index import WordsPlace
 from ragbench.stores.attached.mapping import FieldMapping
 
 __all__ = [
@@ -137,6 +138,9 @@ class IndexingSettings:
     """Address of the store; in memory by default, and gone with the process."""
     collection: str | None = None
     """Name of the collection in the store; that of the corpus by default."""
+    words: WordsPlace | None = None
+    """Who ranks a new collection by words: ``here`` ragbench, from an index that it builds of all
+    chunks, the default; ``store`` the store (Qdrant), for very large ones."""
     map: FieldMapping | None = None
     """What is where in the rows of a collection that ragbench did not fill and only reads."""
 
@@ -154,6 +158,7 @@ class Indexing:
     embedder_settings: Mapping[str, Any] | None = None
     store: str = "memory:"
     collection: str | None = None
+    words: WordsPlace | None = None
     mapping: FieldMapping | None = None
     """Of a collection that ragbench did not fill; None for its own."""
 

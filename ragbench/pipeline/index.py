@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,10 +20,12 @@ from ragbench.errors import ConfigError, StoreError, warn
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
 from ragbench.pipeline.lease import Lease
+from ragbench.pipeline.word_index import AverageLength, WordsPlace, words_of
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.record import chunk_digest
 from ragbench.stores.registry import open_database
 from ragbench.stores.sole_writer import sole_writer
+from ragbench.stores.words import WordsForm
 from ragbench.text.language import guess_language
 from ragbench.workers.open import check_engine, opened_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
@@ -94,6 +96,7 @@ def index(
     fields: Mapping[str, str] | None = None,
     engine: str = "local",
     workers: int | None = None,
+    words: WordsPlace | None = None,
     progress: IndexProgress | None = None,
     counted: Callable[[int], None] | None = None,
 ) -> IndexResult:
@@ -119,13 +122,16 @@ def index(
         engine: where texts are embedded; see `ragbench.workers.open.opened_engine`. What waits
             for an endpoint does so in this process.
         workers: how many embed; one per processor of the machine or cluster when not given.
+        words: who ranks by words: ``"here"`` ragbench, from an index of all chunks that a search
+            builds; ``"store"`` the store itself, for which it keeps the words of each chunk. As
+            the collection was made, and ``"here"`` for a new one, when not given.
         progress: is told how far it is.
         counted: is told how many documents a file or folder has, once that is known.
 
     Raises:
         DataError: the corpus has problems; nothing was written.
         ConfigError: there is no document with text, two documents have one id, a name is unknown,
-            or the collection was built with another embedder.
+            the store does not rank by words, or the collection was built otherwise.
         MissingExtraError: a package is not installed.
         StoreError: the store cannot be used.
         LLMError: the embedder's endpoint gives no vectors.
@@ -150,7 +156,9 @@ def index(
             "progress": progress,
         }
         if not isinstance(source, str | Path):
-            return index_documents(source, database, collection, **settings)
+            documents = source if words is None or isinstance(source, Sequence) else list(source)
+            form = words_of(words, database, collection, documents, cutting)
+            return index_documents(documents, database, collection, words=form, **settings)
         return index_corpus(
             source,
             database,
@@ -158,6 +166,7 @@ def index(
             format=format,
             encoding=encoding,
             fields=fields,
+            words=words,
             counted=counted,
             **settings,
         )
@@ -173,6 +182,7 @@ def index_documents(
     embedder_settings: Mapping[str, Any] | None = None,
     chunker: Chunker,
     pool: Embedding | None = None,
+    words: WordsForm | None = None,
     progress: IndexProgress | None = None,
     patience: float = 0.0,
 ) -> IndexResult:
@@ -192,6 +202,8 @@ def index_documents(
         embedder_settings: those it was opened with; they are stored, so no credentials.
         chunker: cuts the documents.
         pool: workers that embed with the same embedder; this process does when not given.
+        words: has the store of a new collection rank by words; see
+            `ragbench.pipeline.word_index.words_of`. One that is there stays as it was made.
         progress: is told how far it is.
         patience: seconds to wait where another one writes to the same folder.
 
@@ -213,7 +225,7 @@ def index_documents(
         chunker=chunker.identity,
     )
     alone = sole_writer(database.folder, database.address, patience=patience)
-    with alone, _opened(database, collection, embedder, identity, head) as store:
+    with alone, _opened(database, collection, embedder, identity, head, words) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), Threads(1))
         unread = partial(too_long, embedder)
         writing = _Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
@@ -312,6 +324,7 @@ class _Writing:
         self._whole = info.complete and known.chunker == self._identity.chunker
         self._begun = False
         self.continued = not info.complete and bool(self._known)
+        self._length = None if info.words is None else AverageLength(info.words)
         self.seen: dict[str, str] = {}
         self.written = 0
         self.cut_short = 0
@@ -335,6 +348,8 @@ class _Writing:
             yield self._store_new(*begun.popleft())
 
     def _new(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        if self._length is not None:
+            self._length.see(chunks)
         digests = [chunk_digest(chunk) for chunk in chunks]
         self.seen.update({chunk.id: digest for chunk, digest in zip(chunks, digests, strict=True)})
         return [
@@ -369,6 +384,8 @@ class _Writing:
             self._check_whole()
             done = replace(self._identity, digest=whole.hexdigest())
             self._store.mark(complete=True, identity=done.to_json())
+        if self._length is not None:
+            self._length.warn_of_drift()
         return len(stale)
 
     def _begin(self) -> None:
@@ -414,6 +431,7 @@ def _opened(
     embedder: Embedder,
     identity: IndexIdentity,
     head: Sequence[Chunk],
+    words: WordsForm | None,
 ) -> VectorStore:
     """The collection: as it is, where the embedder fits, or a new one."""
     if collection in database.collections():
@@ -426,7 +444,10 @@ def _opened(
         return store
     calibration = measure_calibration(embedder, _languages(head))
     made = replace(identity, calibration=calibration.to_json())
-    return database.create(collection, dimension=embedder.dimension, identity=made.to_json())
+    settings: dict[str, Any] = {"dimension": embedder.dimension, "identity": made.to_json()}
+    if words is not None:  # which stores of other packages need not know
+        settings["words"] = words
+    return database.create(collection, **settings)
 
 
 def _check_fit(store: VectorStore, identity: IndexIdentity) -> None:
@@ -464,6 +485,7 @@ def index_corpus(
     format: str | None = None,
     encoding: str | None = None,
     fields: Mapping[str, str] | None = None,
+    words: WordsPlace | None = None,
     progress: IndexProgress | None = None,
     counted: Callable[[int], None] | None = None,
 ) -> IndexResult:
@@ -484,6 +506,7 @@ def index_corpus(
         format: name of the corpus's format; recognised when not given.
         encoding: of its text files; UTF-8, or UTF-16 with a byte order mark, when not given.
         fields: field of a document to field of the source.
+        words: see `index`.
         progress: see `index_documents`.
         counted: is told how many documents there are, once that is known.
 
@@ -493,11 +516,15 @@ def index_corpus(
         StoreError: the store cannot be used.
         LLMError: the embedder's endpoint gives no vectors.
     """
-    total = sum(1 for _ in read_documents(source, format=format, fields=fields, encoding=encoding))
+    read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
+    counts = count()
+    first = (document for document, _ in zip(read(), counts, strict=False))
+    form = words_of(words, database, collection, first, chunker)
+    deque(first, maxlen=0)  # what is not measured is looked through all the same
     if counted is not None:
-        counted(total)
+        counted(next(counts))
     done = index_documents(
-        read_documents(source, format=format, fields=fields, encoding=encoding),
+        read(),
         database,
         collection,
         embedder=embedder,
@@ -505,6 +532,7 @@ def index_corpus(
         embedder_settings=embedder_settings,
         chunker=chunker,
         pool=pool,
+        words=form,
         progress=progress,
     )
     return replace(done, skipped=tuple(skipped_files(source, format=format)))

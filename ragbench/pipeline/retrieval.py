@@ -28,6 +28,7 @@ from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import sparse_cache_folder
 from ragbench.pipeline.stages import WordWeights
+from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
@@ -40,6 +41,7 @@ from ragbench.pipeline.strategies import (
     exactly,
     filter_problem,
 )
+from ragbench.pipeline.word_index import words_of
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import TOKENISER_VERSION
@@ -287,14 +289,16 @@ def _indexed(
     """The collection's name; its chunks are those of the corpus."""
     collection = indexing.collection or _name_of(indexing.corpus)
     if documents.source is not None or indexing.is_in_memory:
+        read, chunker = documents.read(), indexing.chunker or make_chunker()
         index_documents(
-            documents.read(),
+            read,
             database,
             collection,
             embedder=embedder,
             embedder_name=indexing.embedder_name,
             embedder_settings=indexing.embedder_settings,
-            chunker=indexing.chunker or make_chunker(),
+            chunker=chunker,
+            words=words_of(indexing.words, database, collection, read, chunker),
             patience=_PATIENCE,
         )
     return collection
@@ -317,7 +321,19 @@ def _word_weights(strategy: Strategy, made_by: IndexIdentity) -> WordWeights | N
     if isinstance(strategy, SparseStrategy):
         identity = {"chunks": made_by.digest, "tokeniser": TOKENISER_VERSION}
         return WordWeights(weight=strategy.index.idf, identity=identity)
+    if isinstance(strategy, StoredWordsStrategy):
+        kept = {"chunks": made_by.digest, **_stored_words(strategy)}
+        return WordWeights(weight=strategy.idf, identity=kept)
     return None
+
+
+def _stored_words(strategy: Strategy) -> Mapping[str, object]:
+    """How the store keeps the words that it ranks by; empty where it does not."""
+    if isinstance(strategy, HybridStrategy):
+        return _stored_words(strategy.sparse)
+    if isinstance(strategy, StoredWordsStrategy):
+        return {"words": strategy.store.words.to_json()}
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -354,6 +370,7 @@ class _OpenEngine:
             "chunks": self.made_by.digest,
             "embedder": dict(self.made_by.embedder),
             "calibration": dict(self.made_by.calibration),
+            **_stored_words(self.strategy),
         }
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:

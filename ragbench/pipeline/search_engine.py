@@ -18,6 +18,7 @@ from ragbench.embedders.embedder import NO_EMBEDDER, Embedder, open_embedder
 from ragbench.errors import ConfigError, StoreError
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.sparse_index import INDEX_FORM, SparseIndex, kept_index
+from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.strategies import (
     DenseStrategy,
     HybridStrategy,
@@ -30,6 +31,7 @@ from ragbench.pipeline.strategies import (
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.database import fitted_name
 from ragbench.stores.registry import open_database
+from ragbench.stores.word_store import RanksWords
 from ragbench.text.tokens import TOKENISER_VERSION
 
 __all__ = [
@@ -138,7 +140,10 @@ class Collection:
         )
 
     @cached_property
-    def _sparse(self) -> SparseStrategy:
+    def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
+        if isinstance(self.store, RanksWords):
+            self.store.words.check(self.store.info().name)
+            return StoredWordsStrategy(store=self.store)
         return SparseStrategy(store=self.store, index=self._index())
 
     def _index(self) -> SparseIndex:

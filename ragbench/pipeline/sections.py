@@ -290,6 +290,7 @@ def read_indexing(reading: PipelineFile) -> Indexing:
         embedder_settings=own,
         store=settings.store,
         collection=settings.collection,
+        words=settings.words,
         mapping=mapping,
     )
 

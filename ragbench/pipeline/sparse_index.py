@@ -14,11 +14,11 @@ from uuid import uuid4
 
 from ragbench.core.filters import Filter, matches
 from ragbench.errors import StoreError, warn
-from ragbench.pipeline.bm25 import Bm25Scores, chunk_tokens
+from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.stores.base import VectorStore
 from ragbench.stores.record import searched_fields
 from ragbench.text.language import FUNCTION_WORDS, guess_language
-from ragbench.text.tokens import tokenise
+from ragbench.text.tokens import chunk_tokens, tokenise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INDEX_FORM",
     "SparseIndex",
+    "function_tokens",
     "kept_index",
     "sparse_cache_folder",
 ]
@@ -108,9 +109,10 @@ def _told_size(chunks: int, seconds: float, tokens: float) -> str:
     return (
         f"BM25 is built of all {chunks:,} chunks, once, in this process: about {minutes} "
         f"minute{'' if minutes == 1 else 's'} or more and {chunks * tokens * _BYTES / 1e9:.1f} GB "
-        "of memory, by what the first thousand took. Where that is too much, let the store rank by "
-        "words itself (PostgreSQL, Qdrant, Milvus, Elasticsearch, OpenSearch; docs/stores.md, "
-        "'Sparse and hybrid'): by its own formula, so with other scores and another order"
+        "of memory, by what the first thousand took. Where that is too much, index the corpus into "
+        "Qdrant with --words store: Qdrant then ranks by the same scores, and nothing is built. Or "
+        "let another store rank by its own formula, so with other scores and another order "
+        "(PostgreSQL, Milvus, Elasticsearch, OpenSearch; docs/stores.md, 'Sparse and hybrid')"
     )
 
 
@@ -218,7 +220,7 @@ class SparseIndex:
             return []
         if filters is not None:
             scores = scores * self._passing(filters)
-        idle = _function_tokens(guess_language(query))
+        idle = function_tokens(query)
         telling = [token for token in tokens if token not in idle]
         if telling:
             matched = self._scores.scores(telling)
@@ -233,6 +235,11 @@ class SparseIndex:
         import numpy as np
 
         return np.array([matches(filters, one) for one in self._metadata()], dtype=bool)
+
+
+def function_tokens(query: str) -> frozenset[str]:
+    """The tokens of words such as "the" and "is" in the language of a question."""
+    return _function_tokens(guess_language(query))
 
 
 @lru_cache(maxsize=len(FUNCTION_WORDS) + 1)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checka
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, StoreError
+from ragbench.stores.words import WordsForm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,6 +128,8 @@ class CollectionInfo:
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
     lease: str = ""
     """Who writes to it now, as `ragbench.pipeline.lease` says it; empty for nobody."""
+    words: WordsForm | None = None
+    """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 
 
 def other_form(address: str, name: str) -> StoreError:
@@ -265,10 +268,18 @@ class Database(Protocol):
         *,
         dimension: int,
         identity: Mapping[str, Any] | None = None,
+        words: WordsForm | None = None,
     ) -> VectorStore:
         """Makes an empty collection, not marked complete, and opens it.
 
+        Args:
+            name: of the collection.
+            dimension: length of its vectors.
+            identity: see `CollectionInfo`.
+            words: makes one that ranks by words itself, a `ragbench.stores.words.RanksWords`.
+
         Raises:
+            ConfigError: the store does not rank by words.
             StoreError: the name is taken or unfit, or the store cannot do it.
         """
         ...

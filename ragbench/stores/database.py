@@ -11,12 +11,14 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ragbench.errors import StoreError
 from ragbench.stores.base import CollectionInfo, other_form
 from ragbench.stores.checks import check_dimension, check_identity, check_name
 from ragbench.stores.engine import Engine, EngineStore, engine_failures
+from ragbench.stores.word_store import WordEngineStore
+from ragbench.stores.words import WordsForm, check_words
 
 __all__ = [
     "EngineDatabase",
@@ -38,6 +40,8 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
 
     failures: tuple[type[Exception], ...] = ()
     """What the engine raises; known once its package is loaded."""
+    ranks_words: ClassVar[bool] = False
+    """Whether its engines are `ragbench.stores.word_store.WordEngine` where a collection asks."""
 
     def __init__(self, address: str, folder: Path | None = None) -> None:
         """Names the place.
@@ -99,11 +103,15 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
         *,
         dimension: int,
         identity: Mapping[str, Any] | None = None,
+        words: WordsForm | None = None,
     ) -> EngineStore:
         """See `ragbench.stores.base.Database`."""
+        check_words(self, words)
         check_name(name)
         check_dimension(dimension)
-        info = CollectionInfo(name=name, dimension=dimension, identity=check_identity(identity))
+        info = CollectionInfo(
+            name=name, dimension=dimension, identity=check_identity(identity), words=words
+        )
         with self.connected() as connection:
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
@@ -119,7 +127,9 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
                 names = ", ".join(sorted(self.names(connection)))
                 known = f"there are: {names}" if names else "it holds none"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            store = EngineStore(engine, engine.read_info(), on_close=self.released(name))
+            info = engine.read_info()
+            kind = EngineStore if info.words is None else WordEngineStore
+            store = kind(engine, info, on_close=self.released(name))
             self._open[name] += 1
             return store
 
@@ -182,6 +192,7 @@ def info_to_json(info: CollectionInfo) -> str:
         "identity": dict(info.identity),
         "complete": info.complete,
         "lease": info.lease,
+        **({} if info.words is None else {"words": info.words.to_json()}),
     }
     return json.dumps(values)
 
@@ -203,9 +214,17 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
             identity=values["identity"],
             complete=bool(values["complete"]),
             lease=str(values.get("lease", "")),
+            words=_words(values.get("words"), address, name),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(address) from error
+
+
+def _words(values: Mapping[str, Any] | None, address: str, name: str) -> WordsForm | None:
+    try:
+        return None if values is None else WordsForm(**values)
+    except TypeError as error:
+        raise other_form(address, name) from error
 
 
 def name_from_json(text: str, address: str) -> str:

@@ -209,6 +209,7 @@ class EngineStore:
         self._engine = engine
         self._dimension = info.dimension
         self._name = info.name
+        self._words = info.words
         self._on_close: Callable[[], None] | None = on_close
         self._folded = Translated(folded)
 
@@ -292,14 +293,24 @@ class EngineStore:
         condition = None if simple is True else simple
         engine = self._opened()
 
-        def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
+        def nearest(asked: Sequence[int], limit: int) -> list[list[Hit]]:
             rows = queries if len(asked) == len(queries) else queries[list(asked)]
-            found = engine.nearest(rows, limit, condition, effort)
-            return [_chunks(engine, hits, k) for hits in found]
+            return engine.nearest(rows, limit, condition, effort)
+
+        return self._ranked(nearest, len(queries), k)
+
+    def _ranked(
+        self, ask: Callable[[Sequence[int], int], list[list[Hit]]], queries: int, k: int
+    ) -> list[list[Chunk]]:
+        """The first `k` chunks of each query, by what asks the engine for so many hits of some."""
+        engine = self._opened()
+
+        def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
+            return [_chunks(engine, hits, k) for hits in ask(asked, limit)]
 
         # A context is entered and left in the time that two hits are read in.
         try:
-            return top_k(fetch, len(queries), k, most=engine.most)
+            return top_k(fetch, queries, k, most=engine.most)
         except RagbenchError:
             raise
         except engine.failures as error:

@@ -26,6 +26,7 @@ from ragbench.stores.engine import Translated
 from ragbench.stores.memory_filters import FilterIndex
 from ragbench.stores.memory_folder import MemoryFolder
 from ragbench.stores.record import decode, similarity, top_k
+from ragbench.stores.words import WordsForm, check_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,8 +72,10 @@ class MemoryDatabase:
         *,
         dimension: int,
         identity: Mapping[str, Any] | None = None,
+        words: WordsForm | None = None,
     ) -> MemoryStore:
         """See `ragbench.stores.base.Database`."""
+        check_words(self, words)
         check_name(name)
         check_dimension(dimension)
         if name in self.collections():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.core.filters import Filter
@@ -27,12 +27,15 @@ from ragbench.stores.qdrant_filters import condition
 from ragbench.stores.qdrant_points import (
     DENSE,
     KEPT,
+    WORDS,
     FieldIndexes,
     check_collisions,
     payload,
     point_id,
+    weight_of,
 )
 from ragbench.stores.record import StoredChunk
+from ragbench.stores.words import WordVector
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +53,8 @@ _PAGE = 2000
 
 class QdrantServerDatabase(EngineDatabase[Any]):
     """Collections of a server. The connection is a ``QdrantClient``."""
+
+    ranks_words: ClassVar[bool] = True
 
     def __init__(
         self, address: str, open_client: Callable[[], Any], *, local: bool = False
@@ -98,6 +103,7 @@ class QdrantServerDatabase(EngineDatabase[Any]):
                 DENSE: models.VectorParams(size=info.dimension, distance=models.Distance.DOT)
             },
             metadata={_KEY: info_to_json(info)},
+            **({} if info.words is None else _for_words(models)),
         )
         if _read_mark(connection, name) is None:
             connection.delete_collection(name)
@@ -170,7 +176,9 @@ class QdrantServer:
             check_collisions(chunks[batch], points[batch], [record.payload for record in there])
             made = [
                 self._models.PointStruct(
-                    id=points[at], vector={DENSE: rows[at].tolist()}, payload=payload(plains[at])
+                    id=points[at],
+                    vector=self._vectors(rows[at], chunks[at].words),
+                    payload=payload(plains[at]),
                 )
                 for at in range(first, min(first + _BATCH, len(chunks)))
             ]
@@ -241,10 +249,52 @@ class QdrantServer:
         answers = self._client.query_batch_points(self._name, requests)
         return [[(point.score, point) for point in answer.points] for answer in answers]
 
+    def matching(
+        self, queries: Sequence[WordVector], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `ragbench.stores.word_store.WordEngine`."""
+        wanted = None if filters is None else self._condition(filters)
+        requests = [
+            self._models.QueryRequest(
+                query=self._sparse(query),
+                using=WORDS,
+                filter=wanted,
+                limit=limit,
+                with_payload=KEPT,
+            )
+            for query in queries
+        ]
+        answers = self._client.query_batch_points(self._name, requests)
+        return [
+            [(point.score, point) for point in answer.points if point.score > 0]
+            for answer in answers
+        ]
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """See `ragbench.stores.word_store.WordEngine`: a score divided by what the chunk has."""
+        requests = [
+            self._models.QueryRequest(
+                query=self._sparse({number: 1.0}), using=WORDS, limit=1, with_vector=[WORDS]
+            )
+            for number in numbers
+        ]
+        answers = self._client.query_batch_points(self._name, requests)
+        return [
+            weight_of(number, [(one.score, one.vector[WORDS]) for one in answer.points])
+            for number, answer in zip(numbers, answers, strict=True)
+        ]
+
     def read(self, found: Any) -> Kept:
         """See `Engine`."""
         payload: Kept = found.payload
         return payload
+
+    def _vectors(self, row: NDArray[np.float32], words: WordVector | None) -> dict[str, Any]:
+        sparse = {WORDS: self._sparse(words)} if words else {}
+        return {DENSE: row.tolist(), **sparse}
+
+    def _sparse(self, words: WordVector) -> Any:
+        return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
     def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
         if self._local:
@@ -265,6 +315,13 @@ class QdrantServer:
                 with_vectors=vectors or False,
             )
         return found
+
+
+def _for_words(models: ModuleType) -> dict[str, Any]:
+    """What a collection is made with that ranks by words."""
+    # One shard: Qdrant counts in how many chunks a word stands in each shard by itself.
+    sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
+    return {"sparse_vectors_config": {WORDS: sparse}, "shard_number": 1}
 
 
 def _models() -> ModuleType:

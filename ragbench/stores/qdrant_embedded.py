@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ForeignCollectionError, StoreError
@@ -29,13 +29,16 @@ from ragbench.stores.qdrant_filters import condition
 from ragbench.stores.qdrant_points import (
     DENSE,
     KEPT,
+    WORDS,
     FieldIndexes,
     check_collisions,
     payload,
     point_id,
+    weight_of,
 )
 from ragbench.stores.record import StoredChunk
 from ragbench.stores.sole_writer import in_use
+from ragbench.stores.words import WordVector
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +63,8 @@ _PAGE = 5000
 
 class QdrantEmbeddedDatabase(EngineDatabase[Any]):
     """Collections in a folder. The connection is the package itself."""
+
+    ranks_words: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         """Names the folder; nothing is read or written."""
@@ -93,7 +98,9 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         (folder / _SHARD).mkdir(parents=True)
         _check_space(self.address, folder, 0)
         dense = connection.EdgeVectorParams(size=info.dimension, distance=connection.Distance.Dot)
-        config = connection.EdgeConfig(vectors={DENSE: dense})
+        words = connection.EdgeSparseVectorParams(modifier=connection.Modifier.Idf)
+        sparse = None if info.words is None else {WORDS: words}
+        config = connection.EdgeConfig(vectors={DENSE: dense}, sparse_vectors=sparse)
         shard = connection.EdgeShard.create(str(folder / _SHARD), config)
         keyword = connection.PayloadSchemaType.Keyword
         for name in ("document_id", "lists", "spelled"):
@@ -176,7 +183,9 @@ class QdrantEmbedded:
         for first in range(0, len(chunks), _BATCH):
             batch = range(first, min(first + _BATCH, len(chunks)))
             made = [
-                package.Point(points[at], {DENSE: rows[at].tolist()}, payload(plains[at]))
+                package.Point(
+                    points[at], self._vectors(rows[at], chunks[at].words), payload(plains[at])
+                )
                 for at in batch
             ]
             # Once into the log, once into the segment, and room for what is kept of each.
@@ -226,6 +235,29 @@ class QdrantEmbedded:
         wanted = None if filters is None else self._condition(filters)
         return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
 
+    def matching(
+        self, queries: Sequence[WordVector], limit: int, filters: Filter | None
+    ) -> list[list[Hit]]:
+        """See `ragbench.stores.word_store.WordEngine`."""
+        wanted = None if filters is None else self._condition(filters)
+        found = self._ask([self._request(self._words(one), limit, wanted) for one in queries])
+        return [[hit for hit in hits if hit[0] > 0] for hits in found]
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """See `ragbench.stores.word_store.WordEngine`: a score divided by what the chunk has."""
+        package = self._package
+        requests = [
+            package.QueryRequest(
+                limit=1, query=self._words({number: 1.0}), with_vector=[WORDS], with_payload=False
+            )
+            for number in numbers
+        ]
+        found = self._ask(requests)
+        return [
+            weight_of(number, [(score, one.vector[WORDS]) for score, one in hits])
+            for number, hits in zip(numbers, found, strict=True)
+        ]
+
     def read(self, found: Any) -> Kept:
         """See `Engine`."""
         payload: Kept = found.payload
@@ -237,6 +269,16 @@ class QdrantEmbedded:
         for path, kind in self._indexes.missing(chunks).items():
             operation = self._package.UpdateOperation.create_field_index(path, known[kind])
             self._shard.update(operation)
+
+    def _vectors(self, row: NDArray[np.float32], words: WordVector | None) -> dict[str, Any]:
+        sparse = {WORDS: self._sparse(words)} if words else {}
+        return {DENSE: row.tolist(), **sparse}
+
+    def _sparse(self, words: WordVector) -> Any:
+        return self._package.SparseVector(list(words), list(words.values()))
+
+    def _words(self, query: WordVector) -> Any:
+        return self._package.Query.Nearest(self._sparse(query), using=WORDS)
 
     def _dense(self, row: NDArray[np.float32]) -> Any:
         return self._package.Query.Nearest(row.tolist(), using=DENSE)

@@ -20,13 +20,17 @@ from ragbench.stores.record import StoredChunk
 __all__ = [
     "DENSE",
     "KEPT",
+    "WORDS",
     "FieldIndexes",
     "check_collisions",
     "payload",
     "point_id",
+    "weight_of",
 ]
 
 DENSE = "dense"
+WORDS = "words"
+"""The sparse vector of a collection that ranks by words itself; the store weighs them."""
 KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata", "exact"]
 """What of a payload a chunk is made of."""
 _MOST_INDEXED = 16
@@ -113,3 +117,16 @@ def check_collisions(
             raise StoreError(
                 f"the ids '{other}' and '{chunk.id}' are one to Qdrant (UUID {point}): rename one"
             )
+
+
+def weight_of(number: int, found: Sequence[tuple[float, Any]]) -> float | None:
+    """What a word is worth, of the best hit of a search for it alone.
+
+    Args:
+        number: of the word.
+        found: the hit's score and its sparse vector, or nothing.
+    """
+    if not found or found[0][0] <= 0:
+        return None
+    score, vector = found[0]
+    return float(score) / float(vector.values[list(vector.indices).index(number)])

@@ -143,6 +143,8 @@ class StoredChunk:
     """Whether plain fields give the chunk back: its texts have no NUL characters nor halves of
     surrogate pairs, its numbers fit 64 bits and are no negative zero, nor floats that are written
     as whole numbers."""
+    words: Mapping[int, float] | None = None
+    """What a store ranks it by, see `ragbench.stores.words.WordsForm`; None where it does not."""
 
 
 def encode(chunk: Chunk) -> StoredChunk:

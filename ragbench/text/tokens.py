@@ -42,6 +42,7 @@ __all__ = [
     "TOKENISER_VERSION",
     "WHITE_SPACE",
     "HashedWords",
+    "chunk_tokens",
     "hash_words",
     "is_spaceless",
     "multilingual_tokens",
@@ -160,6 +161,13 @@ def tokenise(text: str) -> list[str]:
         return [*_tokens_of(text.lower())]
     normal = normalise(text)
     return [token for run in _runs(normal).findall(normal) for token in _tokens_of(run)]
+
+
+def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
+    """The tokens that a chunk is found by: those of its text, and of its title so many times."""
+    if not title_weight or not isinstance(title, str):
+        return tokenise(text)
+    return tokenise(title) * title_weight + tokenise(text)
 
 
 def _runs(normal: str) -> re.Pattern[str]:

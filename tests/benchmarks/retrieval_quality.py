@@ -35,7 +35,6 @@ from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.embedder import Embedder, open_embedder
 from ragbench.io.read import read_cases, read_documents
 from ragbench.ledger.fingerprint import fingerprint
-from ragbench.pipeline.bm25 import chunk_tokens
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.index import index_documents
@@ -44,7 +43,7 @@ from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import RetrievalSettings
 from ragbench.stores.registry import open_database
-from ragbench.text.tokens import tokenise
+from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of
 from tests.benchmarks.rerank_data import load
 

@@ -88,6 +88,37 @@ def test_a_removed_document_is_removed(indexed: Ragbench, workplace: Path) -> No
     assert "leave" not in found(indexed("search", *STORE, "paid leave", "--json"))
 
 
+@pytest.mark.extra("qdrant")
+def test_a_store_ranks_by_words_where_it_is_told_to(ragbench: Ragbench) -> None:
+    store = ("--store", "qdrant:other")
+    done = ragbench("index", "office", *store, *HASHING, "--words", "store", "-q")
+    assert done.out == "office: 3 documents, 3 chunks: 3 written, 0 unchanged, 0 removed\n"
+    assert ragbench("index", "--list", *store).out == (
+        "office  3 chunks  hashing:256 (256 dimensions)  words by the store\n"
+    )
+    assert ragbench("index", "office", *STORE, *HASHING, "-q").code == 0
+    for strategy in ("sparse", "hybrid"):
+        asked = ("search", "how much paid leave?", "--strategy", strategy, "--json")
+        there, here = ragbench(*asked, *store), ragbench(*asked, *STORE)
+        assert (there.code, there.err) == (0, "")
+        assert found(there) == found(here) and "leave" in found(there)
+    again = ragbench("index", "office", *store, *HASHING, "-q")
+    assert again.out.endswith("0 written, 3 unchanged, 0 removed\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("store", "memory:store: this store does not rank by BM25 itself (--words store): leave"),
+        ("there", "--words must be one of here, store, not 'there'"),
+    ],
+)
+def test_words_that_nobody_ranks_are_refused(ragbench: Ragbench, words: str, told: str) -> None:
+    done = ragbench("index", "office", *STORE, *HASHING, "--words", words, "-q")
+    assert (done.code, done.out) == (2, "") and told in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
     listed = indexed("index", "--list", *STORE)
     assert listed.out == "office  3 chunks  hashing:256 (256 dimensions)\n"
@@ -98,6 +129,7 @@ def test_collections_are_listed_and_dropped(indexed: Ragbench) -> None:
             "embedder": "hashing:256",
             "dimension": 256,
             "complete": True,
+            "words": "here",
         }
     ]
     wrong = indexed("index", "--drop", "ofice", *STORE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from ragbench.pipeline.index import IndexProgress, IndexResult
+    from ragbench.pipeline.word_index import WordsPlace
 
 __all__ = [
     "command",
@@ -92,6 +93,15 @@ def command(
             show_default=True,
         ),
     ] = "approximate",
+    words: Annotated[
+        str | None,
+        option(
+            "--words",
+            help="Who ranks a new collection by words: here (ragbench, from an index that a search "
+            "builds of all chunks; the default) or store (Qdrant, for very large collections).",
+            metavar="PLACE",
+        ),
+    ] = None,
     format: Annotated[
         str | None,
         option("--format", help="Format of the corpus; detected if omitted.", metavar="FORMAT"),
@@ -139,6 +149,7 @@ def command(
       ragbench index docs/ --store memory:reports/index
       ragbench index corpus.jsonl --store memory:reports/index --collection faq --chunker whole
       ragbench index docs/ --store memory:reports/index --embedder openai:text-embedding-3-small
+      ragbench index corpus.jsonl --store qdrant+http://localhost:6333 --words store
       ragbench index --list --store memory:reports/index
       ragbench index --check --store chroma:index --collection faq
     """
@@ -176,6 +187,7 @@ def command(
             fields=mapping(field, "--field"),
             engine=engine,
             workers=workers,
+            words=None if words is None else _place(words),
             progress=progress,
             counted=counted,
         )
@@ -218,6 +230,13 @@ def _told(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None
             "what was embedded is kept; the same command continues. Until it is through, the "
             "collection is not complete and cannot be searched"
         ) from None
+
+
+def _place(words: str) -> WordsPlace:
+    from ragbench.pipeline.word_index import WordsPlace
+    from ragbench_cli.options import one_of
+
+    return cast("WordsPlace", one_of(words, get_args(WordsPlace), "--words"))
 
 
 def _skipped(files: Sequence[str]) -> str:
@@ -271,11 +290,13 @@ def _list(address: str, *, json: bool) -> None:
                     "embedder": made_by.embedder_name,
                     "dimension": info.dimension,
                     "complete": info.complete,
+                    "words": "here" if info.words is None else "store",
                 }
             if json:
                 console.print_json_line(row)
             else:
-                whole = "" if info.complete else "  not complete"
+                whole = "  words by the store" if row["words"] == "store" else ""
+                whole += "" if info.complete else "  not complete"
                 typer.echo(
                     f"{name}  {row['chunks']:,} chunks  {made_by.embedder_name} "
                     f"({info.dimension} dimensions){whole}"

@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.report import Report
-from ragbench.errors import ConfigError, LLMReplyError
+from ragbench.errors import ConfigError, DataError, LLMReplyError
 from ragbench.io.read import read_cases, read_documents
 from ragbench.pipeline.baseline import BaselineRAG
 from ragbench.pipeline.extractive import ExtractiveGenerator
@@ -290,6 +290,46 @@ def test_hybrid_retrieval_knows_what_words_are_worth(place: Path) -> None:
     with load_pipeline("rag.yaml").open() as opened:
         identity = opened.rag.stage_identity("generate")
         assert "word_weights" not in identity
+
+
+def retrieval_of(rag: Any) -> dict[str, Any]:
+    return dict(rag.stage_identity("retrieve")["retriever"])
+
+
+@pytest.mark.extra("qdrant")
+def test_a_store_that_ranks_by_words_is_part_of_what_the_rag_is(place: Path) -> None:
+    here = STORE.replace("memory:index", "qdrant:index")
+    Path("rag.yaml").write_text(here, "utf-8")
+    question = "How many days of paid leave do I get?"
+    with load_pipeline("rag.yaml").open() as opened:
+        plain: Any = retrieval_of(opened.rag)
+        wanted = opened.rag.retrieve(question)
+    assert "words" not in plain
+    there = here.replace("'qdrant:index'", "'qdrant:other', words: store")
+    Path("rag.yaml").write_text(there, "utf-8")
+    with load_pipeline("rag.yaml").open() as opened:
+        identity: Any = retrieval_of(opened.rag)
+        weighed: Any = opened.rag.stage_identity("generate")
+        assert opened.rag.retrieve(question) == wanted
+        assert opened.rag.generate(question, wanted) == "27"
+    kept = identity.pop("words")
+    assert identity == plain
+    assert (kept["k1"], kept["b"], kept["title_weight"]) == (1.2, 0.75, 2)
+    assert kept["average"] > 0 and kept["hashing"] == "blake2b-32"
+    assert weighed["word_weights"] == {"chunks": plain["chunks"], "words": kept}
+    Path("rag.yaml").write_text(there.replace("hybrid", "dense"), "utf-8")
+    with load_pipeline("rag.yaml").open() as opened:
+        assert "words" not in retrieval_of(opened.rag)
+
+
+def test_a_store_that_does_not_rank_is_refused(place: Path) -> None:
+    Path("rag.yaml").write_text(STORE.replace("'memory:index'", "'memory:x', words: store"))
+    refused = pytest.raises(ConfigError, match="memory:x: this store does not rank by BM25 itself")
+    with refused, load_pipeline("rag.yaml").open():
+        pass
+    Path("rag.yaml").write_text(STORE.replace("'memory:index'", "'memory:x', words: there"))
+    with pytest.raises(DataError, match="words"):
+        load_pipeline("rag.yaml")
 
 
 def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(place: Path) -> None:

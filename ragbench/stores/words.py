@@ -1,0 +1,110 @@
+"""The words of a chunk as a store ranks them: BM25 cut in two.
+
+BM25 (`ragbench.pipeline.bm25.Bm25Index`) is a sum over the words of a query of two factors. What a
+word is worth, its inverse document frequency, the store knows of all chunks that it holds. How much
+of it a chunk has depends on the chunk and on the average length alone::
+
+    tf / (tf + k1 * (1 - b + b * length / average))
+
+That number is kept for each word of a chunk, in a sparse vector; the store adds up the products.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError, StoreError
+from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
+
+__all__ = [
+    "WordVector",
+    "WordsForm",
+    "check_words",
+    "word_number",
+]
+
+WordVector: TypeAlias = Mapping[int, float]
+"""Numbers of words, each with a weight above 0."""
+
+HASHING = "blake2b-32"
+"""How `word_number` numbers words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WordsForm:
+    """What the vectors of all chunks of a collection are made by; kept with it."""
+
+    average: float
+    """Tokens of a chunk, titles included, when the collection was made. It stays: another one
+    would change the vectors of all chunks."""
+    k1: float = 1.2
+    """How slowly repeated tokens stop counting."""
+    b: float = 0.75
+    """How much long chunks are held down."""
+    title_weight: int = 2
+    """How often a title counts."""
+    tokeniser: str = TOKENISER_VERSION
+    """Changes with what tokens are."""
+    hashing: str = HASHING
+    """How tokens are numbered."""
+
+    def vector(self, chunk: Chunk) -> dict[int, float]:
+        """The words of a chunk: for each the second factor of BM25; empty for one without words."""
+        tokens = self.tokens(chunk)
+        times = Counter(map(word_number, tokens))
+        held_down = self.k1 * (1 - self.b + self.b * len(tokens) / (self.average or 1.0))
+        return {number: count / (count + held_down) for number, count in times.items()}
+
+    def tokens(self, chunk: Chunk) -> list[str]:
+        """What is counted of a chunk."""
+        return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
+
+    def check(self, collection: str) -> None:
+        """Refuses words that this release would number otherwise.
+
+        Raises:
+            StoreError: another release has made the collection.
+        """
+        if (self.tokeniser, self.hashing) != (TOKENISER_VERSION, HASHING):
+            raise StoreError(
+                f"the words of the collection '{collection}' were cut by another release of "
+                "ragbench: remove it with 'ragbench index --drop' and index the corpus again, or "
+                "index it under another name"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """As a store keeps it, and a run knows it."""
+        return asdict(self)
+
+
+@lru_cache(maxsize=1 << 17)
+def word_number(token: str) -> int:
+    """The number of a token: 32 bits of its BLAKE2b digest.
+
+    A word of a question has the number of one of ``v`` other words with a probability of ``v`` in
+    2**32: one in 4,300 where a collection has a million different words. Such a word then counts
+    where the other one stands, too.
+    """
+    data = token.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=4).digest(), "little")
+
+
+def check_words(database: object, words: WordsForm | None) -> None:
+    """Refuses to keep words where nothing would rank them.
+
+    Raises:
+        ConfigError: the database does not.
+    """
+    if words is None or getattr(database, "ranks_words", False):
+        return
+    address = getattr(database, "address", "this store")
+    raise ConfigError(
+        f"{address}: this store does not rank by BM25 itself (--words store): leave the option "
+        "out, or index into Qdrant (qdrant:FOLDER or qdrant+http://HOST:6333)"
+    )

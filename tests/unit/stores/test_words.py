@@ -1,0 +1,65 @@
+"""The words of chunks that a store ranks: their values, their numbers, who refuses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragbench.core.chunk import Chunk
+from ragbench.errors import ConfigError, StoreError
+from ragbench.stores.registry import open_database
+from ragbench.stores.words import WordsForm, check_words, word_number
+
+
+def test_a_word_has_the_value_that_can_be_worked_out_by_hand() -> None:
+    form = WordsForm(average=4.0)
+    found = form.vector(Chunk(id="a", text="rent fee rent"))
+    # Three words of four on average: 1.2 * (0.25 + 0.75 * 3 / 4) = 0.975.
+    assert found == {
+        word_number("rent"): pytest.approx(2 / 2.975),
+        word_number("fee"): pytest.approx(1 / 1.975),
+    }
+
+
+def test_a_title_counts_twice_for_the_words_and_for_the_length() -> None:
+    form = WordsForm(average=4.0)
+    found = form.vector(Chunk(id="a", text="rent fee", metadata={"title": "Rent"}))
+    # rent three times, four words: 1.2 * (0.25 + 0.75) = 1.2.
+    assert found[word_number("rent")] == pytest.approx(3 / 4.2)
+    assert found[word_number("fee")] == pytest.approx(1 / 2.2)
+
+
+def test_chinese_is_kept_as_pairs_and_what_has_no_word_as_nothing() -> None:
+    form = WordsForm(average=2.0)
+    found = form.vector(Chunk(id="a", text="合同条款"))
+    assert set(found) == {word_number(pair) for pair in ("合同", "同条", "条款")}
+    assert form.vector(Chunk(id="a", text=" ... ")) == {}
+
+
+def test_the_number_of_a_word_never_changes() -> None:
+    # The first four bytes of BLAKE2b of that length, the lowest first.
+    assert word_number("rent") == 1224338906
+    assert 0 <= word_number("\ud800") < 2**32
+
+
+def test_words_of_another_release_are_refused() -> None:
+    with pytest.raises(StoreError, match="the words of the collection 'kb' were cut by another"):
+        WordsForm(average=1.0, tokeniser="0").check("kb")
+    with pytest.raises(StoreError, match="index it under another name"):
+        WordsForm(average=1.0, hashing="crc32").check("kb")
+    WordsForm(average=1.0).check("kb")
+
+
+@pytest.mark.parametrize("address", ["memory:{}", "chroma:{}", "milvus:{}/v.db", "postgresql:///x"])
+def test_a_store_that_does_not_rank_refuses_words_in_one_line(tmp_path: Path, address: str) -> None:
+    database = open_database(address.format(tmp_path / "s"))
+    for refused in (
+        lambda: check_words(database, WordsForm(average=1.0)),
+        lambda: database.create("kb", dimension=2, words=WordsForm(average=1.0)),
+    ):
+        with pytest.raises(ConfigError) as error:
+            refused()
+        assert "does not rank by BM25 itself (--words store)" in str(error.value)
+        assert "index into Qdrant" in str(error.value) and "\n" not in str(error.value)
+    check_words(database, None)
