@@ -324,7 +324,9 @@ class _Writing:
         self._whole = info.complete and known.chunker == self._identity.chunker
         self._begun = False
         self.continued = not info.complete and bool(self._known)
-        self._length = None if info.words is None else AverageLength(info.words)
+        # Of a new collection the average has just been measured.
+        fixed = info.words if self._known else None
+        self._length = None if fixed is None else AverageLength(fixed)
         self.seen: dict[str, str] = {}
         self.written = 0
         self.cut_short = 0

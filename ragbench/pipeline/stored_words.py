@@ -80,11 +80,13 @@ class StoredWordsStrategy:
         new = [number for number in dict.fromkeys(numbers) if number not in self._weights]
         found = dict(zip(new, self.store.word_weights(new), strict=True))
         held = {number: weight for number, weight in found.items() if weight is not None}
+        weights = dict(held)
         if len(held) < len(new):
             unknown = math.log(1 + (self.store.count() + 0.5) / 0.5)
-            self._weights.update(dict.fromkeys(new, unknown))
-        self._weights.update(held)
+            weights = dict.fromkeys(new, unknown) | held
+        # In this order: another thread takes a weight that is there for known in full.
         self._held.update(held)
+        self._weights.update(weights)
 
     def _asked(self, query: str, tokens: Sequence[str]) -> _Asked | None:
         """The question in numbers; None where no chunk can match."""

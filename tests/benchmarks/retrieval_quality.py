@@ -15,6 +15,11 @@ interval of the paired differences (Student's t, over questions).
 ``--tune`` measures several weights of the dense ranking, each in ``search`` and as a pipeline's
 file sets it: on the collections that are named, or else on others than those that are reported. It
 is how the embedders' ``hybrid_weight`` was chosen.
+
+``--words`` compares ragbench's BM25 with Qdrant's ranking of the same words (``index --words
+store``): nDCG@10 of both, how many of the first ten are the same, and the greatest difference of
+their scores; and once more where a fifth of the chunks has been replaced, for those still count in
+Qdrant's frequencies.
 """
 
 from __future__ import annotations
@@ -23,16 +28,17 @@ import argparse
 import math
 import random
 import statistics
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import ir_measures
 
 from ragbench.core.chunk import Chunk, Document
-from ragbench.embedders.embedder import Embedder, open_embedder
+from ragbench.embedders.embedder import NO_EMBEDDER, Embedder, open_embedder
 from ragbench.io.read import read_cases, read_documents
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.chunking import make_chunker
@@ -42,6 +48,7 @@ from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.retrieval import HybridRetrieval
 from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.strategies import RetrievalSettings
+from ragbench.pipeline.word_index import WordsPlace, words_of
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import chunk_tokens, tokenise
 from ragbench_cli.stores import settings_of
@@ -173,19 +180,42 @@ def as_run(
 
 
 class Searcher:
-    def __init__(self, given: Labelled, address: str, embedder: Embedder, name: str) -> None:
+    def __init__(
+        self,
+        given: Labelled,
+        address: str,
+        embedder: Embedder,
+        name: str,
+        words: WordsPlace | None = None,
+    ) -> None:
         self._given = given
         self._database = open_database(address)
         self._embedder = embedder
         self._name = name
+        self.index(given.documents, words)
+
+    def index(self, documents: Sequence[Document], words: WordsPlace | None = None) -> None:
+        """Brings the collection to the state of the documents."""
+        where = (self._database, self._given.name)
+        whole = make_chunker("whole")
         index_documents(
-            given.documents,
-            self._database,
-            given.name,
-            embedder=embedder,
-            embedder_name=name,
-            chunker=make_chunker("whole"),
+            documents,
+            *where,
+            embedder=self._embedder,
+            embedder_name=self._name,
+            chunker=whole,
+            words=words_of(words, *where, documents, whole),
         )
+
+    def rankings(self, **settings: Any) -> list[list[Chunk]]:
+        """The chunks for each question with these `RetrievalSettings`."""
+        engine = RetrievalEngine(
+            self._database, embedder=self._embedder, settings=RetrievalSettings(**settings)
+        )
+        texts = list(self._given.queries.values())
+        rankings = engine.batch_search(self._given.name, texts, top_k=DEPTH)
+        engine.close()
+        return rankings
 
     def measure(self, **settings: Any) -> tuple[float, float]:
         """nDCG@10 and recall@10 with these `RetrievalSettings`."""
@@ -193,14 +223,7 @@ class Searcher:
 
     def run(self, **settings: Any) -> dict[str, dict[str, float]]:
         """The rankings with these `RetrievalSettings`."""
-        engine = RetrievalEngine(
-            self._database, embedder=self._embedder, settings=RetrievalSettings(**settings)
-        )
-        queries = list(self._given.queries)
-        texts = [self._given.queries[id_] for id_ in queries]
-        rankings = engine.batch_search(self._given.name, texts, top_k=DEPTH)
-        engine.close()
-        return as_run(queries, rankings)
+        return as_run(list(self._given.queries), self.rankings(**settings))
 
     def pipeline(self, dense_weight: float | None = None) -> dict[str, dict[str, float]]:
         """The rankings of ``retrieval: {type: hybrid}`` over the same collection."""
@@ -272,6 +295,49 @@ def tune(given: Labelled, searcher: Searcher) -> None:
         print(f"  weight {weight:<4} {ndcg:.4f} / {recall:.4f}  {gain}{same}", flush=True)
 
 
+def compare_words(given: Labelled, folder: Path) -> None:
+    """Both rankings by words, on a corpus indexed once, and after a fifth of it was replaced."""
+    embedder = open_embedder(NO_EMBEDDER)
+    wanted = Searcher(given, "memory:", embedder, NO_EMBEDDER).rankings(strategy="sparse")
+    address = f"qdrant:{folder}"
+    searcher = Searcher(given, f"{address}/once", embedder, NO_EMBEDDER, "store")
+    print(compared(given, "indexed once", wanted, searcher.rankings(strategy="sparse")))
+    pairs = zip(given.documents, reversed(given.documents), strict=True)
+    before = [
+        replace(other, id=f"earlier {one.id}") if at % 5 == 0 else one
+        for at, (one, other) in enumerate(pairs)
+    ]
+    earlier = replace(given, documents=before)
+    searcher = Searcher(earlier, f"{address}/twice", embedder, NO_EMBEDDER, "store")
+    searcher.index(given.documents)
+    print(compared(given, "a fifth replaced", wanted, searcher.rankings(strategy="sparse")))
+
+
+def compared(
+    given: Labelled, what: str, wanted: Sequence[list[Chunk]], found: Sequence[list[Chunk]]
+) -> str:
+    """A line of the table."""
+    runs = [as_run(list(given.queries), one) for one in (wanted, found)]
+    cells = ["{:.4f} / {:.4f}".format(*measured(given, one)) for one in runs]
+    pairs = [
+        ({chunk.id: chunk for chunk in one[:10]}, {chunk.id: chunk for chunk in other[:10]})
+        for one, other in zip(wanted, found, strict=True)
+    ]
+    shared = statistics.fmean(
+        len(one.keys() & other) / len(one) if one else float(not other) for one, other in pairs
+    )
+    same = sum(list(one) == list(other) for one, other in pairs)
+    worst = max(
+        abs((one[id_].score or 0.0) - (other[id_].score or 0.0))
+        for one, other in pairs
+        for id_ in one.keys() & other
+    )
+    return (
+        f"| {given.name}, {what} | {len(given.documents):,} | {len(pairs):,} | {' | '.join(cells)} "
+        f"| {shared:.4f} | {same:,} | {worst:.6f} |"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
@@ -281,7 +347,17 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("/tmp/ragbench-retrieval-quality"))
     parser.add_argument("--limit", type=int, default=10**9)
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--words", action="store_true")
     given = parser.parse_args()
+    if given.words:
+        chosen = [name for name in REPORTED if not given.names or name in given.names]
+        columns = "collection documents queries here store overlap@10 same difference"
+        print("| " + " | ".join(columns.split()) + " |")
+        for name in chosen:
+            labelled = limited(REPORTED[name](given.data / name), given.limit)
+            with tempfile.TemporaryDirectory() as folder:
+                compare_words(labelled, Path(folder))
+        return
     embedder = Remembering(open_embedder(given.embedder, **settings_of(given.setting, "--setting")))
     cache = given.cache / fingerprint(dict(embedder.identity))[:12]
     if not given.tune:

@@ -2,12 +2,14 @@
 
     python -m tests.benchmarks.store_million --store qdrant [--chunks 1000000] [--questions 100]
     python -m tests.benchmarks.store_million --store postgresql --hnsw
+    python -m tests.benchmarks.store_million --chunks 100000 --words store --only sparse
 
 Documents of 30 words (one chunk each) are indexed by ``ragbench index`` with the embedder
 ``hashing:64``, which costs next to nothing, so that the figures are those of ragbench and the
 store; a model's own time comes on top. Then a process of its own opens the collection and asks
 questions of four words, one at a time: by vectors, by words, by both, and by vectors among the 3
-chunks in 100 that pass a filter. The engines are those of the tests: Qdrant's inside of the
+chunks in 100 that pass a filter. ``--words store`` has Qdrant rank by words; ``--only`` names the
+searches that are asked. The engines are those of the tests: Qdrant's inside of the
 process, and a PostgreSQL server that is started for it. Memory is the most that the command held
 (``ru_maxrss``), and the most of the server's processes (shared pages by share); disk is what the
 store's folder takes.
@@ -99,9 +101,10 @@ def server_memory(server: Path) -> float:
     return total / 1024
 
 
-def indexed(address: str, corpus: Path, server: Path | None) -> dict[str, Any]:
+def indexed(address: str, corpus: Path, server: Path | None, words: str) -> dict[str, Any]:
     """Runs the command; seconds, its memory and the server's."""
-    options = ("--collection", "kb", "--embedder", "hashing:64", "--chunker", "whole", "-q")
+    options = ["--collection", "kb", "--embedder", "hashing:64", "--chunker", "whole", "-q"]
+    options += ["--words", words]
     begin = time.perf_counter()
     process = subprocess.Popen(
         [*COMMAND, "index", str(corpus), "--store", address, *options, "--json"],
@@ -117,10 +120,12 @@ def indexed(address: str, corpus: Path, server: Path | None) -> dict[str, Any]:
     return {"seconds": took, "command MB": peak, "server MB": most}
 
 
-def searched(address: str, count: int) -> None:
-    """Opens the collection here and asks; prints milliseconds of each kind of search as JSON."""
+def searched(address: str, count: int, only: str) -> None:
+    """Opens the collection here and asks; prints milliseconds of each kind of search."""
     with tempfile.TemporaryDirectory() as folder:
         for name, strategy, filters, exact in SEARCHES:
+            if not name.startswith(only):
+                continue
             settings = RetrievalSettings(exact=exact)
             with open_engine(address, settings=settings, sparse_folder=Path(folder)) as engine:
                 times: list[float] = []
@@ -167,10 +172,12 @@ def main() -> None:
     parser.add_argument("--hnsw", action="store_true", help="PostgreSQL: with an HNSW index")
     parser.add_argument("--chunks", type=int, default=1_000_000)
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--search", help="search this address here and print JSON")
+    parser.add_argument("--words", choices=("here", "store"), default="here")
+    parser.add_argument("--only", default="", help="how the searches begin that are asked")
+    parser.add_argument("--search", help="search this address here")
     options = parser.parse_args()
     if options.search:
-        searched(options.search, options.questions)
+        searched(options.search, options.questions, options.only)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -178,12 +185,13 @@ def main() -> None:
         write_corpus(folder / "corpus.jsonl", options.chunks)
         with started(options.store, folder, hnsw=options.hnsw) as (address, server):
             kind = f"| {options.store}{' hnsw' if options.hnsw else ''}, {options.chunks:,} chunks"
-            found = indexed(address, folder / "corpus.jsonl", server)
+            kind += ", words by the store" if options.words == "store" else ""
+            found = indexed(address, folder / "corpus.jsonl", server, options.words)
             found["disk MB"] = disk(folder / "store")
             for what, value in found.items():
                 print(f"{kind} | {what} | {value:,.0f} |", flush=True)
             command = [sys.executable, "-m", "tests.benchmarks.store_million", "--search", address]
-            command += ["--questions", str(options.questions)]
+            command += ["--questions", str(options.questions), "--only", options.only]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
             reader = threading.Thread(
                 target=lambda: [
