@@ -49,6 +49,8 @@ __all__ = [
 _KEY = "ragbench"
 _BATCH = 500
 _PAGE = 2000
+_DELETED = 0.05
+"""From such a share of removed chunks on a segment with words is rewritten."""
 
 
 class QdrantServerDatabase(EngineDatabase[Any]):
@@ -319,9 +321,16 @@ class QdrantServer:
 
 def _for_words(models: ModuleType) -> dict[str, Any]:
     """What a collection is made with that ranks by words."""
-    # One shard: Qdrant counts in how many chunks a word stands in each shard by itself.
     sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
-    return {"sparse_vectors_config": {WORDS: sparse}, "shard_number": 1}
+    return {
+        "sparse_vectors_config": {WORDS: sparse},
+        # Qdrant counts in how many chunks a word stands in each shard by itself,
+        "shard_number": 1,
+        # and removed ones until their segment is rewritten: by default from a fifth of it on.
+        "optimizers_config": models.OptimizersConfigDiff(
+            deleted_threshold=_DELETED, vacuum_min_vector_number=100
+        ),
+    }
 
 
 def _models() -> ModuleType:
