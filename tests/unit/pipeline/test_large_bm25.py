@@ -29,3 +29,4 @@ def test_what_a_large_index_takes_is_said_once_before_it_is_built(
         "BM25 is built of all 2,500 chunks, once, in this process: about 1 minute"
     )
     assert "0.0 GB of memory" in told and "with other scores and another order" in told
+    assert "index the corpus into Qdrant with --words store" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from ragbench.core.chunk import Chunk
 from ragbench.errors import StoreError
 from ragbench.stores import qdrant_points
+from ragbench.stores.qdrant import QdrantServerDatabase
 from ragbench.stores.record import encode
 from ragbench.stores.registry import create_store, open_database, open_store
+from ragbench.stores.words import WordsForm
 
 pytestmark = pytest.mark.extra("qdrant")
 
@@ -62,6 +65,29 @@ def test_a_collection_in_use_elsewhere_is_said_to_be(tmp_path: Path) -> None:
     assert elsewhere() == "0"
 
 
+def test_a_server_counts_words_in_one_shard_and_soon_forgets_what_was_removed() -> None:
+    from qdrant_client import QdrantClient, models
+
+    made: list[dict[str, Any]] = []
+
+    class Recording(QdrantClient):
+        def create_collection(self, *args: Any, **settings: Any) -> bool:
+            made.append(settings)
+            return super().create_collection(*args, **settings)
+
+    client = Recording(":memory:")
+    database = QdrantServerDatabase("qdrant+http://in.test", lambda: client, local=True)
+    database.create("plain", dimension=2)
+    database.create("kb", dimension=2, words=WordsForm(average=7.0))
+    plain, words = made
+    assert plain.keys() == {"vectors_config", "metadata"}
+    assert words["sparse_vectors_config"]["words"].modifier is models.Modifier.IDF
+    assert words["shard_number"] == 1
+    assert words["optimizers_config"].deleted_threshold == 0.05
+    assert database.open("kb").info().words == WordsForm(average=7.0)
+    assert database.open("plain").info().words is None
+
+
 def test_a_collection_that_was_not_finished_being_made_is_none(tmp_path: Path) -> None:
     address = f"qdrant:{tmp_path}"
     create_store(address, "c", dimension=1).close()
@@ -80,6 +106,11 @@ def test_a_collection_that_was_not_finished_being_made_is_none(tmp_path: Path) -
         ("{", "is damaged: index anew"),
         ('{"version": 2}', "is damaged: index anew"),
         ('{"version": 1, "name": "c"}', "another release of ragbench wrote the collection 'c'"),
+        (
+            '{"version": 2, "name": "c", "dimension": 1, "identity": {}, "complete": true, '
+            '"words": {"average": 1, "stems": true}}',
+            "another release of ragbench wrote the collection 'c'",
+        ),
     ],
 )
 def test_what_is_kept_with_a_collection_may_be_damaged(
