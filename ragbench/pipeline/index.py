@@ -7,35 +7,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder, readable_text
+from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder
 from ragbench.embedders.window import Windowed, too_long
-from ragbench.errors import ConfigError, StoreError, warn
+from ragbench.errors import ConfigError, warn
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker
-from ragbench.pipeline.lease import Lease
-from ragbench.pipeline.word_index import AverageLength, WordsPlace, words_of
+from ragbench.pipeline.word_index import WordsPlace, words_of
+from ragbench.pipeline.writing import Embedding, Writing
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
-from ragbench.stores.record import chunk_digest
 from ragbench.stores.registry import open_database
 from ragbench.stores.sole_writer import sole_writer
 from ragbench.stores.words import WordsForm
 from ragbench.text.language import guess_language
 from ragbench.workers.open import check_engine, opened_engine
-from ragbench.workers.pool import Batch, Map, WorkerPool
+from ragbench.workers.pool import Map, WorkerPool
 from ragbench.workers.processes import Threads
 
 if TYPE_CHECKING:
     from ragbench.embedders.embedder import Vectors
 
 __all__ = [
-    "Embedding",
     "IndexProgress",
     "IndexResult",
     "index",
@@ -228,7 +225,7 @@ def index_documents(
     with alone, _opened(database, collection, embedder, identity, head, words) as store:
         here: Embedding = WorkerPool(partial(_passages, embedder), Threads(1))
         unread = partial(too_long, embedder)
-        writing = _Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
+        writing = Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
         told = 0
         try:
             for chunks, unchanged in writing.write(_batches(chain(head, stream))):
@@ -254,7 +251,7 @@ def index_documents(
     )
 
 
-def _warn_of_cut(writing: _Writing, embedder: Embedder, name: str) -> None:
+def _warn_of_cut(writing: Writing, embedder: Embedder, name: str) -> None:
     """Says that vectors are of the beginnings of chunks."""
     if not writing.cut_short or not isinstance(embedder, Windowed):
         return
@@ -263,10 +260,6 @@ def _warn_of_cut(writing: _Writing, embedder: Embedder, name: str) -> None:
         f"than the {embedder.window:,} tokens that {name} reads: their ends are in no vector. Cut "
         "smaller chunks (--chunk-size), or search by words as well (hybrid): those read all of it"
     )
-
-
-Embedding = WorkerPool[Sequence[str], "Vectors"]
-"""Gives the vectors of texts, a batch of them at a time."""
 
 
 def _passages(embedder: Embedder) -> Map[Sequence[str], Vectors]:
@@ -302,129 +295,9 @@ class _Cutting:
             yield from chunks
 
 
-class _Writing:
-    """Brings a collection to a state, batch by batch."""
-
-    def __init__(
-        self,
-        *,
-        store: VectorStore,
-        pool: Embedding,
-        chunker: Chunker,
-        unread: Callable[[Sequence[str]], int],
-    ) -> None:
-        info = store.info()
-        self._store = store
-        self._pool = pool
-        known = IndexIdentity.from_json(info.identity, collection=info.name)
-        self._identity = replace(known, chunker=chunker.identity, digest="")
-        self.lease = Lease(store)
-        self.lease.check_free()
-        self._known = store.digests()
-        self._whole = info.complete and known.chunker == self._identity.chunker
-        self._begun = False
-        self.continued = not info.complete and bool(self._known)
-        # Of a new collection the average has just been measured.
-        fixed = info.words if self._known else None
-        self._length = None if fixed is None else AverageLength(fixed)
-        self.seen: dict[str, str] = {}
-        self.written = 0
-        self.cut_short = 0
-        self._unread = unread
-
-    def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
-        """Stores what is not there yet, in order, while the next batches are embedded.
-
-        Yields:
-            For each batch how many chunks it has, and how many of them were there.
-        """
-        begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Vectors]]] = deque()
-        for chunks in batches:
-            new = self._new(chunks)
-            texts = [_embedded_text(chunk) for chunk in new]
-            self.cut_short += self._unread(texts)
-            begun.append((len(chunks), new, self._pool.begin([texts] if new else [])))
-            if len(begun) > self._pool.ahead:
-                yield self._store_new(*begun.popleft())
-        while begun:
-            yield self._store_new(*begun.popleft())
-
-    def _new(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        if self._length is not None:
-            self._length.see(chunks)
-        digests = [chunk_digest(chunk) for chunk in chunks]
-        self.seen.update({chunk.id: digest for chunk, digest in zip(chunks, digests, strict=True)})
-        return [
-            chunk
-            for chunk, digest in zip(chunks, digests, strict=True)
-            if self._known.get(chunk.id) != digest
-        ]
-
-    def _store_new(
-        self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Vectors]
-    ) -> tuple[int, int]:
-        for vectors in self._pool.take(batch):
-            self._begin()
-            self._store.upsert(new, vectors)
-            self.written += len(new)
-        return chunks, chunks - len(new)
-
-    def finish(self) -> int:
-        """Removes what is no part of the corpus, and marks the rest complete; says how many.
-
-        Raises:
-            StoreError: the collection does not hold what was written: another program writes, too.
-        """
-        stale = [id_ for id_ in self._known if id_ not in self.seen]
-        if stale:
-            self._begin()
-            self._store.delete(stale)
-        if not self._whole:
-            whole = blake2b(digest_size=16)
-            for id_ in sorted(self.seen):
-                whole.update(f"{id_}\0{self.seen[id_]}\n".encode("utf-8", "surrogatepass"))
-            self._check_whole()
-            done = replace(self._identity, digest=whole.hexdigest())
-            self._store.mark(complete=True, identity=done.to_json())
-        if self._length is not None:
-            self._length.warn_of_drift()
-        return len(stale)
-
-    def _begin(self) -> None:
-        """Before each write: from the first on the collection is not complete, and is ours.
-
-        That is marked again now and then, also for stores that write to the disk only then.
-        """
-        if self._begun:
-            self.lease.check_ours()
-        else:
-            self.lease.take(self._identity.to_json())
-            self._begun, self._whole = True, False
-
-    def _check_whole(self) -> None:
-        self._begin()
-        held = self._store.digests()
-        if held != self.seen:
-            other = sum(self.seen.get(id_) != digest for id_, digest in held.items())
-            missing = len(self.seen.keys() - held.keys())
-            raise StoreError(
-                f"the collection '{self._store.info().name}' does not hold what was written: "
-                f"{missing:,} chunks are missing, {other:,} are other ones. Another program writes "
-                "to it; run the same 'ragbench index' again when it is done"
-            )
-
-
 def _batches(chunks: Iterator[Chunk]) -> Iterator[list[Chunk]]:
     while batch := list(islice(chunks, _BATCH)):
         yield batch
-
-
-def _embedded_text(chunk: Chunk) -> str:
-    """What the embedder reads: the title says what a passage from the middle is about."""
-    title = chunk.metadata.get("title")
-    if not isinstance(title, str) or not title.strip() or chunk.text.startswith(title):
-        return readable_text(chunk.text)
-    return readable_text(f"{title}\n{chunk.text}")
 
 
 def _opened(
