@@ -297,10 +297,15 @@ class EngineStore:
             rows = queries if len(asked) == len(queries) else queries[list(asked)]
             return engine.nearest(rows, limit, condition, effort)
 
-        return self._ranked(nearest, len(queries), k)
+        return self._ranked(nearest, len(queries), k, most=engine.most)
 
     def _ranked(
-        self, ask: Callable[[Sequence[int], int], list[list[Hit]]], queries: int, k: int
+        self,
+        ask: Callable[[Sequence[int], int], list[list[Hit]]],
+        queries: int,
+        k: int,
+        *,
+        most: int | None,
     ) -> list[list[Chunk]]:
         """The first `k` chunks of each query, by what asks the engine for so many hits of some."""
         engine = self._opened()
@@ -310,7 +315,7 @@ class EngineStore:
 
         # A context is entered and left in the time that two hits are read in.
         try:
-            return top_k(fetch, queries, k, most=engine.most)
+            return top_k(fetch, queries, k, most=most)
         except RagbenchError:
             raise
         except engine.failures as error:

@@ -19,6 +19,10 @@ __all__ = [
     "WordEngineStore",
 ]
 
+_TIED = 1000
+"""Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
+short chunks of one length, and there may be very many."""
+
 
 @runtime_checkable
 class RanksWords(VectorStore, Protocol):
@@ -40,7 +44,8 @@ class RanksWords(VectorStore, Protocol):
             filters: what the chunks' metadata must pass; the store executes it.
 
         Returns:
-            For each query its chunks, best first, of equal scores the lower id first. A score is
+            For each query its chunks, best first, of equal scores the lower id first; which of more
+            than 1,000 that score alike make the cut the store decides. A score is
             the sum over the query's words of: how often it counts, times the word's weight
             (`word_weights`), times what the chunk has of it (`WordsForm.vector`); to six decimals,
             which is why queries are to be scaled so that it lies in [0, 1].
@@ -105,7 +110,7 @@ class WordEngineStore(EngineStore):
         def matching(asked: Sequence[int], limit: int) -> list[list[Hit]]:
             return engine.matching([queries[at] for at in asked], limit, condition)
 
-        return self._ranked(matching, len(queries), k)
+        return self._ranked(matching, len(queries), k, most=max(_TIED, k + 1))
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
         """See `RanksWords`."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.word_index import WordsPlace, words_of
 from ragbench.stores.base import Database
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.word_store import RanksWords
+from ragbench.stores.word_store import RanksWords, WordEngine, WordEngineStore
 from ragbench.stores.words import word_number
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 from tests.contract.test_search_over_stores import DOCUMENTS, EMBEDDER, FILTERS
@@ -184,6 +184,31 @@ def test_equal_chunks_are_ordered_and_cut_by_id(opened: Callable[[], Database]) 
     with RetrievalEngine(database, embedder=EMBEDDER) as engine:
         found = engine.search("kb", "rent", 5, strategy="sparse")
     assert ranked(found) == ["d000", "d001", "d002", "d003", "d004"]
+    database.close()
+
+
+def test_of_very_many_equal_chunks_no_more_are_read_than_a_thousand(
+    opened: Callable[[], Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = opened()
+    index(database, [Document(id=f"d{at:04}", text="the rent is due") for at in range(1500)])
+    store = database.open("kb")
+    assert isinstance(store, WordEngineStore)
+    with store.working() as engine:
+        given = cast("WordEngine", engine)
+    limits: list[int] = []
+    real = given.matching
+
+    def matching(queries: Any, limit: int, filters: Any) -> Any:
+        limits.append(limit)
+        return real(queries, limit, filters)
+
+    monkeypatch.setattr(given, "matching", matching)
+    (found,) = store.search_words([{word_number("rent"): 1.0}], k=5)
+    assert len(found) == 5 and len({chunk.score for chunk in found}) == 1
+    assert limits == [6, 24, 96, 384, 1000]
+    # As many as are asked for are given.
+    assert len(store.search_words([{word_number("rent"): 1.0}], k=1200)[0]) == 1200
     database.close()
 
 
