@@ -18,9 +18,10 @@ from ragbench.validators.calibration import (
     shipped_rarity,
     shipped_weights,
 )
+from ragbench.validators.echoes import without_echo
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk, ask, read_in_windows
-from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.objections import object_to
 from ragbench.validators.parts import Part, split_query
 from ragbench.validators.verdict import Finding, best_sentences
 

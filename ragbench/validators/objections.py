@@ -18,9 +18,9 @@ from ragbench.text.tokens import normalise, tokenise
 __all__ = [
     "ANTONYMS",
     "NEAR_MISS",
+    "UNKNOWN",
     "Objection",
     "object_to",
-    "without_echo",
 ]
 
 
@@ -63,6 +63,28 @@ def _both_ways(pairs: str) -> Mapping[str, tuple[str, ...]]:
 
 ANTONYMS = _both_ways(_ANTONYMS)
 """English words of which one cannot stand for the other, both ways, in small letters."""
+_IRREGULAR = {"won": "win", "lost": "lose", "loss": "lose", "rose": "rise", "fell": "fall"}
+_AMBIGUOUS = re.compile(r"open|clos")
+"""In one form only: what is close to the station is not closed."""
+
+
+@lru_cache(maxsize=8192)
+def _stem(word: str) -> str:
+    """One form for all of a word: lost, loses and losing are one word here."""
+    if _AMBIGUOUS.match(word):
+        return word
+    return "".join(tokenise(_IRREGULAR.get(word, word)))
+
+
+def _by_stem() -> Mapping[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for word, others in ANTONYMS.items():
+        stem = _stem(word)
+        found[stem] = found.get(stem, frozenset()) | frozenset(map(_stem, others))
+    return found
+
+
+_OPPOSITES = _by_stem()
 
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:[.,]\d+)*(?:s\b)?(?![\w-])")
 _OWN_CASE = re.compile(r"\b(?:i|my|me|we|our|us)\b", re.IGNORECASE)
@@ -70,41 +92,17 @@ _SPELLED = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
     *("eleven", "twelve"),
 )
-_UNKNOWN = re.compile(
+UNKNOWN = re.compile(
     r"\b(?:is|are|was|were|remains?|still) (?:still |yet |currently )?(?:unknown|unclear"
     r"|undisclosed|unspecified|a mystery|an open question|under (?:discussion|investigation))\b"
     r"|\b(?:not|never|n't)(?: yet)?(?: been)? (?:known|recorded|reported|disclosed|announced"
     r"|published|revealed|determined|specified|documented|decided)\b"
-    r"|\b(?:nobody|no ?one) (?:knows|remembers)\b|\bno (?:records?|figures?|sources?) (?:of|for|is"
-    r"|are|tells?|says?|exists?)\b|\b(?:to be (?:determined|announced|confirmed)|tbd|tba)\b"
-    r"|:\s*n/a\b|\bavailable (?:up)?on request\b|\bcannot be (?:determined|said|known)\b",
+    r"|\b(?:nobody|no ?one) (?:knows|remembers)\b|\b(?:we|they|i) (?:do not|don['’]t) know\b"
+    r"|\bno (?:records?|figures?|sources?) (?:of|for|is|are|tells?|says?|exists?)\b"
+    r"|\b(?:to be (?:determined|announced|confirmed)|tbd|tba)\b|:\s*n/a\b"
+    r"|\bavailable (?:up)?on request\b|\bcannot be (?:determined|said|known)\b",
     re.IGNORECASE,
 )
-_BLANK = re.compile(
-    r"\b(?:the|an|this|your|verified)? ?(?:answers?|answered|solution)\b.{0,60}\b(?:here|below|next"
-    r"|following|stated|given|found|section|page|document|text|passage)\b"
-    r"|\b(?:this|the following|these) (?:passage|page|text|document|article|section|chunk)s?\b"
-    r".{0,40}\b(?:answer|explain|state|contain|describe|tell|relevant)\w*"
-    r"|\b(?:see|read|go to|turn to)\b.{0,20}\b(?:page|next|section|chapter|appendix|below)\b"
-    r"|\bpage \d+\b|_{3,}|\.{4,}|\bverified answer for\b"
-    r"|\b(?:frequently asked|faq|table of contents|help cent(?:re|er)|contact us)\b",
-    re.IGNORECASE,
-)
-_CLAIM = re.compile(
-    r"\b(?:answers?|passage|document|relevant|explains?|instructions?)\b[^.!?\n]*$", re.IGNORECASE
-)
-"""A claim to hold the answer, right before the question: what follows is no reply to it."""
-_PLACE_IN_BOOK = re.compile(
-    r"\b(?:chapter|section|unit|page|exercise|question|part|figure|table)\s*[\d.]+|^\s*[\d.]+[.)]?\s",
-    re.IGNORECASE,
-)
-_ASKS = re.compile(
-    r"\s*(?:(?:in|on|at|for|to|by|from|with|of|about) )?"
-    r"(?:who|whom|whose|what|when|where|why|which|how)\b",
-    re.IGNORECASE,
-)
-_LEAST_NEW = 2
-"""New content words behind a repeated question from which on something may be answered."""
 _CENTURIES = re.compile(r"s$")
 
 
@@ -230,7 +228,7 @@ def _other_number(query: str, text: str) -> Objection | None:
 
 def _says_unknown(query: str, sentence: str) -> Objection | None:
     """That it is unknown, where nothing of the asked kind stands beside it."""
-    found = _UNKNOWN.search(sentence)
+    found = UNKNOWN.search(sentence)
     if found is None or found[0].split()[-1].lower() in query.lower():
         return None  # a question about what is unknown
     kind = asked_type(query)
@@ -242,14 +240,14 @@ def _says_unknown(query: str, sentence: str) -> Objection | None:
 
 def _says_opposite(query: str, sentence: str) -> Objection | None:
     """A word of the question is missing there, and its opposite is said."""
-    said = frozenset(re.findall(r"[a-z]+", sentence.lower()))
-    asked = re.findall(r"[a-z]+", query.lower())
-    for word in asked:
-        if word in said or word not in ANTONYMS:
+    said = {_stem(word): word for word in re.findall(r"[a-z]+", sentence.lower())}
+    asked = {_stem(word): word for word in re.findall(r"[a-z]+", query.lower())}
+    for stem, word in asked.items():
+        if stem in said:
             continue
-        for other in ANTONYMS[word]:
+        for other in sorted(_OPPOSITES.get(stem, ())):
             if other in said and other not in asked:
-                return Objection(kind="opposite", text=f"it says '{other}', not '{word}'")
+                return Objection(kind="opposite", text=f"it says '{said[other]}', not '{word}'")
     return None
 
 
@@ -271,81 +269,3 @@ def _lacks_kind(query: str, sentence: str) -> Objection | None:
         if asks.match(query) and not holds.search(sentence):
             return Objection(kind="asked", text=f"it names no {named}")
     return None
-
-
-def without_echo(query: str, text: str) -> str | None:
-    """A chunk without the question that it repeats: what it says beside it.
-
-    Places stay: what is left out becomes spaces. A reply right behind the question that holds
-    something new, of the kind that is asked for, keeps the question: "Opening hours? 8 to 17".
-
-    Returns:
-        None where the chunk does not repeat the question, or answers it right behind.
-    """
-    asks = _question_pattern(query)
-    echoes = [] if asks is None else list(asks.finditer(text))
-    asked = frozenset(tokenise(query))
-    idle = [] if echoes else _nothing_new(query, asked, text)
-    if not echoes and not idle:
-        return None
-    for one in echoes:
-        claims = _CLAIM.search(text[max(0, one.start() - 80) : one.start()])
-        if claims is None and _is_reply(query, asked, _behind(text, one.end())):
-            return None
-    places = [Span(*one.span()) for one in echoes] + idle
-    if echoes:
-        places += [one for one in split_sentences(text) if _BLANK.search(text[slice(*one)])]
-    letters = list(text)
-    for place in places:
-        for at in range(place.start, place.end):
-            letters[at] = " "
-    return "".join(letters)
-
-
-@lru_cache(maxsize=256)
-def _question_pattern(query: str) -> re.Pattern[str] | None:
-    """Finds the words of a question one behind the other, whatever stands between them."""
-    words = re.findall(r"\w+", query)
-    if len(words) < 3:
-        return None
-    # Keywords stand one behind the other in any text on them; only as a question are they one.
-    end = r"\b(?:\s*\?+)?" if _ASKS.match(query) else r"\b\s*\?+"
-    return re.compile(r"\b" + r"\W+".join(map(re.escape, words)) + end, re.IGNORECASE)
-
-
-def _behind(text: str, at: int) -> str:
-    """What stands behind a question, up to the next one; two sentences at most."""
-    rest = text[at : at + 400].partition("?")
-    kept = rest[0] if not rest[1] else re.sub(r"[^.!\n|]*$", "", rest[0])
-    sentences = [kept[slice(*one)] for one in split_sentences(kept)]
-    return " ".join(one for one in sentences[:2] if not _BLANK.search(one))
-
-
-def _is_reply(query: str, asked: frozenset[str], behind: str) -> bool:
-    if _UNKNOWN.search(behind):
-        return False
-    kind = asked_type(query)
-    tokens = parse_question(behind).tokens
-    new = [word for word in tokens if word not in asked and not word[0].isdigit()]
-    if kind in (AnswerType.DATE, AnswerType.NUMBER):
-        return holds_type(behind, kind, asked)
-    return len(new) >= _LEAST_NEW
-
-
-def _nothing_new(query: str, asked: frozenset[str], text: str) -> list[Span]:
-    """Sentences that hold most of the question's words and no other: they cannot answer it."""
-    if not _ASKS.match(query):
-        return []  # "The shop is open on Sunday" has nothing new, and answers "Is it open?"
-    content = frozenset(parse_question(query).tokens)
-    shared = max(2, 0.6 * len(content))
-    found: list[Span] = []
-    for one in split_sentences(text):
-        said = _PLACE_IN_BOOK.sub(" ", text[slice(*one)])
-        # Most sentences share too little, which costs an eighth of taking them apart to see.
-        if len(content.intersection(tokenise(said))) < shared:
-            continue
-        words = frozenset(parse_question(said).tokens)
-        telling = frozenset[str]() if _BLANK.search(said) else words - asked
-        if len(words & content) >= shared and not telling:
-            found.append(one)
-    return found

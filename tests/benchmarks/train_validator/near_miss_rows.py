@@ -21,7 +21,8 @@ from ragbench.validators.near_misses import (
     QuestionAndText,
     answering_sentence,
 )
-from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.echoes import without_echo
+from ragbench.validators.objections import object_to
 from tests.benchmarks.train_validator.logistic_fit import Matrix
 from tests.benchmarks.train_validator.near_miss_changes import WORDING
 from tests.benchmarks.validation_pools import Collection

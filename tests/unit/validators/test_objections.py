@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.text.sentences import Span
-from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.echoes import without_echo
+from ragbench.validators.objections import object_to
 
 FOUNDED = "When was the company founded?"
 
@@ -20,6 +21,9 @@ FOUNDED = "When was the company founded?"
         ("What does the 40 litre tank cost?", "The 60 litre tank costs 90 euros.", "number"),
         ("How much aspirin may children take?", "Adults may take 500 mg of aspirin.", "opposite"),
         ("When was the first tower built?", "The last tower was built in 1950.", "opposite"),
+        ("Which army wins at Tarn?", "The army of Ebro lost at Tarn.", "opposite"),
+        ("Where do prices increase?", "In Leeds, prices are decreasing.", "opposite"),
+        ("Who sold the mill?", "Unfortunately we do not know who sold the mill.", "unknown"),
         ("Which rooms are not heated?", "All the rooms are heated from October on.", "negation"),
         ("What can't guests bring?", "Guests can bring towels and food.", "negation"),
         ("Who never signed the treaty?", "Anna of Tarn signed the treaty in 1910.", "negation"),
@@ -67,6 +71,8 @@ def test_near_misses_are_objected_to(query: str, text: str, kind: str) -> None:
         ("Which towns grew in the 1700s?", "Tarn and Ebro grew in the 18th century."),
         ("I drove 240 km in my car. What am I paid?", "Private cars: 0.38 euros per km."),
         ("Who bought the factory?", "The factory was sold to Miller & Sons."),
+        ("When does the shop open?", "The shop close to the mill does so at nine."),
+        ("Which army won at Tarn?", "The army of Tarn was winning; that of Ebro lost."),
     ],
 )
 def test_right_answers_pass(query: str, text: str) -> None:
@@ -74,47 +80,7 @@ def test_right_answers_pass(query: str, text: str) -> None:
     assert without_echo(query, text) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        FOUNDED,
-        f"Frequently asked questions. {FOUNDED} See the next page.",
-        f"The answer to {FOUNDED} is stated here.",
-        f"Exercise 4. {FOUNDED} (4 points)",
-        f"Ticket #31: {FOUNDED.lower()}",
-        f"{FOUNDED} This is still being looked into and is not known.",
-        "3. When the company was founded .......... 17",
-        f"This document is relevant to: {FOUNDED} It was bought in 1995 by two sisters.",
-    ],
-)
-def test_a_repeated_question_says_nothing(text: str) -> None:
-    rest = without_echo(FOUNDED, text)
-    assert rest is not None
-    assert len(rest) == len(text)
-    assert "founded" not in rest
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"Q: {FOUNDED} A: In 1995.",
-        f"{FOUNDED} It was in 1995, by two sisters.",
-        "The company was founded in 1995.",
-    ],
-)
-def test_a_question_with_its_answer_stays(text: str) -> None:
-    assert without_echo(FOUNDED, text) is None
-
-
-def test_what_stands_beside_an_echo_keeps_its_place() -> None:
-    text = f"{FOUNDED} Ask us. The company makes pumps in Leeds, and sells them abroad."
-    rest = without_echo("When was the company founded", text)
-    assert rest is not None
-    assert rest.index("pumps") == text.index("pumps")
-
-
 @given(st.text(max_size=60), st.text(max_size=200))
-def test_places_stay_for_any_text(query: str, text: str) -> None:
-    rest = without_echo(query, text)
-    assert rest is None or len(rest) == len(text)
-    object_to(query, text, Span(0, len(text)))
+def test_any_text_is_checked(query: str, text: str) -> None:
+    found = object_to(query, text, Span(0, len(text)))
+    assert found is None or found.text
