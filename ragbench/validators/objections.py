@@ -76,15 +76,15 @@ def _stem(word: str) -> str:
     return "".join(tokenise(_IRREGULAR.get(word, word)))
 
 
-def _by_stem() -> Mapping[str, frozenset[str]]:
+@lru_cache(maxsize=1)
+def _opposites() -> Mapping[str, frozenset[str]]:
+    """`ANTONYMS` by stem."""
     found: dict[str, frozenset[str]] = {}
     for word, others in ANTONYMS.items():
         stem = _stem(word)
         found[stem] = found.get(stem, frozenset()) | frozenset(map(_stem, others))
     return found
 
-
-_OPPOSITES = _by_stem()
 
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:[.,]\d+)*(?:s\b)?(?![\w-])")
 _OWN_CASE = re.compile(r"\b(?:i|my|me|we|our|us)\b", re.IGNORECASE)
@@ -245,7 +245,7 @@ def _says_opposite(query: str, sentence: str) -> Objection | None:
     for stem, word in asked.items():
         if stem in said:
             continue
-        for other in sorted(_OPPOSITES.get(stem, ())):
+        for other in sorted(_opposites().get(stem, ())):
             if other in said and other not in asked:
                 return Objection(kind="opposite", text=f"it says '{said[other]}', not '{word}'")
     return None
