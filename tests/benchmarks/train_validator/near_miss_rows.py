@@ -12,6 +12,7 @@ import numpy as np
 from ragbench.text.onnx_pairs import PairReading
 from ragbench.text.sentences import Span
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
+from ragbench.validators.echoes import without_echo
 from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import local_features
 from ragbench.validators.near_misses import (
@@ -21,7 +22,6 @@ from ragbench.validators.near_misses import (
     QuestionAndText,
     answering_sentence,
 )
-from ragbench.validators.echoes import without_echo
 from ragbench.validators.objections import object_to
 from tests.benchmarks.train_validator.logistic_fit import Matrix
 from tests.benchmarks.train_validator.near_miss_changes import WORDING
