@@ -193,3 +193,81 @@ def test_where_nothing_would_settle_it_no_number_is_told(
     values: list[float], tolerance: float, largest: float | None
 ) -> None:
     assert outlook(ClusterTotals.of(values), tolerance, largest_drop=largest) is None
+
+
+def test_two_cases_that_move_as_one_count_as_one() -> None:
+    """Twice as many cases are told; the drops are those of single cases."""
+    single = outlook(ClusterTotals.of(FEW), 0.05, largest_drop=1.0, weakest=0.05)
+    labels = [f"document {at // 2}" for at in range(2 * len(FEW))]
+    doubled = [value for value in FEW for _ in range(2)]
+    found = outlook(ClusterTotals.of(doubled, labels), 0.05, largest_drop=1.0, weakest=0.05)
+    assert single is not None
+    assert found is not None
+    assert found.cases == 2 * single.cases
+    assert found.shown == pytest.approx(single.shown, rel=1e-9)
+    assert found.ruled_out == pytest.approx(single.ruled_out, rel=1e-9)
+
+
+def test_where_twice_as_many_would_do_their_number_is_told() -> None:
+    """Of 20 cases two moved: 366 would do, which is more than twice 20."""
+    values = [-1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    enough = Planned(values, 0.05).unchanged(0.1, 0.9, 0.05)
+    found = outlook(ClusterTotals.of(values), 0.1, largest_drop=1.0)
+    assert found is not None
+    assert found.cases == enough
+    assert enough > 2 * len(values)
+
+
+@pytest.mark.parametrize(("moved", "cases"), [(30, 1_600), (60, 1_600), (70, 915)])
+def test_it_is_twice_as_many_from_which_on_the_number_is_told(moved: int, cases: int) -> None:
+    """Of 400 cases, 60 moved: 419 would do. 120 moved: 791 would; 140: 915."""
+    values = [-1.0, 1.0] * moved + [0.0] * (400 - 2 * moved)
+    enough = Planned(values, 0.05).unchanged(0.05, 0.95, 0.05)
+    assert (enough >= 800) is (cases == enough)
+    found = outlook(ClusterTotals.of(values), 0.05, largest_drop=1.0)
+    assert found is not None
+    assert found.cases == cases
+
+
+def test_a_drop_beyond_the_scale_is_no_drop_that_would_be_shown() -> None:
+    """The limit is -.6: only .4 of the scale is left, and .6 would be needed."""
+    found = outlook(ClusterTotals.of([-0.5, 0.5]), 0.6, largest_drop=1.0)
+    assert found is not None
+    assert found.shown is None
+    assert found.ruled_out is not None
+
+
+def test_where_the_test_against_rare_gains_never_agrees_no_drop_is_shown() -> None:
+    """Of eight cases none brings it below 1e-12, whatever they lose."""
+    values = [-0.5, 0.5]
+    planned = Planned(values, 0.05)
+    assert planned.bounded(8, 0.0, 1e-12, reach=1.0, most=1.0, way=1) is None
+    without = outlook(ClusterTotals.of(values), 0.0, largest_drop=1.0)
+    found = outlook(ClusterTotals.of(values), 0.0, largest_drop=1.0, weakest=1e-12)
+    assert without is not None
+    assert found is not None
+    assert found.cases == without.cases == 8
+    assert found.shown is None
+
+
+def test_without_bounds_there_is_no_test_against_rare_gains() -> None:
+    totals = ClusterTotals.of(UNEVEN)
+    with_it = outlook(totals, 0.02, largest_drop=None, weakest=1e-9)
+    assert with_it == outlook(totals, 0.02, largest_drop=None)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_what_few_cases_rule_out_lies_within_the_scale(tolerance: float, count: int) -> None:
+    """The largest gain that there can be lies ``1 + tolerance`` above the limit."""
+    values = [-0.2, 0.25] * count
+    found = outlook(ClusterTotals.of(values), tolerance, largest_drop=1.0)
+    assert found is not None
+    reach = 1.0 - tolerance
+    margin = Planned(values, 0.05).bounded(
+        found.cases, tolerance, 0.05, reach=reach, most=1.0 + tolerance, way=-1
+    )
+    if margin is None:
+        assert found.ruled_out is None
+    else:
+        assert found.ruled_out == pytest.approx(tolerance - margin, abs=1e-6)
