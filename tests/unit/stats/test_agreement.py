@@ -136,3 +136,32 @@ def test_where_more_than_one_in_twenty_resamples_has_no_kappa_there_is_no_interv
     # Six of twelve are: 2 / 2^12 lack one level.
     found = agreement([(0, 0)] * 6 + [(1, 1)] * 6, 2)
     assert (found.kappa.value, found.kappa.low, found.kappa.high) == (1.0, 1.0, 1.0)
+
+
+def test_plain_kappa_at_three_levels_counts_every_disagreement_alike() -> None:
+    """Of 20 pairs 14 agree; by chance (6*8 + 8*6 + 6*6) / 20^2 = .33. Ends apart count as one."""
+    found = agreement(pairs([[5, 0, 1], [2, 5, 1], [1, 1, 4]]), 3)
+    assert found.observed.value == pytest.approx(14 / 20)
+    assert found.kappa.value == pytest.approx((0.7 - 0.33) / (1 - 0.33))
+
+
+def test_the_intervals_of_three_levels_lie_around_their_figures() -> None:
+    """Each is made of the same figure's resamples: the plain kappa's holds no quadratic one."""
+    told = pairs([[60, 0, 20], [0, 60, 0], [20, 0, 60]])
+    found = agreement(told, 3)
+    assert found.kappa.value == pytest.approx(
+        1 - (40 / 220) / (1 - (80 * 80 * 2 + 60 * 60) / 220**2)
+    )
+    for one in (found.observed, found.kappa, found.quadratic):
+        assert one.value is not None and one.low is not None and one.high is not None
+        assert one.low < one.value < one.high
+    assert found.kappa.low is not None and found.quadratic.high is not None
+    assert found.quadratic.high < found.kappa.low
+
+
+def test_an_interval_of_ninety_percent_leaves_a_twentieth_on_either_side() -> None:
+    """Of 100 items, 70 agree: the normal approximation is .7 -+ 1.645 * sqrt(.21 / 100)."""
+    found = agreement(pairs([[35, 15], [15, 35]]), 2, confidence=0.9)
+    half = 1.645 * (0.21 / 100) ** 0.5
+    assert found.observed.low == pytest.approx(0.7 - half, abs=0.012)
+    assert found.observed.high == pytest.approx(0.7 + half, abs=0.012)
