@@ -53,6 +53,12 @@ class Searched:
         """-1 where lower is better."""
         return -1 if self.metric.definition.direction is Direction.LOWER else 1
 
+    @property
+    def reach(self) -> float:
+        """The largest gain that the metric's scale leaves; infinite without bounds."""
+        low, high = self.metric.definition.low, self.metric.definition.high
+        return math.inf if low is None or high is None else high - low
+
 
 def search_result(
     searched: Searched,
@@ -100,8 +106,8 @@ def search_result(
         naive_low=naive.low,
         naive_high=naive.high,
         honest=honest.gain,
-        honest_low=honest.low,
-        honest_high=honest.high,
+        honest_low=None if honest.low is None else max(honest.low, -searched.reach),
+        honest_high=None if honest.high is None else min(honest.high, searched.reach),
         kept=candidates[best if is_real else 0].name,
         sentence=_sentence(searched.metric, candidates, choices, best, is_real=is_real),
         candidates=candidates,
@@ -135,7 +141,9 @@ def _candidates(
 def _naive(searched: Searched, best: int, confidence: float) -> Interval:
     """The gain of the best one on the cases that chose it."""
     ends = [searched.values[0], searched.values[best]][:: searched.sign]
-    return student_interval(pair(*ends, clusters=searched.clusters).totals(), confidence)
+    bounds = None if math.isinf(searched.reach) else (-searched.reach, searched.reach)
+    totals = pair(*ends, clusters=searched.clusters).totals()
+    return student_interval(totals, confidence, bounds=bounds)
 
 
 def _against(searched: Searched, best: int, *, alpha: float) -> dict[int, float]:

@@ -104,7 +104,19 @@ def test_the_naive_gain_is_that_of_all_cases_with_students_interval() -> None:
     """Gains of 1, 0, 1, 0: a mean of 1/2, a standard error of sqrt(1/12), t(3) = 3.1824."""
     found = searched(("first", (0.0,) * 4), ("new", (1.0, 0.0, 1.0, 0.0)))
     assert (found.cases, found.left_out, found.naive) == (4, 1, 0.5)
-    reach = 3.182446 * (1 / 12) ** 0.5
+    low = 0.5 - 3.182446 * (1 / 12) ** 0.5
+    assert (found.naive_low, found.naive_high) == pytest.approx((low, 1.0))  # no gain is above 1
+
+
+def test_no_gain_reaches_beyond_the_scale_and_without_one_none_is_cut() -> None:
+    """Gains of 1, -1, 1, 1 of tokens: their error is .5, and t(3) = 3.1824."""
+    pair = ("first", (0.0,) * 4), ("new", (1.0, 0.0, 1.0, 1.0))
+    bounded = searched(*pair, honest_low=-1.5)
+    assert (bounded.honest_low, bounded.honest_high) == (-1.0, 0.3)
+    tokens = ("first", (3.0, 3.0, 3.0, 3.0)), ("new", (2.0, 4.0, 2.0, 2.0))
+    found = searched(*tokens, metric="total_tokens", honest_low=-1.5)
+    assert found.honest_low == -1.5
+    reach = 3.182446 * 0.5
     assert (found.naive_low, found.naive_high) == pytest.approx((0.5 - reach, 0.5 + reach))
 
 
