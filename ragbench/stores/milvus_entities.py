@@ -124,6 +124,8 @@ def condition(filters: Filter, *, lite: bool) -> str:
     if isinstance(filters, Range):
         name = number_name(filters.field, dates=filters.of_dates)
         # To compare with what is missing is neither true nor false: first it must be there.
+        # And of a chunk that is written again Milvus Lite keeps numbers that it no longer has: only
+        # the label says that one is gone.
         tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in filters.limits().items()]
         return f"({' and '.join([_contains([name], lite=lite), *tests])})"
     assert not isinstance(filters, Prefix), "said by the texts that begin so"
