@@ -30,11 +30,12 @@ from ragbench.validators.calibration import (
     shipped_rarity,
     shipped_weights,
 )
+from ragbench.validators.contrast import Told, other_questions, told_of_another
 from ragbench.validators.echoes import without_echo
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk, ask, read_in_windows
-from ragbench.validators.objections import object_to
+from ragbench.validators.objections import Objection, object_to
 from ragbench.validators.parts import Part, split_query
 from ragbench.validators.reader import readings_of
 from ragbench.validators.verdict import Finding, best_sentences
@@ -80,6 +81,10 @@ def shipped_reader() -> OnnxFiles:
     return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
+_CONTRASTED = 3
+"""Chunks of a pool that other questions are asked of: at most so many, the best first."""
+_Objections = dict[int, Objection]
+
 _LANGUAGE = "en"
 """What the reader that comes along was taught."""
 _UNKNOWN_LANGUAGE = "the language of the query cannot be told: the reader took it for English"
@@ -98,6 +103,8 @@ class _Read:
     seconds: list[float | None]
     """The same by the reader's second tower, where it has one."""
     answers: list[Span]
+    said: list[Told]
+    """The same by the reader alone: the lower of both towers' logits."""
     told: tuple[str, ...]
 
 
@@ -230,13 +237,14 @@ class LocalValidator:
             )
             for chunk, one in zip(chunks, words, strict=True)
         ]
+        others = self._contrasted(query, [texts[at] for at in chosen], found)
         read = zip(chosen, found.logits, found.seconds, found.answers, strict=True)
-        for at, value, second, answer in read:
+        for place, (at, value, second, answer) in enumerate(read):
             findings[at] = Finding(
                 chunk=chunks[at],
                 probability=self._weights.probability(value),
                 spans=_quoted(words[at], texts[at], answer),
-                objection=object_to(query, chunks[at].text, answer),
+                objection=object_to(query, chunks[at].text, answer) or others.get(place),
                 answered=None if second is None else self._weights.probability(second),
             )
         return Part(text=query, findings=findings), found.told
@@ -259,7 +267,7 @@ class LocalValidator:
 
     def _read(self, query: str, texts: Sequence[str], words: Sequence[ScoredChunk]) -> _Read:
         if not texts:
-            return _Read([], [], [], ())
+            return _Read([], [], [], [], ())
         readings, told = readings_of(
             self._files, query, texts, max_length=self.max_length, threads=self.threads
         )
@@ -271,7 +279,35 @@ class LocalValidator:
             for one, row in zip(readings, local_features(words, again), strict=True)
         ]
         answers = [Span(one.start, one.end) for one in readings]
-        return _Read(logits, seconds, answers, told)
+        return _Read(logits, seconds, answers, [_told(one) for one in readings], told)
+
+    def _contrasted(self, query: str, texts: Sequence[str], found: _Read) -> _Objections:
+        """Of the chunks that look most like answers, those that answer another question better.
+
+        The margins are those of the reader that comes along.
+        """
+        questions = () if self.reader is not None else other_questions(query)
+        if not questions:
+            return {}
+        pairs = zip(found.logits, found.seconds, strict=True)
+        values = [first if second is None else min(first, second) for first, second in pairs]
+        relevant = self.limits.thresholds.relevant
+        best = sorted(range(len(texts)), key=lambda at: -values[at])[:_CONTRASTED]
+        objections: _Objections = {}
+        for at in best:
+            if self._weights.probability(values[at]) < relevant:
+                break
+
+            def told(other: str, text: str = texts[at]) -> Told:
+                read, _ = readings_of(
+                    self._files, other, [text], max_length=self.max_length, threads=self.threads
+                )
+                return _told(read[0])
+
+            objection = told_of_another(questions, found.said[at], told)
+            if objection is not None:
+                objections[at] = objection
+        return objections
 
     @property
     def _embedder_name(self) -> str | None:
@@ -298,6 +334,11 @@ def _quoted(words: ScoredChunk, text: str, answer: Span) -> tuple[Span, ...]:
     if not sentences:  # it stands in another window than the words found best
         sentences = [one for one in split_sentences(text) if _overlap(one, answer)]
     return (Span(sentences[0].start, sentences[-1].end),) if sentences else (answer,)
+
+
+def _told(reading: PairReading) -> Told:
+    second = reading.logit if reading.answers is None else reading.answers
+    return Told(min(reading.logit, second), Span(reading.start, reading.end))
 
 
 def _overlap(one: Span, other: Span) -> bool:

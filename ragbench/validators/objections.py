@@ -30,7 +30,7 @@ class Objection:
 
     kind: str
     """``"number"``, ``"unknown"``, ``"opposite"``, ``"negation"``, ``"asked"`` or, of a model,
-    ``"near miss"``."""
+    ``"near miss"`` or ``"other question"``."""
     text: str
     """In a sentence."""
 
