@@ -68,6 +68,8 @@ _APART_BEFORE = re.compile(r"(?:^|[\n|/•·>:;\"“(\[]|\s[-–—]|\.{3}|…)\
 _APART_BEHIND = re.compile(r"\s*(?:$|[\n|/•·<;\"”)\]]|[-–—]\s|\.{3}|…)")
 _REPLY_LABEL = re.compile(r"\W*(?:a|ans|answer|reply|response)\s*[:.]\s*", re.IGNORECASE)
 _YES = re.compile(r"\W*(?:yes|no|yep|nope|true|false|correct|never|always|only)\b", re.IGNORECASE)
+_AROUND = 80
+"""Characters before and behind a repeated question that tell what it is there for."""
 _LEAST_NEW = 2
 """New content words behind a repeated question from which on something may be answered."""
 
@@ -120,7 +122,8 @@ def _repeated(query: str, text: str) -> Iterator[Span]:
         return
     asks = _ASKS.match(query) or _YES_OR_NO.match(query)
     for found in pattern.finditer(text):
-        before, behind = text[max(0, found.start() - 80) : found.start()], text[found.end() :]
+        before = text[max(0, found.start() - _AROUND) : found.start()]
+        behind = text[found.end() : found.end() + _AROUND]
         if (
             asks
             or found[1]
@@ -133,8 +136,8 @@ def _repeated(query: str, text: str) -> Iterator[Span]:
 
 def _is_answered(query: str, asked: frozenset[str], text: str, echo: Span) -> bool:
     """Whether a reply stands right behind a repeated question: two sentences, up to the next."""
-    before = text[: echo.start]
-    if _CLAIM.search(before[-80:]) or _LISTED.search(before[before.rfind("\n") + 1 :]):
+    before = text[max(0, echo.start - _AROUND) : echo.start]
+    if _CLAIM.search(before) or _LISTED.search(before[before.rfind("\n") + 1 :]):
         return False
     rest = text[echo.end : echo.end + 400].partition("?")
     kept = rest[0] if not rest[1] else re.sub(r"[^.!\n|]*$", "", rest[0])
