@@ -42,38 +42,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "ConfigError",
-    "DataError",
-    "InputError",
-    "InterfaceError",
-    "InterruptedRunError",
-    "LLMAccessError",
-    "LLMBudgetError",
-    "LLMCacheError",
-    "LLMDeadlineError",
-    "LLMError",
-    "LLMPromptCutError",
-    "LLMRefusedError",
-    "LLMReplyError",
-    "LLMRequestError",
-    "LLMStoppedError",
-    "LLMTruncatedError",
-    "LLMUnavailableError",
-    "LLMUnreachableError",
-    "MissingExtraError",
-    "NoModelError",
-    "Problem",
-    "RagbenchError",
-    "RagbenchWarning",
-    "RunError",
-    "RunLockedError",
-    "RunMismatchError",
-    "StageTimeoutError",
-    "StoreError",
-    "warn",
-]
-
 
 class RagbenchWarning(UserWarning):
     """What a user must know of, and the work goes on."""
@@ -83,10 +51,6 @@ def warn(text: str, *, level: int = 1) -> None:
     """Issues a `RagbenchWarning`.
 
     Filters do not apply: many a RAG silences all warnings when it is imported.
-
-    Args:
-        text: what the user must know, without the full stop.
-        level: whose line it is put down to: the caller's, or so many calls further out.
     """
     frame = sys._getframe(level)  # pyright: ignore[reportPrivateUsage]
     where = (frame.f_code.co_filename, frame.f_lineno)
@@ -125,12 +89,6 @@ class DataError(InputError):
     """A data file has problems. All that were found are in ``problems``."""
 
     def __init__(self, problems: Sequence[Problem], *, shown: int = 20) -> None:
-        """Keeps all problems and spells out the first ones.
-
-        Args:
-            problems: every problem found, in file order; at least one.
-            shown: how many of them the message spells out.
-        """
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:shown]]
         rest = len(self.problems) - shown
@@ -139,7 +97,6 @@ class DataError(InputError):
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[type[DataError], tuple[tuple[Problem, ...]]]:
-        """Travels from a worker with its problems."""
         return type(self), (self.problems,)
 
 
@@ -155,12 +112,6 @@ class ForeignCollectionError(StoreError):
     """A collection was filled by another program: its fields have to be named."""
 
     def __init__(self, address: str, collection: str) -> None:
-        """Says how it can be searched all the same.
-
-        Args:
-            address: the store's, without a password.
-            collection: its name.
-        """
         super().__init__(
             f"{address}: ragbench did not make the collection '{collection}', and does not know "
             "what is in it: to search it, name its fields with --map text=FIELD and its embedder "
@@ -176,12 +127,6 @@ class MissingExtraError(InputError):
     """An optional package is needed and not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        """Builds the message with the pip line.
-
-        Args:
-            package: the import name of the package that is missing.
-            extra: the ragbench extra that brings it.
-        """
         self.package = package
         self.extra = extra
         super().__init__(
@@ -221,14 +166,6 @@ class LLMError(RagbenchError):
         reply: str | None = None,
         attempts: int = 0,
     ) -> None:
-        """Keeps what is known of the call.
-
-        Args:
-            message: what happened and what to do; never a credential.
-            status: the HTTP status, where there was one.
-            reply: what the model said, where it said something.
-            attempts: how many requests were sent.
-        """
         super().__init__(message)
         self.status = status
         self.reply = reply

@@ -17,18 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import cast
 
-__all__ = [
-    "MASK",
-    "hidden",
-    "hidden_bytes",
-    "hide",
-    "hide_arguments",
-    "is_secret",
-    "mask_text",
-    "mask_url",
-    "mask_urls",
-]
-
 MASK = "***"
 
 _SECRET = frozenset(
@@ -242,11 +230,7 @@ def _forms(value: str) -> set[str]:
 
 
 def hide(*values: str | None) -> None:
-    """Makes values known as secrets: from now on `hidden` masks them.
-
-    Args:
-        values: credentials; None and what is too short or too common is passed over.
-    """
+    """Makes values known as secrets: from now on `hidden` masks them."""
     _SECRETS.add(value.strip() for value in values if value)
 
 

@@ -27,30 +27,10 @@ from types import ModuleType
 from typing import Any
 
 from ragbench.errors import ConfigError, MissingExtraError
-from ragbench.safe_text import mask_text
-
-__all__ = [
-    "Registry",
-    "import_ragas",
-    "load_attribute",
-    "require",
-]
+from ragbench.masking import mask_text
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Imports an optional module.
-
-    Args:
-        module: import name, such as ``"sacrebleu"`` or ``"ragas.metrics"``.
-        extra: the ragbench extra that installs it.
-
-    Returns:
-        The imported module.
-
-    Raises:
-        MissingExtraError: the package is not installed. An import error that comes from
-            inside an installed package is raised as it is: it is not a missing extra.
-    """
     package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
@@ -69,12 +49,6 @@ def import_ragas() -> ModuleType:
 
     ragas sends usage data unless ``RAGAS_DO_NOT_TRACK`` is ``true`` (no other value counts) before
     its first use. It is set here, unless the user has set it to anything.
-
-    Returns:
-        The module ``ragas``.
-
-    Raises:
-        MissingExtraError: ragas is not installed.
     """
     os.environ.setdefault(_TRACKING, "true")
     with warnings.catch_warnings():
@@ -100,11 +74,7 @@ def _seed_vertexai() -> None:
 
 
 def load_attribute(target: str) -> Any:
-    """Imports ``"package.module:attribute"`` (dots may follow the colon).
-
-    Raises:
-        ConfigError: the text has no colon, or the module has no such attribute.
-    """
+    """Imports ``"package.module:attribute"`` (dots may follow the colon)."""
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{target}' is not of the form package.module:attribute")
@@ -134,11 +104,7 @@ class Registry:
         return found
 
     def load(self, name: str) -> Any:
-        """Imports and returns what is registered under a name.
-
-        Raises:
-            ConfigError: no such name; the message lists those that exist.
-        """
+        """Imports and returns what is registered under a name."""
         target = self.builtin.get(name)
         if target is None:
             targets = self.targets()
@@ -159,17 +125,7 @@ _FORMS = "package.module:attribute, path/to/file.py:attribute or http(s)://host/
 def load_target(
     spec: str, *, search_path: str | Path = ".", offers: Callable[[object], bool] | None = None
 ) -> Any:
-    """Imports what a name points at, as it is; see `load_rag` for where it is looked for.
-
-    Args:
-        spec: ``package.module:attribute`` or ``path/to/file.py:attribute``.
-        search_path: the directory that modules are looked for in first; files and modules alike.
-        offers: which of a module's own things to name where it lacks the attribute; classes that
-            retrieve or generate when not given.
-
-    Raises:
-        ConfigError: the name is malformed, or the module or the attribute is missing.
-    """
+    """Imports what a name points at, as it is; see `load_rag` for where it is looked for."""
     module_name, colon, path = spec.rpartition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{spec}' is not of the form {_FORMS}")
@@ -207,7 +163,6 @@ class _Loader(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """The code of the file."""
         return self.source_to_code(self.get_data(self.path), self.path)
 
 

@@ -6,24 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
-from ragbench.masking import MASK, hidden, is_secret, mask_text, mask_url, mask_urls
-
-__all__ = [
-    "MASK",
-    "annotation_message",
-    "annotation_property",
-    "is_secret",
-    "listed",
-    "markdown_table",
-    "markdown_text",
-    "mask_text",
-    "mask_url",
-    "mask_urls",
-    "shortened_line",
-    "shown_line",
-    "shown_text",
-    "xml_text",
-]
+from ragbench.masking import hidden
 
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~]|:(?=[\w/])")
 _REFERENCE = re.compile(r"(?<!\w)@(?=\w)|#(?=\d)")
@@ -34,12 +17,7 @@ _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def markdown_text(text: str, *, longest: int | None = None) -> str:
-    """A text on one line of Markdown: it starts no markup, link, mention, reference or cell.
-
-    Args:
-        text: anything.
-        longest: letters that are kept of it.
-    """
+    """A text on one line of Markdown: it starts no markup, link, mention, reference or cell."""
     # No control letters: forges refuse a NUL, and terminals show the file too.
     line = _UNSEEN.sub(_number, " ".join(xml_text(hidden(text)).split()))
     if longest is not None and len(line) > longest:
@@ -54,12 +32,6 @@ def _number(found: re.Match[str]) -> str:
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a Markdown table.
-
-    Args:
-        columns: their heads.
-        rows: cells as Markdown: what others wrote has passed through `markdown_text`.
-    """
     yield f"| {' | '.join(columns)} |"
     yield f"|{'|'.join(' --- ' for _ in columns)}|"
     for row in rows:
@@ -87,7 +59,6 @@ def annotation_property(text: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """A text that can be written as UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -106,12 +77,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def shown_line(text: str, *, longest: int | None = None) -> str:
-    """A text on one line, in which no letter acts: what would is spelled by its number.
-
-    Args:
-        text: anything.
-        longest: letters that are kept of it.
-    """
+    """A text on one line, in which no letter acts: what would is spelled by its number."""
     line = " ".join(hidden(text).split())  # before it is cut: half of a key is one, too
     if longest is not None and len(line) > longest:
         line = f"{line[:longest].rstrip()} ..."

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from ragbench.core.ablation import Ablation, Frontier, VariantReport
     from ragbench.core.space_search import SpaceSearch
 
-__all__ = [
-    "print_ablation",
-    "print_search",
-]
-
 _REMARKS = 4
 """How many remarks on operators are shown for each variant."""
 _KINDS = 3
@@ -46,7 +41,6 @@ _KINDS = 3
 
 
 def print_ablation(ablation: Ablation) -> None:
-    """Prints an ablation to standard output."""
     console = data_console()
     for block in _ablation_blocks(ablation):
         print_block(console, block)

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from ragbench.llm.endpoint import Price
     from ragbench.stages.rag import RAG
 
-__all__ = [
-    "Answerer",
-    "GeneratorChoice",
-    "GeneratorOption",
-    "GeneratorPipelineOption",
-    "PriceOption",
-]
-
 GeneratorOption = Annotated[
     str | None,
     option(
@@ -69,11 +61,7 @@ class GeneratorChoice(NamedTuple):
 
     @contextmanager
     def opened(self, run: Path, budget: Budget) -> Generator[Answerer]:
-        """The RAG and the price of its tokens, for the length of a block.
-
-        Raises:
-            ConfigError: options contradict each other, or it cannot be built.
-        """
+        """The RAG and the price of its tokens, for the length of a block."""
         from ragbench.ledger.folder import RunFolder
         from ragbench.ledger.manifest import read_manifest
         from ragbench_cli.options import json_object

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragbench.core.outcome import Failure
 from ragbench.errors import DataError, LLMError, NoModelError, RagbenchError
+from ragbench.masking import mask_text
 from ragbench.pipeline.pipeline import Pipeline
 from ragbench.pipeline.read import load_pipeline
 from ragbench.rag.load import load_rag
-from ragbench.safe_text import mask_text
 from ragbench_cli.llm_options import llm_section
 from ragbench_cli.options import json_object
 
@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from ragbench.stages.call_stage import CallStage
     from ragbench.stages.rag import RAG
     from ragbench.verbs.rag_probes import Probe
-
-__all__ = [
-    "DoctorCheck",
-    "State",
-    "ask_rag",
-    "check_dataset",
-    "check_installation",
-    "check_llm",
-    "check_pipeline",
-    "check_rag",
-]
 
 State = Literal["ok", "absent", "unknown", "doubt", "fixed", "failed"]
 """Absent is something optional that is not there; fixed is what a setting now takes care of; a
@@ -86,7 +75,6 @@ def _passed(name: str, detail: str) -> DoctorCheck:
 
 
 def _extras(requirements: list[str]) -> list[str]:
-    """The extras, in alphabetical order."""
     found = {match["extra"] for text in requirements if (match := _EXTRA.search(text))}
     return sorted(found.difference(_NOT_SHOWN))
 
@@ -131,14 +119,7 @@ def check_llm(
     *,
     fix: Path | None = None,
 ) -> list[DoctorCheck]:
-    """Tells each setting and asks the model twice; stops at the first thing that does not work.
-
-    Args:
-        read: gives the settings, or raises what is wrong with them.
-        read_embeddings: gives those of the model for embeddings, which is asked once where one is
-            named.
-        fix: try the endpoint out, and write what it needs into the section ``llm`` of this file.
-    """
+    """Tells each setting and asks the model twice; stops at the first thing that does not work."""
     try:
         settings = read()
     except RagbenchError as error:
@@ -253,12 +234,7 @@ async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
 
 
 def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
-    """Reads a dataset, and the documents beside it, for what would be scored wrongly.
-
-    Args:
-        dataset: a path, or a name on the hub.
-        corpus: where its documents are; None for those beside it, where there are any.
-    """
+    """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
     from ragbench.io.encodings import encoding_of
     from ragbench.io.read import read_cases
     from ragbench.verbs.dataset_probes import probe_dataset

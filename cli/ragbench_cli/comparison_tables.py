@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-__all__ = [
-    "print_comparison",
-]
-
 _WAYS = 12
 """How many ways from cause to cause are listed."""
 
@@ -40,12 +36,7 @@ _MISSED = ("cases", "interval", "p")
 
 
 def print_comparison(comparison: Comparison, *, cases: int) -> None:
-    """Prints a comparison to standard output: metrics first, then cases, newly failing ones first.
-
-    Args:
-        comparison: what was compared.
-        cases: how many cases of a kind are spelled out, for each pair of runs.
-    """
+    """Prints a comparison to stdout: metrics first, then cases, newly failing ones first."""
     console = data_console()
     for block in _comparison_blocks(comparison, console, cases):
         print_block(console, block)
@@ -132,7 +123,6 @@ def _fits(table: Table, console: Console) -> bool:
 def _table(
     comparison: Comparison, runs: Sequence[int], columns: Sequence[str], *, gap: int, raised: bool
 ) -> Table:
-    """The figures of some of the runs, by their place."""
     marks = [run.mark for run in comparison.runs]
     change = f"{marks[1]} - {marks[0]}"
     titles = [change if column == "change" else column for column in columns]

@@ -24,22 +24,6 @@ if TYPE_CHECKING:
 
     from ragbench.stages.stage import Progress as StageProgress
 
-__all__ = [
-    "ExitCode",
-    "Invocation",
-    "Lines",
-    "StageAdvance",
-    "data_console",
-    "invocation_of",
-    "print_file",
-    "print_json",
-    "print_json_line",
-    "progress",
-    "say",
-    "stop_on_signal",
-    "users_code",
-]
-
 
 def say(text: str) -> None:
     """Tells the user something; never part of a command's output."""
@@ -140,9 +124,6 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
 
     Calls in flight are finished and recorded. A second signal ends the command at once, and so
     does the first where nobody has asked yet: before there are calls, nobody would heed it.
-
-    Yields:
-        Whether a stop was requested.
     """
     requested = asked = False
 
@@ -212,7 +193,7 @@ def _line(arguments: list[str]) -> str:
     """What a shell would take; credentials in URLs are masked, as it may end up in a log."""
     import shlex
 
-    from ragbench.safe_text import mask_text
+    from ragbench.masking import mask_text
 
     return mask_text(shlex.join(["ragbench", *arguments]))
 
@@ -233,11 +214,7 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
 
     The bars are wiped when the run is through, and stay when it ends early.
 
-    Args:
-        shown: False shows nothing.
-
-    Yields:
-        What the evaluation tells its progress to; None when nothing is shown.
+    None when nothing is shown.
     """
     if not shown:
         yield None
@@ -266,7 +243,6 @@ class _Counts:
         self.recorded += event.recorded
 
     def note(self) -> str:
-        """What is worth a word."""
         notes: list[str] = []
         if self.failed:
             notes.append(f"{self.failed:,} failed")
@@ -290,7 +266,6 @@ class Lines:
     _last: float | None = None
 
     def advance(self, event: StageProgress) -> None:
-        """See `ragbench.stages.stage.Progress`."""
         stage, total = event.stage, event.cases
         counts = self._counts.setdefault(stage, _Counts())
         counts.add(event)
@@ -335,7 +310,6 @@ class _Bars:
         self._counts: dict[str, _Counts] = {}
 
     def advance(self, event: StageProgress) -> None:
-        """See `ragbench.stages.stage.Progress`."""
         stage, total = event.stage, event.cases
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=total, rate="", note="")

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from ragbench.llm.estimate import Estimate
     from ragbench.stages.dry_run import JudgingEstimate
 
-__all__ = [
-    "estimate_object",
-    "print_estimate",
-]
-
 
 def print_estimate(estimate: JudgingEstimate, judgements: int) -> None:
     """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
@@ -77,7 +72,6 @@ def _calls(estimate: JudgingEstimate) -> Table:
 
 
 def estimate_object(estimate: JudgingEstimate, judgements: int) -> dict[str, Any]:
-    """An estimate as a JSON object."""
     cost = estimate.cost
     return {
         "judgements": judgements,

@@ -14,19 +14,6 @@ from ragbench_cli.options import argument, option
 if TYPE_CHECKING:
     from ragbench.io.dumps.read import OpenDump
 
-__all__ = [
-    "CorpusOption",
-    "DumpArgument",
-    "DumpChoice",
-    "FormatOption",
-    "MapOption",
-    "QueriesOption",
-    "QueryOption",
-    "ScoresOption",
-    "SheetOption",
-    "opened",
-]
-
 _SCORES = ("similarity", "distance")
 
 
@@ -126,12 +113,6 @@ class DumpChoice:
 
 @contextmanager
 def opened(choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
-    """Opens a dump, and says how it is read.
-
-    Raises:
-        ConfigError: an option is wrong.
-        DataError: the dump cannot be read.
-    """
     from ragbench.io.dumps.mapping import ScoreKind
     from ragbench.io.retrievals import open_retrievals
     from ragbench_cli.options import mapping, one_of

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from ragbench.core.report import Report
     from ragbench.stages.dry_run import DryRun
 
-__all__ = [
-    "Evaluated",
-    "end",
-    "show",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluated:
@@ -37,14 +31,7 @@ class Evaluated:
 
 
 def show(done: Evaluated, invocation: Invocation, *, as_json: bool, quiet: bool) -> None:
-    """Writes a run's reports and prints what came of it; of a dry run what judging would take.
-
-    Args:
-        done: the run.
-        invocation: the command that made it.
-        as_json: whether JSON is printed.
-        quiet: whether no hints are given.
-    """
+    """Writes a run's reports and prints what came of it; of a dry run what judging would take."""
     from ragbench.views.write import write_reports
     from ragbench_cli.costs import estimate_object, print_estimate
     from ragbench_cli.tables import print_report
@@ -84,11 +71,7 @@ def end(done: Evaluated, most: float) -> None:
     """Ends with the exit code that says how far the numbers can be used.
 
     Args:
-        done: the run; nothing is said against a dry one.
         most: the largest share of cases in which a stage may fail.
-
-    Raises:
-        typer.Exit: with that code, where it is not 0.
     """
     if done.estimate is not None:
         return

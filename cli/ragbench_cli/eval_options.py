@@ -7,48 +7,6 @@ from typing import Annotated
 
 from ragbench_cli.options import argument, option
 
-__all__ = [
-    "MATCHINGS",
-    "AnswersFormatOption",
-    "AnswersOption",
-    "AskAgainOption",
-    "BatchSizeOption",
-    "CanariesOption",
-    "ConcurrencyOption",
-    "CorpusOption",
-    "DatasetArgument",
-    "DryRunOption",
-    "FieldOption",
-    "FormatOption",
-    "FreshOption",
-    "GiveUpAfterOption",
-    "LimitOption",
-    "MatchingOption",
-    "MaxCostOption",
-    "MaxCostRunOption",
-    "MaxErrorRateOption",
-    "MetricsOption",
-    "NoPreflightOption",
-    "OutOption",
-    "PipelineOption",
-    "PostRetrievalOption",
-    "QrelsOption",
-    "QueriesOption",
-    "QuietOption",
-    "RagArgsOption",
-    "RagOption",
-    "RagRepeatsOption",
-    "RepeatsOption",
-    "RetryFailedOption",
-    "ReuseOption",
-    "SampleOption",
-    "SeedOption",
-    "SplitOption",
-    "TimeoutOption",
-    "TopKOption",
-    "ValidateOption",
-]
-
 MATCHINGS = ("auto", "id", "document_id", "text")
 """How retrieved chunks can be matched with the gold."""
 
@@ -66,7 +24,6 @@ def _formats(typed: str) -> list[str]:
 
 
 def _metrics(typed: str) -> list[str]:
-    """Names for the last metric of the list."""
     from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from ragbench.io.entries import EntrySource
     from ragbench.io.source_info import SourceInfo
 
-__all__ = [
-    "OpenedSource",
-    "SourceChoice",
-    "opened_source",
-    "say_lines",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceChoice:
@@ -60,7 +53,6 @@ class OpenedSource:
 
     @property
     def info(self) -> SourceInfo:
-        """How it is read."""
         return self.source.info
 
     @property
@@ -80,7 +72,6 @@ class OpenedSource:
 
     @property
     def held(self) -> str:
-        """What it holds, in a few words."""
         from ragbench.io.source_info import counted
 
         cases = "cases" if self.info.cases is None else counted(self.info.cases, "case")
@@ -92,11 +83,7 @@ class OpenedSource:
         return () if self.choice.ask_again else self.info.notes
 
     def check_out(self, folder: Path) -> None:
-        """Refuses to write a run over the one that is read.
-
-        Raises:
-            ConfigError: it is the same folder.
-        """
+        """Refuses to write a run over the one that is read."""
         from ragbench.errors import ConfigError
 
         for info in (self.info, self.info.answers):
@@ -110,12 +97,7 @@ class OpenedSource:
         return self.source
 
     def lines(self, system: str | None, stages: Iterable[str]) -> Iterator[str]:
-        """How it is read, and what is asked of whom.
-
-        Args:
-            system: who is asked; None when nobody is.
-            stages: what the system can be asked for.
-        """
+        """How it is read, and what is asked of whom."""
         yield from self.info.lines()
         recorded = self.info.recorded
         if system is None:
@@ -145,17 +127,7 @@ _ANSWERS = "answers."
 def opened_source(
     choice: SourceChoice, *, has_rag: bool, has_pipeline: bool
 ) -> Generator[OpenedSource]:
-    """Opens what the options name, for the length of a block.
-
-    Args:
-        choice: the options.
-        has_rag: whether a RAG is named; it brings documents of its own.
-        has_pipeline: whether a pipeline is named; it may need documents.
-
-    Raises:
-        ConfigError: an option is wrong or has no use.
-        DataError: a source cannot be read.
-    """
+    """Opens what the options name, for the length of a block."""
     from ragbench.io.joined import join_answers
 
     own = {n: v for n, v in choice.fields.items() if not n.startswith(_ANSWERS)}
@@ -241,6 +213,5 @@ def _folder(dataset: str) -> str | None:
 
 
 def say_lines(opened: OpenedSource, system: str | None, stages: Iterable[str]) -> None:
-    """Says how the source is read."""
     for line in opened.lines(system, stages):
         console.say(line)

@@ -41,13 +41,6 @@ from ragbench_cli.systems import (
 )
 from ragbench_cli.validator_options import ValidatorChoice, validator_maker
 
-__all__ = [
-    "Asking",
-    "Keeping",
-    "Measuring",
-    "evaluated",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measuring:
@@ -102,23 +95,7 @@ def evaluated(
     dry_run: bool,
     quiet: bool,
 ) -> Evaluated:
-    """Opens what the options name, runs it in its folder, and books what it cost.
-
-    Args:
-        cases: which cases.
-        system: who answers them.
-        models: who judges.
-        validator: what validates the retrievals, if anything.
-        measuring: what is measured.
-        asking: how the system is asked.
-        keeping: where the run is kept.
-        dry_run: whether judging is only counted.
-        quiet: whether nothing is said.
-
-    Raises:
-        RagbenchError: an option is wrong, a source has problems, or the run cannot be made; see
-            `ragbench.verbs.evaluate.evaluate`.
-    """
+    """Opens what the options name, runs it in its folder, and books what it cost."""
     metrics = measuring.metrics
     with _opened(
         cases, system, models, validator, metrics=metrics, dry_run=dry_run, quiet=quiet
@@ -173,7 +150,6 @@ def _opened(
     dry_run: bool,
     quiet: bool,
 ) -> Generator[_Parts]:
-    """Opens what the options name, and says how it is read."""
     rag, file = system.rag, system.pipeline
     with (
         Watch() as watch,
@@ -301,7 +277,6 @@ def _workers(
     *,
     quiet: bool,
 ) -> Workers | None:
-    """Where the work is done; None for this process."""
     if check_engine(asking.engine) == "local":
         if asking.workers is not None:
             raise ConfigError("--workers needs --engine processes or --engine ray")

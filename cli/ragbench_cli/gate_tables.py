@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-__all__ = [
-    "print_verdict",
-]
-
 _CASES = 5
 _CHECKS = 40
 _LONGEST = 120

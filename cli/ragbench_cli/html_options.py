@@ -9,12 +9,6 @@ from typing import Annotated
 from ragbench_cli import console
 from ragbench_cli.options import option
 
-__all__ = [
-    "HtmlFolderOption",
-    "HtmlOption",
-    "write_page",
-]
-
 HtmlOption = Annotated[
     Path | None,
     option("--html", help="Write a page as one HTML file that needs nothing else.", metavar="FILE"),
@@ -33,14 +27,7 @@ HtmlFolderOption = Annotated[
 def write_page(
     body: Iterable[str], title: str, *, html: Path | None, html_folder: Path | None
 ) -> None:
-    """Writes a page to each place that was named, and says where.
-
-    Args:
-        body: its parts, rendered.
-        title: what a browser's tab says.
-        html: the file; None for none.
-        html_folder: the folder; None for none.
-    """
+    """Writes a page to each place that was named, and says where."""
     from ragbench.views.html.page import write_html, write_html_folder
 
     parts = list(body)

@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from ragbench.llm.settings import LLMSettings
     from ragbench.metrics.judging import Vote
 
-__all__ = [
-    "DEFAULT_CONFIG",
-    "ConfigOption",
-    "LLMBaseUrlOption",
-    "LLMChoice",
-    "LLMKeyFileOption",
-    "LLMKeyVariableOption",
-    "LLMModelOption",
-    "PanelOption",
-    "PanelVoteOption",
-    "llm_section",
-    "write_llm_section",
-]
-
 DEFAULT_CONFIG = Path("ragbench.yaml")
 """Read where no other file is named and it exists."""
 
@@ -89,12 +75,7 @@ class LLMChoice:
     """ragbench.yaml, where there is one, when not given."""
 
     def settings(self) -> LLMSettings:
-        """What options, the configuration file and the environment say together.
-
-        Raises:
-            ConfigError: a setting is wrong, or no model is named.
-            DataError: the configuration file cannot be read.
-        """
+        """What options, the configuration file and the environment say together."""
         from ragbench.llm.settings import resolve
 
         options = {"model": self.model, **self._endpoint()}
@@ -102,16 +83,7 @@ class LLMChoice:
         return resolve(options, os.environ, section=llm_section(self.config), file=str(path or ""))
 
     def panel(self, models: str | None, vote: str | None) -> tuple[tuple[LLMSettings, ...], Vote]:
-        """The judges beside the language model, and what their verdicts come to.
-
-        Args:
-            models: their names, separated by commas; the file says when not given.
-            vote: what their verdicts come to; the file says when not given, else the mean.
-
-        Raises:
-            ConfigError: a setting is wrong.
-            DataError: the configuration file cannot be read.
-        """
+        """The judges beside the language model, and what their verdicts come to."""
         from ragbench.errors import ConfigError
         from ragbench.llm.settings import resolve_panel
         from ragbench.metrics.judging import Vote
@@ -131,12 +103,7 @@ class LLMChoice:
             ) from None
 
     def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
-        """The model that gives vectors; it asks the address of ``chat`` if no other is named.
-
-        Raises:
-            ConfigError: a setting is wrong, or no model is named.
-            DataError: the configuration file cannot be read.
-        """
+        """The model that gives vectors; it asks the address of ``chat`` if no other is named."""
         from ragbench.llm.settings import resolve_embeddings
 
         path = _config(self.config)
@@ -153,11 +120,7 @@ class LLMChoice:
 
 
 def llm_section(config: Path | None = None) -> Mapping[str, object]:
-    """The section ``llm`` of a configuration file, ragbench.yaml by default; empty if it has none.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """The section ``llm`` of a configuration file, ragbench.yaml by default; empty if absent."""
     path = _config(config)
     return {} if path is None else _section(path, "llm")
 
@@ -187,19 +150,6 @@ def write_llm_section(path: Path, settings: LLMSettings, wanted: Mapping[str, An
 
     Address, model and the place of the key are written too where the file does not have them, so
     that the section says all that a run needs.
-
-    Args:
-        path: the file; made where it does not exist.
-        settings: what is in force.
-        wanted: what else is to be set, by name.
-
-    Returns:
-        What was done, in a line.
-
-    Raises:
-        ConfigError: the file's section is written in a way that cannot be changed line by line.
-        DataError: the file is not YAML.
-        InputError: it cannot be written.
     """
     from ragbench.io.atomic import written_whole
 
@@ -260,7 +210,6 @@ def _with_settings(text: str, new: Mapping[str, Any], path: Path) -> str:
 
 
 def _yaml(value: object) -> str:
-    """A value as YAML, which takes JSON."""
     import json
 
     plain = isinstance(value, str) and value.replace("_", "").replace("-", "").isalnum()

@@ -20,13 +20,6 @@ from typer.core import TyperCommand, TyperGroup
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
 
-__all__ = [
-    "COMMANDS",
-    "app",
-    "main",
-    "run",
-]
-
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
     "validate": ("validate", "Judge what a retriever returned."),
@@ -209,14 +202,6 @@ def _options(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command.
-
-    Args:
-        arguments: the command line without the program's name.
-
-    Returns:
-        The exit code; see `ExitCode`.
-    """
     from ragbench_cli.streams import guarded_streams
 
     with guarded_streams():
@@ -239,7 +224,6 @@ def _run(invocation: Invocation) -> int:
 def _show_warning(
     before: Callable[..., None], message: Warning | str, category: type[Warning], *rest: Any
 ) -> None:
-    """Says what ragbench warns of; other warnings are shown as before."""
     from ragbench.errors import RagbenchWarning
 
     if issubclass(category, RagbenchWarning):

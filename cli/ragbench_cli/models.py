@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from ragbench.stages.dry_run import DryRun
     from ragbench.stages.judge import Judging
 
-__all__ = [
-    "LanguageModel",
-    "ModelChoice",
-    "ModelsInUse",
-    "amount",
-    "language_model",
-    "models_in_use",
-    "with_canaries",
-]
-
 
 ValueT = TypeVar("ValueT")
 
@@ -49,27 +39,14 @@ class LanguageModel:
 
     @property
     def name(self) -> str:
-        """The model's name.
-
-        Raises:
-            ConfigError: no model is named, or a setting is wrong.
-        """
         return self._chat().name
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """See `ragbench.core.chat.ChatModel.complete`.
-
-        Raises:
-            ConfigError: no model is named, or a setting is wrong.
-        """
+        """See `ragbench.core.chat.ChatModel.complete`."""
         return self._chat().complete(messages)
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """See `ragbench.llm.replies.StructuredChat.ask_structure`.
-
-        Raises:
-            ConfigError: no model is named, or a setting is wrong.
-        """
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`."""
         from ragbench.llm.replies import ask_structure
 
         return ask_structure(self._chat(), messages, schema)
@@ -85,13 +62,7 @@ def language_model(
     *,
     budget: Budget | None = None,
 ) -> Generator[LanguageModel]:
-    """Gives a model for the length of a block; it costs nothing until it is used.
-
-    Args:
-        purpose: what its calls are booked under.
-        settings: gives its settings, when it is first asked.
-        budget: caps its cost.
-    """
+    """Gives a model for the length of a block; it costs nothing until it is used."""
     from ragbench.llm.session import LLMSession, open_models
 
     known: list[LLMSettings] = []
@@ -122,11 +93,7 @@ class ModelChoice:
     preflight: bool = True
 
     def budget(self) -> Budget:
-        """What may be spent: by this command, and by all commands of its run.
-
-        Raises:
-            ConfigError: a cap is not a number.
-        """
+        """What may be spent: by this command, and by all commands of its run."""
         from ragbench.llm.budget import Budget
 
         return Budget(
@@ -136,11 +103,7 @@ class ModelChoice:
 
 
 def amount(text: str | None, option: str) -> Decimal | None:
-    """A sum of money that was typed; None without one.
-
-    Raises:
-        ConfigError: it is not a number.
-    """
+    """A sum of money that was typed; None without one."""
     if text is None:
         return None
     from ragbench.errors import ConfigError
@@ -165,11 +128,7 @@ class ModelsInUse:
     _chat: list[LLMSettings]
 
     def chat(self, purpose: str) -> LanguageModel:
-        """The language model for a stage of the run: operators, a validator.
-
-        Args:
-            purpose: what its calls are booked under.
-        """
+        """The language model for a stage of the run: operators, a validator."""
         return LanguageModel(self._for_stages, purpose)
 
     def _for_stages(self) -> LLMSession:
@@ -199,7 +158,6 @@ class _Named:
 
     @property
     def judge(self) -> LLMSettings | None:
-        """The language model that judges."""
         return self.chat[0] if self.chat else None
 
 
@@ -224,16 +182,7 @@ def _named(choice: ModelChoice, needs: Collection[Need]) -> _Named:
 def models_in_use(
     choice: ModelChoice, metrics: Sequence[Metric], *, dry_run: bool
 ) -> Generator[ModelsInUse]:
-    """Gives the models for the length of a block; none is opened before it is asked.
-
-    Args:
-        choice: what the command line says.
-        metrics: what is measured.
-        dry_run: whether judging is only counted.
-
-    Raises:
-        ConfigError: a setting is wrong.
-    """
+    """Gives the models for the length of a block; none is opened before it is asked."""
     from ragbench.core.metric import Need
     from ragbench.llm.session import LLMSession, open_models
 
@@ -261,7 +210,6 @@ def models_in_use(
 def _judging(
     choice: ModelChoice, named: _Named, session: LLMSession, counter: DryRun | None
 ) -> Judging:
-    """How metrics that ask models are judged; only counted where there is a counter."""
     from ragbench.stages.judge import Judging
 
     return Judging(
@@ -284,19 +232,7 @@ def with_canaries(
     seed: int,
     stopped: Callable[[], bool],
 ) -> Report:
-    """Puts canaries to a run's judge; see `ragbench.stages.canaries`.
-
-    Args:
-        report: the run's, without them.
-        models: the models of the evaluation, one of which judges.
-        folder: the run's.
-        count: how many canaries.
-        seed: of the draw.
-        stopped: whether the user wants to stop.
-
-    Returns:
-        The run's report with what came of them.
-    """
+    """Puts canaries to a run's judge; see `ragbench.stages.canaries`."""
     from ragbench.stages.canaries import judge_canaries, plant
     from ragbench.verbs.report import open_traces, report_of
 

@@ -7,15 +7,8 @@ from pathlib import Path
 
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import run_name
-from ragbench.safe_text import mask_url
+from ragbench.masking import mask_url
 from ragbench_cli import console
-
-__all__ = [
-    "collection_name",
-    "dataset_name",
-    "rag_name",
-    "run_folder",
-]
 
 _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 """File names that say nothing: the folder's name says more."""
@@ -42,15 +35,7 @@ def rag_name(spec: str) -> str:
 
 
 def run_folder(dataset: str, rag: str, identity: object, *, stay: bool, quiet: bool) -> Path:
-    """The folder that the same command always arrives at; another where something changed since.
-
-    Args:
-        dataset: the dataset, as the user names it.
-        rag: the RAG's short name.
-        identity: what else distinguishes the run from others.
-        stay: whether it is the latest run's folder, whatever has changed.
-        quiet: whether nothing is said.
-    """
+    """The folder that the same command always arrives at; another where something changed since."""
     from ragbench.stages.reuse import run_version
 
     name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))

@@ -8,19 +8,6 @@ from typing import Annotated, Any, cast
 
 import typer
 
-__all__ = [
-    "EncodingOption",
-    "EngineOption",
-    "EngineWorkersOption",
-    "JsonOption",
-    "RunArgument",
-    "argument",
-    "json_object",
-    "mapping",
-    "one_of",
-    "option",
-]
-
 
 def option(
     name: str,
@@ -35,15 +22,6 @@ def option(
 
     Its value may also come from an environment variable, which the program's own help explains
     once, instead of every option for itself.
-
-    Args:
-        name: how it is spelled, dashes included; some releases of Typer derive it wrongly.
-        *names: how else it is spelled.
-        help: what it does, in one or two sentences.
-        metavar: what stands for its value in the help.
-        min: the smallest number that it takes.
-        show_default: whether the help names the default.
-        complete: gives the values that a shell offers for what was typed so far.
     """
     return typer.Option(
         name,
@@ -112,11 +90,7 @@ RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any]:
-    """The arguments that an option gives as a JSON object; none when it is not given.
-
-    Raises:
-        ConfigError: it is not a JSON object.
-    """
+    """The arguments that an option gives as a JSON object; none when it is not given."""
     import orjson
 
     from ragbench.errors import ConfigError
@@ -138,11 +112,7 @@ def json_object(text: str | None, option: str) -> dict[str, Any]:
 
 
 def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None:
-    """What a repeated option of the form TARGET=SOURCE says; None when it is not given.
-
-    Raises:
-        ConfigError: an entry has no equals sign, or nothing before it.
-    """
+    """What a repeated option of the form TARGET=SOURCE says; None when it is not given."""
     from ragbench.errors import ConfigError
 
     found: dict[str, str] = {}
@@ -155,11 +125,6 @@ def mapping(entries: Iterable[str] | None, option: str) -> dict[str, str] | None
 
 
 def one_of(value: str, choices: Sequence[str], option: str) -> str:
-    """The value, when it is one of the choices.
-
-    Raises:
-        ConfigError: it is not.
-    """
     from ragbench.errors import ConfigError
 
     if value not in choices:

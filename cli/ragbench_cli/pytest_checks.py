@@ -27,11 +27,6 @@ from ragbench.views.gate import limit_text
 from ragbench.views.write import write_reports
 from ragbench_cli.names import dataset_name
 
-__all__ = [
-    "Evaluation",
-    "GateChecks",
-]
-
 _DEFAULT_CONFIG = Path("ragbench.yaml")
 
 
@@ -129,7 +124,6 @@ class _CheckItem(pytest.Item):
 
     @classmethod
     def of(cls, parent: _Gate, judged: _Judged) -> _CheckItem:
-        """The test of a check."""
         item = cls.from_parent(  # pyright: ignore[reportUnknownMemberType]  # its **kw
             parent, name=judged.name
         )
@@ -154,7 +148,6 @@ class _CheckItem(pytest.Item):
         return str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """How the terminal names it."""
         return self.path, None, f"ragbench: {self.name}"
 
 
@@ -162,11 +155,6 @@ class Evaluation:
     """Evaluates RAGs inside of a test."""
 
     def __init__(self, home: Path) -> None:
-        """Has evaluated nothing yet.
-
-        Args:
-            home: where run folders are made.
-        """
         self._home = home
         self.folder: Path | None = None
         """The last run's folder; it holds report.json and all that ``ragbench eval`` writes."""
@@ -180,22 +168,6 @@ class Evaluation:
         top_k: int | None = None,
         limits: CallSettings | None = None,
     ) -> Report:
-        """Asks a RAG every question and scores what it says.
-
-        Args:
-            rag: an instance, a class, whatever `ragbench.rag.adapt.as_rag` takes, or a text
-                such as ``"my_rag.py:MyRAG"`` as ``ragbench eval --rag`` takes it.
-            cases: a dataset as ``ragbench eval`` takes it, or cases.
-            metrics: names of metrics; the default ones when not given.
-            top_k: how many contexts to ask for.
-            limits: batch size, calls in flight, time limit.
-
-        Returns:
-            The report; ``report.summaries`` holds a figure a metric.
-
-        Raises:
-            RagbenchError: the RAG, the dataset or a metric cannot be used.
-        """
         is_path = isinstance(cases, (str, Path))
         system = load_rag(rag, {}) if isinstance(rag, str) else as_rag(rag)
         folder = next(path for n in count(1) if not (path := self._home / f"ragbench-{n}").exists())

@@ -14,15 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from ragbench_cli.pytest_checks import Evaluation
 
-__all__ = [
-    "pytest_addoption",
-    "pytest_configure",
-    "ragbench_eval",
-]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declares the options."""
     group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
     group.addoption(
         "--ragbench", metavar="RUN", help="Judge this run: a test for each check of its gate."
@@ -45,11 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Brings in what makes the tests, when a run was named.
-
-    Raises:
-        pytest.UsageError: other options were given without a run.
-    """
+    """Brings in what makes the tests, when a run was named."""
     run = config.getoption("--ragbench")
     baseline = config.getoption("--ragbench-baseline")
     settings = config.getoption("--ragbench-config")

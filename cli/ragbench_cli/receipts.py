@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from ragbench.llm.budget import Receipt
     from ragbench_cli.models import ModelsInUse
 
-__all__ = [
-    "booked_run",
-    "say_receipt",
-]
-
 
 @contextmanager
 def booked_run(
@@ -28,12 +23,6 @@ def booked_run(
 
     Whatever ends it, its folder is named and what was spent is told. What a command did that was
     killed before stands in the folder's receipts afterwards.
-
-    Args:
-        models: the models; they must not have been asked before.
-        others: gives the receipts of further models, such as a pipeline's own.
-        folder: the run's.
-        quiet: whether nothing is said.
     """
     from ragbench.errors import InterruptedRunError, LLMStoppedError
     from ragbench.llm.book import CallBook
@@ -76,13 +65,7 @@ def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
 def say_receipt(
     receipt: Receipt, book: CallBook | None = None, not_sent: Mapping[str, str] | None = None
 ) -> None:
-    """Tells on standard error what a command spent; nothing when nobody was asked.
-
-    Args:
-        receipt: what it spent.
-        book: in which what was asked again stands.
-        not_sent: parameters that the model refuses, with what it says of them.
-    """
+    """Tells on standard error what a command spent; nothing when nobody was asked."""
     if not receipt.lines:
         return
     calls = sum(line.calls for line in receipt.lines)

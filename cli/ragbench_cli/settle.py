@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from ragbench.gate.config import GateConfig
     from ragbench.ledger.folder import RunFolder
 
-__all__ = [
-    "Asking",
-    "Settling",
-    "base_checkout",
-    "eval_options",
-    "settled_gate",
-]
-
 _LAST = 12
 """How many lines of what a system said are shown when it cannot be asked."""
 _PER_CASE = 10
@@ -57,19 +49,7 @@ class Settling:
 def settled_gate(
     verdict: GateResult, path: Path, config: GateConfig, settling: Settling
 ) -> GateResult:
-    """The result of a gate with what was undecided asked again.
-
-    Args:
-        verdict: the gate's result.
-        path: the folder of the run that it judged.
-        config: what it demanded.
-        settling: how it is asked again.
-
-    Raises:
-        ConfigError: the systems cannot be asked again.
-        InterruptedRunError: the user stopped it; the same command continues.
-        RunError: a system could not be asked.
-    """
+    """The result of a gate with what was undecided asked again."""
     from ragbench.gate.runs import read_run
     from ragbench.verbs.settle import open_checks, settle
 
@@ -168,13 +148,7 @@ class Asking:
     def __call__(
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
     ) -> tuple[RunScores, RunScores]:
-        """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn.
-
-        Raises:
-            InterruptedRunError: the user stopped it.
-            RunError: a system could not be asked.
-            RunMismatchError: it is not the system that the stored run is of.
-        """
+        """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
         from ragbench.io.own_form import write_cases
 
         home = self.folder / f"round-{number:03}"
@@ -186,7 +160,6 @@ class Asking:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the money is not spent."""
         return self.max_cost is None or self.spent < self.max_cost
 
     def _one(
@@ -241,7 +214,7 @@ class Asking:
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):
-            from ragbench.safe_text import mask_text
+            from ragbench.masking import mask_text
 
             shown = "\n".join(said.strip().splitlines()[-_LAST:])
             called = mask_text(shlex.join(["ragbench", *command[3:]]))
@@ -264,15 +237,7 @@ class Asking:
 
 
 def eval_options(described: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
-    """The options of ``ragbench eval`` that ask a stored run's system.
-
-    Args:
-        described: the run's description of its system.
-        settings: the run's settings.
-
-    Raises:
-        ConfigError: the run does not say enough.
-    """
+    """The options of ``ragbench eval`` that ask a stored run's system."""
     spec = str(described.get("spec") or "")
     told = json.dumps(described)
     if ":" not in spec or "***" in told or settings.keys() - {"matching", "top_k"}:
@@ -291,18 +256,7 @@ def eval_options(described: Mapping[str, Any], settings: Mapping[str, Any]) -> l
 
 @contextmanager
 def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
-    """The baseline's commit in a git worktree, which goes away again.
-
-    Args:
-        baseline: names the commit.
-        folder: where the worktree is put.
-
-    Yields:
-        The directory in it that the working directory is in the repository.
-
-    Raises:
-        ConfigError: there is no such commit here.
-    """
+    """The baseline's commit in a git worktree, which goes away again."""
     if baseline.commit is None or baseline.dirty:
         why = "had uncommitted changes" if baseline.commit else "knows no commit"
         raise ConfigError(

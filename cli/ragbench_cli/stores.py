@@ -14,26 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
 from ragbench_cli import console
 from ragbench_cli.options import option
 
-__all__ = [
-    "CollectionOption",
-    "EmbedderOption",
-    "EmbedderSettingOption",
-    "FieldsOption",
-    "FilterOption",
-    "NativeFilterOption",
-    "SearchChoice",
-    "SearchQuestion",
-    "StoreOption",
-    "embedder_of",
-    "filters_of",
-    "native_of",
-    "only_collection",
-    "opened_collection",
-    "opened_search",
-    "read_questions",
-    "settings_of",
-]
-
 
 class SearchQuestion(NamedTuple):
     """One question of a batch."""
@@ -43,15 +23,6 @@ class SearchQuestion(NamedTuple):
 
 
 def read_questions(source: str) -> list[SearchQuestion]:
-    """Reads questions.
-
-    Args:
-        source: ``-`` for standard input or a file that ends in ``.txt``: a question a line, or a
-            JSON object with ``query`` and perhaps ``id``; anything else is read as a dataset.
-
-    Raises:
-        DataError: a line is not a question, or the dataset has problems.
-    """
     if source == "-":
         return _lines(sys.stdin.read(), "<stdin>")
     if source.endswith(".txt") and Path(source).is_file():
@@ -136,10 +107,6 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
 
     A collection that ragbench did not fill is read where its fields or its embedder are named; how
     it is read, and what was wrong with its rows, is told.
-
-    Raises:
-        ConfigError: something that is named does not fit.
-        StoreError: the store cannot be used as asked.
     """
     with ExitStack() as stack:
         yield _entered(choice, stack)
@@ -147,12 +114,7 @@ def opened_search(choice: SearchChoice) -> Generator[Ask]:
 
 @contextmanager
 def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
-    """The ways in which a collection can be searched, open for the length of a block.
-
-    Raises:
-        ConfigError: something that is named does not fit.
-        StoreError: the store cannot be used as asked.
-    """
+    """The ways in which a collection can be searched, open for the length of a block."""
     from ragbench.errors import ForeignCollectionError
 
     with ExitStack() as stack:
@@ -283,7 +245,6 @@ def _foreign(choice: SearchChoice) -> Generator[Ask]:
 
 @contextmanager
 def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
-    """The collection, with what is to be said of how it is read."""
     from ragbench.stores.attached.collection import attach
     from ragbench.stores.attached.mapping import field_mapping
     from ragbench_cli.options import mapping
@@ -300,7 +261,6 @@ def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
 
 
 def _tell_embedder(collection: ForeignCollection, strategy: Strategy, choice: SearchChoice) -> None:
-    """Whether the embedder makes the vectors that are searched."""
     from ragbench.pipeline.vector_check import vector_problem
 
     name = choice.embedder_name or ""
@@ -322,11 +282,7 @@ def _check_embedder(choice: SearchChoice, strategy: str) -> None:
 
 @contextmanager
 def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
-    """The embedder that the options name, open for the length of a block; None for none.
-
-    Raises:
-        ConfigError: its name or a setting is wrong.
-    """
+    """The embedder that the options name, open for the length of a block; None for none."""
     if name is None:
         if settings:
             from ragbench.errors import ConfigError
@@ -374,11 +330,6 @@ def _tell(collection: ForeignCollection) -> None:
 
 
 def only_collection(database: Database) -> str:
-    """The name of the only collection of a store.
-
-    Raises:
-        ConfigError: there are several, or none.
-    """
     from ragbench.errors import ConfigError
 
     names = database.collections()
@@ -460,11 +411,7 @@ FieldsOption = Annotated[
 
 
 def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]:
-    """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text.
-
-    Raises:
-        ConfigError: one has no ``=``, or a name is given twice.
-    """
+    """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
     from ragbench.errors import ConfigError
 
     found: dict[str, Any] = {}
@@ -479,11 +426,7 @@ def settings_of(given: Sequence[str] | None, option_name: str) -> dict[str, Any]
 
 
 def filters_of(given: Sequence[str] | None) -> dict[str, Any] | None:
-    """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold.
-
-    Raises:
-        ConfigError: one is neither.
-    """
+    """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
     from ragbench.errors import ConfigError
     from ragbench_cli.options import json_object
 
@@ -502,11 +445,7 @@ def filters_of(given: Sequence[str] | None) -> dict[str, Any] | None:
 
 
 def native_of(given: str | None) -> object:
-    """A filter in a store's own syntax: a JSON object, or a text.
-
-    Raises:
-        ConfigError: it begins like a JSON object and is none.
-    """
+    """A filter in a store's own syntax: a JSON object, or a text."""
     from ragbench_cli.options import json_object
 
     if given is not None and given.lstrip().startswith("{"):

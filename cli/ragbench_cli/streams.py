@@ -20,12 +20,6 @@ from ragbench.safe_text import shown_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "guarded_streams",
-    "safe_console",
-    "styled_stream",
-]
-
 
 class _Stream:
     """A text stream that masks what is written to it."""
@@ -37,14 +31,12 @@ class _Stream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Writes a text."""
         if not isinstance(cast("object", text), str):
             raise TypeError(f"write() takes a text, not {type(text).__name__}")
         self._stream.write(self._shown(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Writes some texts."""
         for line in lines:
             self.write(line)
 
@@ -107,12 +99,7 @@ def styled_stream(stream: IO[str]) -> TextIO:
 
 
 def safe_console(stream: IO[str], **settings: Any) -> Console:
-    """A rich console on which no text acts, whatever stands in it.
-
-    Args:
-        stream: where it prints.
-        settings: see `rich.console.Console`.
-    """
+    """A rich console on which no text acts, whatever stands in it."""
     from rich.console import Console
     from rich.segment import Segment
 

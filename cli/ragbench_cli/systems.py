@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from ragbench.post.stage import PostRetrieval
     from ragbench.stages.rag import RAG
 
-__all__ = [
-    "DocumentsBeside",
-    "PipelineFile",
-    "System",
-    "SystemChoice",
-    "baseline",
-    "chosen_system",
-    "open_pipeline",
-    "user_rag",
-]
-
 
 class System(NamedTuple):
     """A RAG with what reports say of it; or nobody, where recorded answers are scored."""
@@ -57,7 +46,6 @@ class System(NamedTuple):
 
     @property
     def asked_for(self) -> tuple[str, ...]:
-        """The stages that it can be asked for."""
         families = () if self.rag is None else self.rag.families
         stages = {"retrieval": "retrieve", "generation": "generate"}
         return tuple(stage for family, stage in stages.items() if family in families)
@@ -68,11 +56,6 @@ class System(NamedTuple):
 
 
 def user_rag(spec: str, arguments: dict[str, Any]) -> System:
-    """The RAG that the user names.
-
-    Raises:
-        ConfigError: it cannot be loaded or built.
-    """
     from ragbench.rag.load import load_rag
 
     rag = load_rag(spec, arguments)
@@ -95,7 +78,6 @@ class SystemChoice:
     """File of operators between retrieval and generation."""
 
     def __post_init__(self) -> None:
-        """Checks that each thing is said once, before anything is opened."""
         said = {
             "--rag": self.rag,
             "--rag-args": self.rag_args,
@@ -131,12 +113,6 @@ class DocumentsBeside(NamedTuple):
     """What the dataset holds, in words, for those who look for documents in it in vain."""
 
     def read(self) -> Iterable[Document]:
-        """The documents.
-
-        Raises:
-            ConfigError: standard input brings none.
-            DataError: they have problems.
-        """
         from ragbench.io.encodings import encoding_of
         from ragbench.io.read import read_documents
 
@@ -195,17 +171,6 @@ def chosen_system(
     """The RAG that options choose, for the length of a block.
 
     Without any, nobody where answers are recorded, else the baseline.
-
-    Args:
-        rag: a user's RAG.
-        pipeline: a file that describes one.
-        arguments: of the user's RAG or the baseline.
-        documents: for RAGs that bring none.
-        recorded: name and description of recorded answers, where there are some to score.
-
-    Raises:
-        ConfigError: it cannot be loaded or built, or there are no documents.
-        DataError: the pipeline's file or the documents have problems.
     """
     if pipeline is not None:
         with open_pipeline(pipeline, documents) as system:
@@ -222,16 +187,7 @@ def chosen_system(
 
 
 def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
-    """The RAG that ragbench brings, over the documents that belong to a dataset.
-
-    Args:
-        arguments: its settings.
-        documents: what it searches.
-
-    Raises:
-        ConfigError: a setting is wrong, or there are no documents to look for.
-        DataError: the documents have problems.
-    """
+    """The RAG that ragbench brings, over the documents that belong to a dataset."""
     rag, read = _baseline_over(documents, arguments)
     described = dict(describe_rag(rag, "baseline", arguments))
     return System(rag, "baseline", described, documents=lambda: read)
@@ -239,16 +195,7 @@ def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
 
 @contextmanager
 def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[System]:
-    """The RAG that a file describes, open for the length of a block.
-
-    Args:
-        file: the file.
-        documents: what it searches when the file names no corpus.
-
-    Raises:
-        DataError: the file or the documents have problems.
-        ConfigError: the documents are named twice, or nowhere.
-    """
+    """The RAG that a file describes, open for the length of a block."""
     import os
 
     from ragbench.pipeline.read import load_pipeline
@@ -300,7 +247,6 @@ def _baseline_over(
 
 
 def _documents_beside(dataset: str) -> str:
-    """The source that the documents of a dataset are read from."""
     if dataset == "-":
         raise ConfigError(
             "standard input brings cases alone, and the baseline RAG needs documents: name them "

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from ragbench.core.report import FailureGroup, Report, Summary
     from ragbench.core.validation import ValidationTable
 
-__all__ = [
-    "bare_table",
-    "causes_table",
-    "entry",
-    "operator_blocks",
-    "paragraph",
-    "print_block",
-    "print_report",
-    "printable",
-    "styled",
-]
-
 
 def print_block(console: Console, block: RenderableType) -> None:
     """Prints without the spaces that rich pads lines with."""
@@ -91,14 +79,7 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 
 
 def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
-    """A line or more: a name too long for its column stands on a line of its own.
-
-    Args:
-        name: what is listed.
-        text: what it is.
-        width: columns that names take.
-        indent: columns before the name.
-    """
+    """A line or more: a name too long for its column stands on a line of its own."""
     columns = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
     room = indent + width
     lines = textwrap.wrap(text, columns - room, break_on_hyphens=False)
@@ -118,7 +99,6 @@ _NAMES = 24
 
 
 def print_report(report: Report) -> None:
-    """Prints a report to standard output."""
     console = data_console()
     for block in _blocks(report, console):
         print_block(console, block)
@@ -176,7 +156,6 @@ def _head(report: Report) -> Iterator[RenderableType]:
 
 
 def _reuse(report: Report) -> Iterator[str]:
-    """Which outcomes are not of today."""
     counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
     if counts:
         since = (report.reused_from or "").replace("T", " ")[:16]
@@ -303,13 +282,11 @@ def _validation(table: ValidationTable) -> Iterator[RenderableType]:
 
 
 def _is_latency(summary: Summary) -> bool:
-    """Whether the table of times says it already."""
     definition = summary.metric.definition
     return definition.unit == "s" and not definition.deterministic
 
 
 def _lines(text: str | None) -> Iterator[tuple[str, str]]:
-    """A line of text, where there is any."""
     if text is not None:
         yield text, ""
 

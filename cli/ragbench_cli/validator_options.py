@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel
     from ragbench.validators.validator import Validator
 
-__all__ = [
-    "CALLS",
-    "DEFAULT_VALIDATOR",
-    "CalibrationOption",
-    "ValidatorArgsOption",
-    "ValidatorChoice",
-    "ValidatorOption",
-    "WorkersOption",
-    "chosen_engine",
-    "validator_maker",
-    "validator_name",
-]
-
 DEFAULT_VALIDATOR = "auto"
 CALLS = 8
 """Queries that a language model is asked about side by side; its client has a limit of its own."""
@@ -103,13 +90,6 @@ def validator_maker(
     """Gives what makes the validator, and whether several processes may make one each.
 
     A language model is opened when the validator first asks for it, once for this process.
-
-    Args:
-        choice: what the options say.
-        chat: the command's language model, where it has one; else it is as ``choice`` says.
-
-    Raises:
-        ConfigError: no such validator or setting.
     """
     from ragbench.validators.validator import build_validator
     from ragbench_cli.models import language_model
@@ -134,11 +114,7 @@ def validator_maker(
 
 
 def chosen_engine(engine: str, *, may_be_many: bool) -> str:
-    """The engine that an option names; this process for a validator that asks a language model.
-
-    Raises:
-        ConfigError: there is no such engine.
-    """
+    """The engine that an option names; this process for a validator that asks a language model."""
     from ragbench.workers.open import check_engine
 
     kind = check_engine(engine)
@@ -152,7 +128,6 @@ def chosen_engine(engine: str, *, may_be_many: bool) -> str:
 
 
 def _asks_language_model(given: object) -> bool:
-    """Whether a validator, or one within it, asks a language model."""
     if isinstance(given, Mapping):
         settings = cast("Mapping[str, object]", given)
         return any(map(_asks_language_model, settings.values()))

@@ -11,24 +11,13 @@ if TYPE_CHECKING:
     from ragbench.core.report import Report
     from ragbench_cli.console import Invocation
 
-__all__ = [
-    "without_gold",
-]
-
 _WIDTH = 12
 
 
 def without_gold(
     report: Report, folder: Path, invocation: Invocation, *, is_asked: bool
 ) -> Iterator[str]:
-    """Lines that say what can be measured, where no case has anything to compare with.
-
-    Args:
-        report: the run.
-        folder: where it is.
-        invocation: the command that made it.
-        is_asked: whether a RAG was asked, so that times are known.
-    """
+    """Lines that say what can be measured, where no case has anything to compare with."""
     if _is_told(report):
         return
     again = partial(invocation.with_options, without=("--fresh",))  # the answers are there

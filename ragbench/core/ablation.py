@@ -9,16 +9,6 @@ from typing import Any
 from ragbench.core.biography import OperatorTable
 from ragbench.core.metric import Metric
 
-__all__ = [
-    "Ablation",
-    "CaseLoss",
-    "Frontier",
-    "FrontierPoint",
-    "VariantAnswers",
-    "VariantEffect",
-    "VariantReport",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseLoss:

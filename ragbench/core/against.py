@@ -9,11 +9,6 @@ from ragbench.core.attribution import Cause, CauseFlow
 from ragbench.core.comparison import CaseDifference, CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell
 
-__all__ = [
-    "Against",
-    "CaseBefore",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseBefore:

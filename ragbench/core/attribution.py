@@ -6,16 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "Answer",
-    "Attribution",
-    "Basis",
-    "Cause",
-    "CauseCount",
-    "CauseFlow",
-    "CorpusGold",
-]
-
 
 class Cause(StrEnum):
     """What became of a case: one of these each."""
@@ -45,7 +35,6 @@ class Cause(StrEnum):
 
     @property
     def label(self) -> str:
-        """The cause in a few words."""
         return _LABELS[self]
 
     @property
@@ -98,7 +87,6 @@ class Basis(StrEnum):
 
     @property
     def is_estimate(self) -> bool:
-        """Whether no gold was compared."""
         return self in (Basis.REFERENCE, Basis.VALIDATOR)
 
 

@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "Biography",
-    "ChunkLife",
-    "GoldFate",
-    "OperatorEffect",
-    "OperatorTable",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkLife:

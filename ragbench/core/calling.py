@@ -13,15 +13,6 @@ from typing import Any, TypeVar
 
 from ragbench.errors import StageTimeoutError, warn
 
-__all__ = [
-    "LoopThread",
-    "accounted",
-    "directory_kept",
-    "is_accounted",
-    "with_async_deadline",
-    "with_deadline",
-]
-
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
@@ -35,9 +26,6 @@ def directory_kept(what: str) -> Generator[None]:
 
     Else every relative path of the command would name another file from then on: the dataset, the
     run's folder.
-
-    Args:
-        what: is done inside, such as ``loading 'rag:MyRAG'``.
     """
     before = _directory()
     try:
@@ -92,13 +80,6 @@ def with_deadline(
     The call runs in a thread of its own. A plain Python call cannot be stopped from outside: one
     that exceeds its time is left behind and its result ignored. Such threads do not keep the
     process alive.
-
-    Args:
-        call: the call to limit.
-        seconds_per_item: time allowed an item; a batch of n items has n times as long.
-
-    Raises:
-        StageTimeoutError: from the wrapped call, when the time is over.
     """
 
     def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
@@ -127,15 +108,7 @@ def with_deadline(
 def with_async_deadline(
     call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], seconds_per_item: float
 ) -> Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]]:
-    """`with_deadline` for a coroutine function; a call that takes too long is cancelled.
-
-    Args:
-        call: the call to limit.
-        seconds_per_item: time allowed an item; a batch of n items has n times as long.
-
-    Raises:
-        StageTimeoutError: from the wrapped call, when the time is over.
-    """
+    """`with_deadline` for a coroutine function; a call that takes too long is cancelled."""
 
     async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
         allowed = seconds_per_item * len(items)
@@ -160,17 +133,14 @@ class LoopThread:
     """Runs coroutines for other threads. A client that is opened in it is closed in it."""
 
     def __init__(self) -> None:
-        """Starts nothing yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not stopped."""
         return self._thread is not None
 
     def start(self) -> None:
-        """Starts the loop."""
         if self._thread is not None:
             raise RuntimeError("it is open already")
         loop = asyncio.new_event_loop()
@@ -208,17 +178,7 @@ class LoopThread:
     def stream(
         self, work: Callable[[Callable[[ValueT], None]], Coroutine[Any, Any, None]]
     ) -> Iterator[list[ValueT]]:
-        """Runs a coroutine and gives what it tells, in the calling thread.
-
-        Args:
-            work: is given a function to tell values with.
-
-        Yields:
-            The values told since the last time, at least one.
-
-        Raises:
-            BaseException: what the coroutine raised, once all that it told has been given.
-        """
+        """Runs a coroutine and gives what it tells, in the calling thread."""
         loop = self._loop
         if loop is None or self._thread is threading.current_thread():
             raise RuntimeError("it cannot be asked from its own event loop")

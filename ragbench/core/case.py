@@ -6,11 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = [
-    "Case",
-    "Evidence",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:

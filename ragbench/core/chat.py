@@ -7,14 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
-__all__ = [
-    "ChatModel",
-    "Message",
-    "Reply",
-    "SamplingChat",
-    "Usage",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
@@ -92,17 +84,7 @@ class ChatModel(Protocol):
         ...
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """Answers a conversation.
-
-        Args:
-            messages: the conversation, oldest first; at least one.
-
-        Returns:
-            The text of the answer.
-
-        Raises:
-            RagbenchError: there is no answer: the model cannot be reached, refuses or is cut off.
-        """
+        """Answers a conversation."""
         ...
 
 
@@ -119,11 +101,7 @@ class SamplingChat(ChatModel, Protocol):
         """Answers a conversation.
 
         Args:
-            messages: the conversation, oldest first; at least one.
             repeat: which of several answers to the same conversation, from 0.
-
-        Raises:
-            RagbenchError: there is no answer.
         """
         ...
 

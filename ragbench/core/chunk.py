@@ -6,14 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-__all__ = [
-    "Chunk",
-    "Document",
-    "Node",
-    "scored_chunk",
-    "stored_chunk",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
@@ -65,7 +57,6 @@ def _chunk(
     end: int | None,
     metadata: Mapping[str, Any],
 ) -> Chunk:
-    """A chunk that was pickled."""
     return Chunk(
         id=id,
         text=text,
@@ -121,7 +112,6 @@ def scored_chunk(chunk: Chunk, score: float | None) -> Chunk:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of JSON."""
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
         return {key: _copied(inner) for key, inner in items}

@@ -12,19 +12,6 @@ from ragbench.core.outcome import Status
 from ragbench.core.report import Interval
 from ragbench.core.run_origin import RunOrigin, SystemChange
 
-__all__ = [
-    "CaseDifference",
-    "CaseKind",
-    "ComparedRun",
-    "Comparison",
-    "Difference",
-    "Flip",
-    "IdChange",
-    "MetricComparison",
-    "RunFigure",
-    "RunPair",
-]
-
 
 class CaseKind(StrEnum):
     """Which way a case went; see `Flip`."""

@@ -9,11 +9,6 @@ from typing import Any, Self
 
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "OwnConfig",
-    "RAGConfig",
-]
-
 
 # Neither frozen nor keyword-only: users' dataclasses written against the old interface inherit it.
 @dataclass

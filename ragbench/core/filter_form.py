@@ -36,11 +36,6 @@ from ragbench.core.filters import (
 )
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "filters_to_json",
-    "parse_filters",
-]
-
 _BOUNDS = ("gt", "gte", "lt", "lte")
 _CONDITIONS = ("eq", "in", "prefix", "exists", *_BOUNDS)
 _WORDS = frozenset({"all", "any", "field", "not"})
@@ -48,15 +43,6 @@ _DEPTH = 50
 
 
 def parse_filters(value: object, *, where: str = "filter") -> Filter:
-    """Reads a filter from its plain form.
-
-    Args:
-        value: the mapping; an empty one filters nothing.
-        where: how messages name the place that the mapping stands in.
-
-    Raises:
-        ConfigError: something in it is not a filter; the message names the place.
-    """
     return _parse(value, where, 0)
 
 

@@ -35,30 +35,6 @@ from typing import Any, TypeAlias, cast
 
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "And",
-    "Bound",
-    "Equals",
-    "Exists",
-    "Filter",
-    "In",
-    "Not",
-    "Or",
-    "Prefix",
-    "Range",
-    "Scalar",
-    "equality_key",
-    "equality_keys",
-    "field_values",
-    "fields_of",
-    "folded",
-    "instant",
-    "matches",
-    "number",
-    "renamed",
-    "texts_of",
-]
-
 Scalar: TypeAlias = str | int | float | bool
 """What a field can be compared with."""
 Bound: TypeAlias = int | float | str
@@ -81,7 +57,6 @@ class Equals:
     value: Scalar
 
     def __post_init__(self) -> None:
-        """Refuses what no field can be compared with."""
         _check_value(self.field, self.value)
 
 
@@ -93,7 +68,6 @@ class In:
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
-        """Refuses what no field can be compared with."""
         for value in self.values:
             _check_value(self.field, value)
 
@@ -105,7 +79,6 @@ class Exists:
     field: str
 
     def __post_init__(self) -> None:
-        """Refuses what names no field."""
         _check_field(self.field)
 
 
@@ -117,7 +90,6 @@ class Prefix:
     prefix: str
 
     def __post_init__(self) -> None:
-        """Refuses what no text can begin with."""
         _check_field(self.field)
         if not isinstance(self.prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
@@ -140,7 +112,6 @@ class Range:
     """It is this or less."""
 
     def __post_init__(self) -> None:
-        """Refuses bounds that have no order, or of two kinds."""
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
         if len(kinds) != 1:
@@ -148,13 +119,11 @@ class Range:
             raise ConfigError(f"filter on '{self.field}': the bounds are {problem}")
 
     def bounds(self) -> dict[str, Bound]:
-        """The bounds that are given, by name."""
         every = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
         return {name: bound for name, bound in every.items() if bound is not None}
 
     @property
     def of_dates(self) -> bool:
-        """Whether the bounds are dates."""
         return any(isinstance(bound, str) for bound in self.bounds().values())
 
     def limits(self) -> dict[str, float]:

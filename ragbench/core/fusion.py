@@ -9,13 +9,6 @@ from typing import TypeVar
 
 from ragbench.core.chunk import Chunk
 
-__all__ = [
-    "RRF_K",
-    "min_max",
-    "reciprocal_rank_fusion",
-    "reciprocal_rank_scores",
-]
-
 RRF_K = 60
 """How little the first ranks count more than the next ones, as the authors chose it."""
 
@@ -32,11 +25,6 @@ def reciprocal_rank_scores(
 
     The score of an id is the sum, over the rankings that hold it, of ``weight / (rrf_k + rank)``
     with ranks from 1. The order of the rankings does not matter.
-
-    Args:
-        rankings: ids, best first; one that a ranking repeats counts where it stands best.
-        weights: one per ranking, at least 0; all equal by default.
-        rrf_k: how little the first ranks count more than the next ones, at least 0.
     """
     parts: dict[IdT, list[float]] = {}
     for weight, ranking in zip(weights or [1.0] * len(rankings), rankings, strict=True):
@@ -73,16 +61,6 @@ def reciprocal_rank_fusion(
     """Fuses rankings of chunks by `reciprocal_rank_scores`.
 
     The scores that the chunks came with do not matter, nor that they are on different scales.
-
-    Args:
-        rankings: chunks, best first, each at most once in a ranking.
-        weights: one per ranking, at least 0; all equal by default.
-        rrf_k: how little the first ranks count more than the next ones.
-        top_k: how many chunks to return; None for all.
-
-    Returns:
-        Each chunk once, as the first ranking gave it, with its new score; highest score first, and
-        of equal scores the lower id.
     """
     ids = [[chunk.id for chunk in ranking] for ranking in rankings]
     totals = reciprocal_rank_scores(ids, weights=weights, rrf_k=rrf_k)

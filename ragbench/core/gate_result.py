@@ -9,23 +9,6 @@ from enum import StrEnum
 from ragbench.core.report import Interval
 from ragbench.core.run_origin import RunOrigin, SystemChange
 
-__all__ = [
-    "CaseChange",
-    "CheckKind",
-    "Drop",
-    "Flakiness",
-    "GateCheck",
-    "GateOutcome",
-    "GateResult",
-    "Ground",
-    "JudgedRun",
-    "NeededCases",
-    "Refusal",
-    "Settled",
-    "UnstableCase",
-    "UnstableSubject",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnstableSubject:

@@ -5,12 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "GoldCause",
-    "GoldFate",
-    "GoldSearch",
-]
-
 
 class GoldCause(StrEnum):
     """What became of a gold context in a retrieval, from the best to the worst."""
@@ -68,5 +62,4 @@ class GoldSearch:
 
     @property
     def cause(self) -> GoldCause:
-        """What became of `nearest`."""
         return self.nearest.cause

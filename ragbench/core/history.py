@@ -7,15 +7,6 @@ from dataclasses import dataclass, field
 
 from ragbench.core.metric import Direction
 
-__all__ = [
-    "Break",
-    "Change",
-    "FittedLimit",
-    "History",
-    "MainRun",
-    "MetricHistory",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MainRun:
@@ -75,7 +66,6 @@ class MetricHistory:
 
     @property
     def is_changed(self) -> bool:
-        """Whether a change is shown."""
         return self.change is not None and self.change.is_shown
 
     @property

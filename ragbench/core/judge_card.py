@@ -8,17 +8,6 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-__all__ = [
-    "CardFigure",
-    "ClassFigures",
-    "Conclusion",
-    "ConfusionTable",
-    "JudgeCard",
-    "Probe",
-    "ProbeFigure",
-    "Usefulness",
-]
-
 
 class Probe(StrEnum):
     """A change of a claim that leaves what is true of it as it was."""
@@ -56,7 +45,6 @@ class ProbeFigure:
 
     @property
     def is_injection(self) -> bool:
-        """Whether only what rises counts."""
         return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
 
     @property
@@ -159,7 +147,6 @@ class JudgeCard:
 
     @property
     def conclusion(self) -> Conclusion:
-        """Whether the judge is worth asking."""
         return _conclusion(self)
 
 

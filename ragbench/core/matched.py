@@ -5,12 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "Match",
-    "Matched",
-    "MatchedBy",
-]
-
 
 class MatchedBy(StrEnum):
     """What shows that a chunk is a relevant context."""
@@ -57,11 +51,7 @@ class Matched:
     chunk of a document that stands above, where documents are what is relevant."""
 
     def rank_of(self, gold: int) -> int | None:
-        """The first rank at which a relevant context was found; None where it was not.
-
-        Args:
-            gold: its position in ``golds``.
-        """
+        """The first rank at which a relevant context was found; None where it was not."""
         return next((match.rank for match in self.matches if match.gold == gold), None)
 
     @property

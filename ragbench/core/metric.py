@@ -9,23 +9,6 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
-__all__ = [
-    "NO_DEFINITION",
-    "Cost",
-    "Direction",
-    "Formula",
-    "Group",
-    "Metric",
-    "MetricDefinition",
-    "Need",
-    "Parameter",
-    "ParameterValue",
-    "Skip",
-    "metric_of",
-    "stored_definition",
-    "undefined_metric",
-]
-
 ParameterValue = str | int | float | bool
 
 _BARE = re.compile(r"[\w.+-]+", re.ASCII)
@@ -203,11 +186,6 @@ class Metric:
         return f"{self.name} v{self.definition.version}{f' {digest}' if digest else ''}"
 
     def parameter(self, name: str) -> ParameterValue:
-        """The value of a parameter, given or default.
-
-        Raises:
-            KeyError: the definition has no such parameter.
-        """
         for key, value in self.parameters:
             if key == name:
                 return value
@@ -230,9 +208,7 @@ def undefined_metric(name: str, version: int, *, is_judged: bool = False) -> Met
     """A metric of which a run kept nothing but its name: any range, no better side.
 
     Args:
-        name: with its parameters and cutoff, as the run spells it.
         version: of its formula.
-        is_judged: whether the run names a judge of it.
     """
     return Metric(
         definition=MetricDefinition(
@@ -274,9 +250,6 @@ def metric_of(stored: Mapping[str, Any]) -> Metric:
 
     Facts that this version does not know are left out, those that it misses get their default: a
     run of a later or an earlier version can still be read.
-
-    Raises:
-        KeyError: something is missing; likewise TypeError and ValueError: it is something else.
     """
     known = {name: value for name, value in stored.items() if name in _STORED}
     bound: Mapping[str, Any] = stored["bound"]

@@ -7,13 +7,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-__all__ = [
-    "Origin",
-    "Part",
-    "PartKind",
-    "Reach",
-]
-
 PartKind = Literal[
     "code", "file", "folder", "model", "setting", "env", "package", "address", "unseen"
 ]
@@ -48,7 +41,6 @@ class Origin(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Equal for equal parts."""
         compared = [(*part[:3],) for part in self.parts]
         text = json.dumps([self.stage, self.reach, compared])
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
@@ -62,11 +54,9 @@ class Origin(NamedTuple):
         return tuple(named) or ("it reads something that cannot be seen",)
 
     def as_json(self) -> dict[str, Any]:
-        """The origin as JSON can hold it."""
         return {"stage": self.stage, "reach": self.reach, "parts": [[*p] for p in self.parts]}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
-        """Takes back `as_json`."""
         parts = tuple(Part(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])

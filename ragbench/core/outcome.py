@@ -10,18 +10,6 @@ from typing import Any, Generic, TypeVar
 
 from ragbench.masking import mask_text
 
-__all__ = [
-    "Cell",
-    "Failure",
-    "JudgeStep",
-    "JudgedCell",
-    "Judgement",
-    "Known",
-    "Outcome",
-    "Quote",
-    "Status",
-]
-
 ValueT = TypeVar("ValueT")
 
 _LONGEST = 10_000
@@ -84,7 +72,6 @@ class Failure:
         )
 
     def __str__(self) -> str:
-        """The failure in a line, without its traceback."""
         text = f"{self.stage}: {self.type}: {self.message}"
         return f"{text} <- {self.cause}" if self.cause else text
 
@@ -126,7 +113,6 @@ class Cell:
 
     @classmethod
     def measured(cls, value: float) -> Cell:
-        """A cell with a value."""
         return cls(status=Status.MEASURED, value=value)
 
     @classmethod
@@ -204,7 +190,6 @@ class Quote:
 
     @property
     def is_fabricated(self) -> bool:
-        """Whether no context holds it."""
         return self.context is None
 
 
@@ -250,6 +235,5 @@ class JudgedCell:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values of the judgings that gave one."""
         cells = [judgement.cell for judgement in self.judgements]
         return tuple(c.value for c in cells if c.status is Status.MEASURED and c.value is not None)

@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 from ragbench.core.outcome import Cell, Status
 
-__all__ = [
-    "Repeats",
-    "coverage_of",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Repeats:

@@ -17,23 +17,6 @@ from ragbench.core.repeats import Repeats
 from ragbench.core.story import CaseStory
 from ragbench.core.validation import ValidationTable, Verdict
 
-__all__ = [
-    "CanaryLine",
-    "CaseRow",
-    "FailureGroup",
-    "Interval",
-    "JudgeLine",
-    "JudgeReport",
-    "JurorPair",
-    "JurorScore",
-    "Latency",
-    "Report",
-    "Slice",
-    "StageCount",
-    "Steadiness",
-    "Summary",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Steadiness:

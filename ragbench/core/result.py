@@ -17,13 +17,6 @@ from typing_extensions import TypeVar
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InterfaceError
 
-__all__ = [
-    "GenerationResult",
-    "MetaT",
-    "Metadata",
-    "RetrievalResult",
-]
-
 Metadata: TypeAlias = Mapping[str, Any]
 """Metadata of no particular type: any keys, any values."""
 
@@ -61,7 +54,6 @@ context_metadata=None, metadata=None)
     """What belongs to the retrieval as a whole. Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        """Checks shapes and lengths, not elements."""
         _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
         metadata: object = self.metadata
@@ -101,7 +93,6 @@ context_metadata=None, metadata=None)
         return found
 
     def __len__(self) -> int:
-        """How many contexts there are."""
         return len(self.contexts)
 
     def __bool__(self) -> bool:
@@ -176,7 +167,6 @@ class GenerationResult(Generic[MetaT]):
     """Tokens, times, model ... Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        """Checks types and the range of the confidence."""
         if not isinstance(self.response, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(f"response must be a string, not {_kind(self.response)}")
         if self.multi_responses is not None:

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "RunOrigin",
-    "SystemChange",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunOrigin:

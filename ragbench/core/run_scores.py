@@ -14,16 +14,6 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.repeats import Repeats, coverage_of
 from ragbench.core.report import Latency, StageCount
 
-__all__ = [
-    "GOLD",
-    "MetricColumn",
-    "RunFacts",
-    "RunScores",
-    "ScoredCase",
-    "clustered_by_gold",
-]
-
-
 GOLD = "gold: "
 """How a cluster's name begins that is made of the cases' gold."""
 
@@ -170,10 +160,6 @@ def clustered_by_gold(
 
     Five questions about one document rise and fall together, whether somebody wrote that down or
     not.
-
-    Args:
-        cases: of a run.
-        gold: ids of the documents or chunks that answer each; None where unknown.
     """
     if any(case.cluster is not None for case in cases):
         return tuple(cases)

@@ -10,25 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = [
-    "ScoreOrders",
-    "rises",
-]
-
 _SHARE = 0.9
 """Of the lists with different scores: two chunks in any order rise half of the time."""
 
 
 def rises(scores: Sequence[float]) -> bool | None:
-    """Whether scores rise from the first chunk to the last.
-
-    Args:
-        scores: of one ranked list.
-
-    Returns:
-        True where they rise and never fall, False where they fall and never rise; None where
-        they do neither or both.
-    """
+    """Whether scores rise from the first chunk to the last. None where they do neither or both."""
     steps = [after - before for before, after in pairwise(scores)]
     up, down = any(step > 0 for step in steps), any(step < 0 for step in steps)
     return None if up is down else up

@@ -7,14 +7,6 @@ from enum import StrEnum
 
 from ragbench.core.metric import Metric
 
-__all__ = [
-    "Choice",
-    "ChoiceReport",
-    "SearchCandidate",
-    "SpaceSearch",
-    "Standing",
-]
-
 
 class Standing(StrEnum):
     """How a candidate, or a choice, compares with the best one."""

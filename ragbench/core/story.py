@@ -7,16 +7,6 @@ from typing import Any
 
 from ragbench.core.outcome import Known, Status
 
-__all__ = [
-    "CaseStory",
-    "ChunkStory",
-    "Hop",
-    "JudgedAnswer",
-    "JudgedClaim",
-    "JudgedSentence",
-    "Mark",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mark:

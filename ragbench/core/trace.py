@@ -19,15 +19,6 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
 
-__all__ = [
-    "Entry",
-    "SampleRow",
-    "SampleRowError",
-    "Trace",
-    "normalise_id",
-    "sample_row",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
@@ -62,7 +53,6 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """The case's."""
         return self.case.id
 
 
@@ -78,13 +68,6 @@ class SampleRowError(InputError):
     """A value cannot stand in a sample row."""
 
     def __init__(self, field: str, problem: str, *, case: str | None = None) -> None:
-        """Builds the message.
-
-        Args:
-            field: the field, or the unknown key.
-            problem: what is wrong with it and what was expected.
-            case: id of the case, where one is known.
-        """
         self.field = field
         self.problem = problem
         self.case = case
@@ -134,7 +117,6 @@ class SampleRow:
     """The query's length class, such as ``"short"``."""
 
     def __post_init__(self) -> None:
-        """Checks every value's type, and that ids and contexts pair up."""
         for name in _TEXT_FIELDS:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
@@ -151,16 +133,7 @@ class SampleRow:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any], *, case: str | None = None) -> SampleRow:
-        """A row from a mapping, such as a parsed line of a RAGAS file.
-
-        Args:
-            values: values by field name. A field left out is None; whole-number ids become
-                strings.
-            case: what errors call the row.
-
-        Raises:
-            SampleRowError: a key is unknown, or a value has the wrong type or length.
-        """
+        """A row from a mapping, such as a parsed line of a RAGAS file."""
         for key in values:
             if key not in _FIELDS:
                 raise SampleRowError(str(key), _unknown(key), case=case)
@@ -185,14 +158,6 @@ def sample_row(trace: Trace) -> SampleRow:
 
     A stage that failed or was skipped leaves its fields None, never empty: an empty list means
     that retrieval found nothing. An abstention is a response like any other.
-
-    Args:
-        trace: the case and what each stage gave for it. ``rubrics``, ``persona_name``,
-            ``query_style`` and ``query_length`` are taken from the case's metadata where their
-            types fit; the metadata is the user's own, so another type there is no error.
-
-    Raises:
-        SampleRowError: a result holds something that is not a string, naming field and case.
     """
     case = trace.case
     retrieved = trace.context.value
@@ -220,11 +185,7 @@ def sample_row(trace: Trace) -> SampleRow:
 
 
 def normalise_id(value: object) -> str:
-    """An id as a string: whole numbers are spelled out, strings stay as they are.
-
-    Raises:
-        TypeError: anything else. ``True`` and ``1.0`` are refused rather than read as ``"1"``.
-    """
+    """An id as a string: whole numbers are spelled out, strings stay as they are."""
     if isinstance(value, str):
         return value
     # bool is a whole number to Python; numpy's integers are none of `int`, but are Integral.
@@ -234,7 +195,6 @@ def normalise_id(value: object) -> str:
 
 
 def _normalise_ids(name: str, values: object) -> Sequence[str] | None:
-    """The ids as strings: the same object where all are strings already."""
     if values is None:
         return None
     listed = _sequence(name, values)

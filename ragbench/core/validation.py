@@ -8,30 +8,6 @@ from enum import StrEnum
 
 from ragbench.core.chunk import Chunk
 
-__all__ = [
-    "Conflict",
-    "DoctorFinding",
-    "DumpSummary",
-    "DumpWarning",
-    "EarlierRetrieval",
-    "EvidenceQuote",
-    "MatrixCell",
-    "PairedDumps",
-    "RequiredShare",
-    "Retrieval",
-    "RetrievalDoctor",
-    "RetrievalDump",
-    "RetrievalQuality",
-    "ScoreCutoff",
-    "Share",
-    "SourceCount",
-    "ValidationTable",
-    "Verdict",
-    "WarningCount",
-    "WarningKind",
-    "WeakQuery",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
@@ -250,7 +226,6 @@ class DumpWarning:
     """The first of them."""
 
     def __str__(self) -> str:
-        """``kind: sentence (chunk ids)``, as verdicts are published."""
         examples = f" ({', '.join(self.chunk_ids)})" if self.chunk_ids else ""
         return f"{self.kind.value}: {self.message}{examples}"
 

@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "SAMPLE_LANGUAGES",
-    "SAMPLE_VERSION",
-    "CosineScale",
-    "measure_calibration",
-]
-
 SAMPLE_VERSION = 1
 """Changes whenever the same embedder is measured otherwise."""
 SAMPLE_LANGUAGES = ("en", "zh", "de", "fr", "es")
@@ -73,16 +66,10 @@ class CosineScale:
         return (self._curve(cosine) - low) / (high - low)
 
     def to_json(self) -> dict[str, float]:
-        """As JSON holds it."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> CosineScale:
-        """What `to_json` gave.
-
-        Raises:
-            ConfigError: it is something else.
-        """
         names = asdict(cls())
         if set(value) != set(names) or not all(
             isinstance(one, (int, float)) for one in value.values()
@@ -95,13 +82,6 @@ class CosineScale:
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
-    """Measures an embedder on the sample.
-
-    Args:
-        embedder: what is measured; some dozens of short texts are embedded.
-        languages: those of the corpus, by ISO 639-1; those that the sample does not hold are
-            left out, and English is taken where none is left.
-    """
     import numpy as np
 
     known = [language for language in SAMPLE_LANGUAGES if language in set(languages)] or ["en"]

@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "DEFAULT_EMBEDDER",
-    "EMBEDDERS",
-    "NO_EMBEDDER",
-    "Embedder",
-    "open_embedder",
-    "readable_text",
-    "unit_rows",
-]
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -53,14 +43,7 @@ class Embedder(Protocol):
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of questions.
-
-        Args:
-            texts: any number of texts, each with a character that is not white space.
-
-        Returns:
-            One row a text, float32, of length 1 (or 0, where a text has nothing to go by).
-        """
+        """The vectors of questions."""
         ...
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:

@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "FORMS",
-    "HttpEmbedder",
-    "cohere_from_name",
-    "jina_from_name",
-    "voyage_from_name",
-]
-
 Shape: TypeAlias = Literal["cohere", "voyage", "jina"]
 _PROBE = "dimension"
 
@@ -144,11 +136,6 @@ class HttpEmbedder:
     """Not empty once the service has refused a text for its length."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range; opens no connection.
-
-        Raises:
-            ConfigError: a setting is wrong, or the key's variable is not set.
-        """
         if not self.model:
             raise ConfigError(f"the embedder {self.shape} needs a model: {self.shape}:MODEL")
         for name in ("dimensions", "batch_size"):
@@ -175,24 +162,15 @@ class HttpEmbedder:
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`.
-
-        Raises:
-            HTTPRagError: the request failed; the message holds no credentials.
-            InterfaceError: the answer has not one vector for each text.
-        """
         return self._embed(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `embed_queries`."""
         return self._embed(texts, "passage")
 
     def close(self) -> None:
-        """Closes all connections."""
         if "_endpoint" in self.__dict__:
             self._endpoint.close()
 

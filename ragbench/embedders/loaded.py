@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "FastembedEmbedder",
-    "SentenceTransformersEmbedder",
-    "fastembed_from_name",
-    "sentence_transformers_from_name",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FastembedEmbedder:
@@ -64,28 +57,22 @@ class FastembedEmbedder:
 
     @cached_property
     def dimension(self) -> int:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return int(self._model.embedding_size)
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self._rows(self._model.query_embed, self._prefixes.query, texts)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self._rows(self._model.passage_embed, self._prefixes.passage, texts)
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
     @property
     def window(self) -> int | None:
-        """See `ragbench.embedders.window.Windowed`."""
         known = getattr(self._tokenizer, "truncation", None)
         return None if known is None else int(known["max_length"])
 
@@ -157,28 +144,22 @@ class SentenceTransformersEmbedder:
 
     @cached_property
     def dimension(self) -> int:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return int(self._rows(["dimension"], "query").shape[1])
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self._rows(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self._rows(texts, "passage")
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
     @property
     def window(self) -> int | None:
-        """See `ragbench.embedders.window.Windowed`."""
         most: Any = getattr(self._model, "max_seq_length", None)
         if most is None or math.isinf(most) or not callable(self._model.tokenizer):
             return None

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "HashingEmbedder",
-    "MultilingualEmbedder",
-    "NoEmbedder",
-    "OnnxEmbedder",
-    "hashing_from_name",
-    "multilingual_from_name",
-    "no_embedder_from_name",
-    "onnx_from_name",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HashingEmbedder:
@@ -54,13 +43,11 @@ class HashingEmbedder:
     """Numbers a vector, at least 1."""
 
     def __post_init__(self) -> None:
-        """Refuses vectors of nothing."""
         if self.dimension < 1:
             raise ConfigError(f"hashing: dimension must be at least 1, not {self.dimension}")
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return {
             "embedder": "hashing",
             "dimension": self.dimension,
@@ -69,15 +56,12 @@ class HashingEmbedder:
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self.embed_passages(texts)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         import numpy as np
 
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -87,8 +71,7 @@ class HashingEmbedder:
                 row[(place >> 1) % self.dimension] += times if place & 1 else -times
         return unit_rows(rows)
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
 
 @lru_cache(maxsize=1 << 16)
@@ -123,31 +106,25 @@ class NoEmbedder:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return {"embedder": NO_EMBEDDER}
 
     @property
     def dimension(self) -> int:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 0.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self.embed_passages(texts)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         import numpy as np
 
         return np.ones((len(texts), 1), dtype=np.float32)
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
 
 def no_embedder_from_name(model: str, settings: Mapping[str, Any]) -> NoEmbedder:
@@ -171,39 +148,32 @@ class MultilingualEmbedder:
     """How many threads multiply matrices."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if self.threads < 1:
             raise ConfigError("multilingual: threads must be at least 1")
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return {"embedder": "multilingual", "version": VERSION, "model": "use-multilingual-3"}
 
     @property
     def dimension(self) -> int:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return DIMENSION
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return HYBRID_WEIGHT
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self.embed_passages(texts)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         import numpy as np
 
         if not texts:
             return np.zeros((0, DIMENSION), dtype=np.float32)
         return unit_rows(self._model.encode([_spoken(text) for text in texts]))
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
 
     @cached_property
     def _model(self) -> Any:
@@ -252,7 +222,6 @@ class OnnxEmbedder:
     """How many texts are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if self.pooling not in (None, "mean", "cls"):
             raise ConfigError(f"onnx: pooling is mean or cls, not {self.pooling!r}")
         if self.max_length < 16 or self.threads < 1:
@@ -278,24 +247,19 @@ class OnnxEmbedder:
 
     @property
     def dimension(self) -> int:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return self._encoder.dimension
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.query))
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return unit_rows(self._encoder.encode(texts, prefix=self._prefixes.passage))
 
     def close(self) -> None:
-        """See `ragbench.embedders.embedder.Embedder`."""
         if "_encoder" in self.__dict__:
             self._encoder.close()
 

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from ragbench.llm.budget import Budget
     from ragbench.llm.transport import Transport
 
-__all__ = [
-    "OpenAIEmbedder",
-    "from_name",
-]
-
 _PROBE = "dimension"
 _PREFIXES = ("query_prefix", "passage_prefix")
 
@@ -48,16 +43,6 @@ class OpenAIEmbedder:
         budget: Budget | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            settings: which model is asked and how; see `ragbench.llm.settings.resolve`.
-            query_prefix: what the model wants before a question; None: what is known of it by its
-                name (`ragbench.embedders.prefixes`).
-            passage_prefix: the same before a passage.
-            budget: caps the cost.
-            transport: carries requests; through the ``openai`` package by default.
-        """
         self._endpoint = settings.endpoint
         known = known_prefixes(settings.endpoint.model)
         self._prefixes = Prefixes(
@@ -88,23 +73,15 @@ class OpenAIEmbedder:
 
     @property
     def hybrid_weight(self) -> float:
-        """See `ragbench.embedders.embedder.Embedder`."""
         return 1.0
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `ragbench.embedders.embedder.Embedder`.
-
-        Raises:
-            LLMError: there is no answer.
-        """
         return self._embed(texts, self._prefixes[0])
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `embed_queries`."""
         return self._embed(texts, self._prefixes[1])
 
     def close(self) -> None:
-        """Closes all connections."""
         self._client.close()
 
     def _embed(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:

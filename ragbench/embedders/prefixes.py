@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Prefixes", "known_prefixes"]
-
 
 class Prefixes(NamedTuple):
     """What stands before each text; empty for nothing."""
@@ -44,9 +42,6 @@ def known_prefixes(model: str) -> Prefixes:
     Example:
         >>> known_prefixes("intfloat/multilingual-e5-small")
         Prefixes(query='query: ', passage='passage: ')
-
-    Args:
-        model: a name such as ``"owner/name"``, a folder, or a name with a tag (``name:latest``).
     """
     name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
     found = (prefixes for pattern, prefixes in _KNOWN if re.fullmatch(pattern, name))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Windowed", "too_long"]
-
 
 @runtime_checkable
 class Windowed(Protocol):
@@ -23,12 +21,7 @@ class Windowed(Protocol):
 
 
 def too_long(embedder: object, texts: Sequence[str]) -> int:
-    """How many passages are longer than what an embedder reads.
-
-    Args:
-        embedder: any; one that does not say what it reads is taken to read everything.
-        texts: the passages.
-    """
+    """How many passages are longer than what an embedder reads."""
     if not isinstance(embedder, Windowed) or (window := embedder.window) is None:
         return 0
     # A token has a byte at least, so that most chunks need no tokenizer.

@@ -17,24 +17,11 @@ from ragbench.gate.compare import cause_flows
 from ragbench.gate.stored_json import Json, read_json, understood
 from ragbench.ledger.folder import RunFolder
 
-__all__ = [
-    "held_against",
-    "reported_causes",
-]
-
 _MARKS = ("baseline", "run")
 
 
 def held_against(run: RunScores, earlier: RunScores) -> Against:
-    """Holds a run against an earlier one, over the cases that are the same in both.
-
-    Args:
-        run: what is looked at.
-        earlier: what it is compared with.
-
-    Raises:
-        RunMismatchError: no case is the same.
-    """
+    """Holds a run against an earlier one, over the cases that are the same in both."""
     before = {case.id: case for case in earlier.cases}
     shared = [case for case in run.cases if case.id in before]
     pairs = [
@@ -71,14 +58,7 @@ def held_against(run: RunScores, earlier: RunScores) -> Against:
 
 
 def reported_causes(path: Path) -> tuple[CauseCount, ...]:
-    """What became of a run's cases, as its report tells.
-
-    Args:
-        path: the run's folder, or its report.json.
-
-    Returns:
-        The counts; none where an earlier version wrote the report, or it is a baseline file.
-    """
+    """What became of a run's cases, as its report tells."""
     content = read_json(RunFolder(path=path).report if path.is_dir() else path)
     return understood(path, lambda: tuple(map(_count, content.get("causes", ()))))
 

@@ -8,10 +8,6 @@ from pathlib import Path
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.find_baseline import commits_between
 
-__all__ = [
-    "age_note",
-]
-
 OLD_DAYS = 90
 """A baseline that is older is warned of; likewise by commits."""
 OLD_COMMITS = 200
@@ -22,13 +18,7 @@ def age_note(run: RunScores, baseline: RunScores, folder: Path) -> str | None:
 
     Seen from the run and not from today, so that the same files give the same verdict.
 
-    Args:
-        run: the run that is judged.
-        baseline: what it is held against.
-        folder: lies in the repository of their commits.
-
-    Returns:
-        A sentence or more; None where nothing is known.
+    None where nothing is known.
     """
     count = len(baseline.made_of)
     days, commits = _days(baseline.date, run.date), None

@@ -23,17 +23,6 @@ from ragbench.errors import RunMismatchError
 from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.io.atomic import written_whole
 
-__all__ = [
-    "FORMAT",
-    "Baseline",
-    "BaselineCase",
-    "baseline_bytes",
-    "baseline_from",
-    "is_baseline",
-    "read_baseline",
-    "write_baseline",
-]
-
 FORMAT = 2
 """Version of the file format. Files of format 1 hold one run, and are read, too."""
 
@@ -77,7 +66,6 @@ class Baseline:
 
     @property
     def kept_runs(self) -> tuple[MainRun, ...]:
-        """The runs that a run is compared with."""
         return self.runs[-self.kept :]
 
     def scores(self, source: str) -> RunScores:
@@ -118,11 +106,6 @@ def _scored(case: BaselineCase, is_repeated: bool) -> ScoredCase:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Reads a baseline file.
-
-    Raises:
-        RunMismatchError: it cannot be read, or is another file.
-    """
     content = read_json(path)
     if not is_baseline(content):
         raise RunMismatchError(
@@ -132,11 +115,6 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
-    """Writes a baseline file, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
     with written_whole(path) as file:
         file.write(baseline_bytes(baseline))
 
@@ -167,16 +145,10 @@ def baseline_bytes(baseline: Baseline) -> bytes:
 
 
 def is_baseline(content: Json) -> bool:
-    """Whether a JSON object says that it is a baseline file."""
     return _MARK in content
 
 
 def baseline_from(content: Json) -> Baseline:
-    """The baseline behind the content of a file.
-
-    Raises:
-        KeyError: something is missing; likewise TypeError and ValueError: it is something else.
-    """
     if content[_MARK] not in (1, FORMAT):
         raise ValueError(f"its format is {content[_MARK]}, this ragbench reads up to {FORMAT}")
     metrics = tuple(column_of(metric) for metric in content["metrics"])

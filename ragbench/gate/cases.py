@@ -12,15 +12,6 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "CaseRule",
-    "case_changes",
-    "find_columns",
-    "id_change",
-    "main_metrics",
-    "run_pair",
-]
-
 _PREFERRED = {
     "retriever": ("recall", "hit_rate", "ndcg", "mrr"),
     "generator": ("token_f1", "exact_match"),
@@ -40,11 +31,6 @@ class CaseRule:
     metric of 0 and 1, any threshold above 0 parts the two."""
 
     def __post_init__(self) -> None:
-        """Refuses a threshold that nothing could miss.
-
-        Raises:
-            ConfigError: the threshold is not above 0 and at most 1.
-        """
         if not 0.0 < self.threshold <= 1.0:
             raise ConfigError(
                 f"threshold is {self.threshold:g}: it is a share of a metric's scale, above 0 and "
@@ -52,12 +38,7 @@ class CaseRule:
             )
 
     def passes(self, cell: Cell | None, column: MetricColumn) -> bool | None:
-        """Whether a case passes by one metric.
-
-        Returns:
-            None when the metric does not apply to the case. A metric that failed, and an answer
-            that was declined, do not pass.
-        """
+        """Whether a case passes by one metric. None when the metric does not apply to the case."""
         if cell is None or cell.status is Status.SKIPPED:
             return None
         return cell.value is not None and self.share(cell.value, column) >= self.threshold
@@ -86,17 +67,6 @@ class CaseRule:
 def main_metrics(
     columns: Sequence[MetricColumn], names: Sequence[str] | None = None
 ) -> tuple[MetricColumn, ...]:
-    """The metrics that say whether a case passes.
-
-    Args:
-        columns: the metrics that there are.
-        names: those that the user wants; by default one a group: recall for the retriever,
-            token_f1 for the generator, abstention_accuracy for both together, or the first of the
-            group that can be used.
-
-    Raises:
-        ConfigError: one of the names is not there, or cannot say whether a case passes.
-    """
     if names is None:
         usable = [column for column in columns if not _unusable(column)]
         chosen = (_of_group(group, usable) for group in _PREFERRED)
@@ -110,11 +80,7 @@ def main_metrics(
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
-    """The metrics of these names, in their order; names are matched without regard to case.
-
-    Raises:
-        ConfigError: some are not there; a line for each.
-    """
+    """The metrics of these names, in their order; names are matched without regard to case."""
     known = {column.name.casefold(): column for column in columns}
     wrong: list[str] = []
     for name in names:
@@ -154,18 +120,7 @@ _NOTHING = Cell.skipped("")
 def case_changes(
     first: RunScores, second: RunScores, marks: tuple[str, str], rule: CaseRule
 ) -> tuple[CaseDifference, ...]:
-    """The cases that pass in one of two runs and fail in the other.
-
-    Args:
-        first: what is compared with.
-        second: what is compared.
-        marks: of the two runs.
-        rule: what makes a case pass.
-
-    Returns:
-        Newly failing ones first, then mixed ones, then newly fixed ones; in each, failed stages
-        first, then by size, then by id.
-    """
+    """The cases that pass in one of two runs and fail in the other."""
     before = {case.id: case for case in first.cases}
     found: list[CaseDifference] = []
     for case in second.cases:

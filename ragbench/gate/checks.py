@@ -17,16 +17,6 @@ from ragbench.gate.config import FigureLimits, FloorRule, GateConfig, MetricGate
 from ragbench.gate.words import worded
 from ragbench.stats.mean import mean_interval
 
-__all__ = [
-    "MetricDemand",
-    "budget_checks",
-    "common_check",
-    "coverage_check",
-    "demands_of",
-    "floor_checks",
-    "proof_check",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricDemand:
@@ -56,14 +46,6 @@ def demands_of(
     Where it names no metric and a baseline is named or given, every metric that is a mean over
     cases and has a better side is held to the configuration's ``max_drop``. One that neither run
     measured on any case is left out.
-
-    Args:
-        run: the run that is judged.
-        baseline: the run that it is held against.
-        config: what is demanded.
-
-    Raises:
-        ConfigError: nothing is demanded, or something that cannot be judged; holds all of it.
     """
     if config.metrics:
         demands = _named(run, config)
@@ -168,13 +150,7 @@ def coverage_check(
 
 
 def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
-    """Whether enough of the baseline's cases are in the run, unchanged, to speak for it.
-
-    Args:
-        common: cases that both hold, unchanged.
-        baseline: the run that is compared with, whole.
-        config: the smallest share.
-    """
+    """Whether enough of the baseline's cases are in the run, unchanged, to speak for it."""
     count = len(baseline.cases)
     share = common / count if count else 0.0
     counted = "cases of the baseline are in this run, unchanged"
@@ -202,7 +178,6 @@ def _share_check(
 
 
 def budget_checks(run: RunScores, config: GateConfig) -> Iterator[GateCheck]:
-    """A check for each budget of time."""
     by_stage = {latency.stage: latency for latency in run.latencies}
     for budget in config.latency:
         latency = by_stage.get(budget.stage)
@@ -326,13 +301,6 @@ def floor_checks(
     By default the observed figure decides, as a reader of the limit expects; the reason says when
     its interval reaches across the limit. With `FloorRule.SHOWN` the whole interval must lie on
     one side.
-
-    Args:
-        demand: the metric.
-        limits: what it is held against.
-        cases: all cases of the run, or those of the slice.
-        config: the rule, the confidence, the smallest number of cases.
-        slice: the slice's name.
     """
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:

@@ -9,12 +9,6 @@ from ragbench.core.gate_result import Refusal
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.config import GateConfig
 
-__all__ = [
-    "Comparability",
-    "compare_inputs",
-    "scale_of",
-]
-
 _SHOWN = 5
 """How many cases of a kind are named."""
 _NEW_BASELINE = "set a new one with: ragbench baseline set RUN"
@@ -43,12 +37,6 @@ def compare_inputs(
 
     Cases that were added, dropped or edited since are left out and named; tags, languages and
     clusters may change, since no score rests on them.
-
-    Args:
-        run: the run that is judged.
-        baseline: the run that it is held against.
-        columns: the metrics that shall be compared.
-        config: names what the runs must share.
     """
     required = config.require_same
     refusals: list[Refusal] = []

@@ -20,13 +20,6 @@ from ragbench.gate.pairwise import PairwiseOptions, metric_comparisons
 from ragbench.gate.system_change import system_change
 from ragbench.stats.clusters import check_share
 
-__all__ = [
-    "MARKS",
-    "cause_flows",
-    "common_cases",
-    "compare",
-]
-
 
 def common_cases(
     runs: Sequence[RunScores], *, only_common_cases: bool, hint: str = "--only-common-cases"
@@ -34,17 +27,6 @@ def common_cases(
     """The runs with the cases that all of them have, unchanged.
 
     A case is the same when its fingerprint is: its question, reference, relevance, tags ...
-
-    Args:
-        runs: at least one.
-        only_common_cases: leave out what differs, instead of refusing.
-        hint: what the caller can do to have the same with ``only_common_cases``.
-
-    Returns:
-        The runs, and a sentence about what was left out; empty when nothing was.
-
-    Raises:
-        RunMismatchError: the cases differ and shall not be left out, or none is the same.
     """
     known = [{case.id: case.fingerprint for case in run.cases} for run in runs]
     first = known[0]
@@ -145,7 +127,6 @@ def compare(
 
 
 def _columns(runs: Sequence[RunScores]) -> tuple[MetricColumn, ...]:
-    """Every metric of any run, as the first run that has it tells of it."""
     found: dict[str, MetricColumn] = {}
     for run in runs:
         for column in run.metrics:
@@ -173,12 +154,7 @@ def _cases(
 
 
 def cause_flows(first: tuple[str, RunScores], second: tuple[str, RunScores]) -> Iterator[CauseFlow]:
-    """From which cause to which the cases went, the most frequent way first.
-
-    Args:
-        first: a mark and its run.
-        second: the other one.
-    """
+    """From which cause to which the cases went, the most frequent way first."""
     causes = {case.id: case.cause for case in second[1].cases}
     ways: dict[tuple[Cause, Cause], list[str]] = {}
     for case in first[1].cases:

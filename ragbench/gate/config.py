@@ -12,23 +12,6 @@ from typing import Any
 from ragbench.errors import DataError, Problem
 from ragbench.io.yaml_file import Section, read_yaml
 
-__all__ = [
-    "AUTO",
-    "COMPARABLE",
-    "EXTENTS",
-    "FIGURES",
-    "Correction",
-    "FigureLimits",
-    "FloorRule",
-    "GateConfig",
-    "LatencyBudget",
-    "MetricGate",
-    "SliceGate",
-    "Undecided",
-    "read_gate_config",
-    "with_options",
-]
-
 AUTO = "auto"
 """The baseline's name that stands for the best earlier run."""
 
@@ -171,16 +154,6 @@ _GATE = (
 
 
 def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
-    """Reads what a gate demands.
-
-    Args:
-        path: a YAML file with a section ``gate``; its other sections are not looked at. The paths
-            in it, of a baseline, are relative to the file.
-        optional: whether the section may be absent; then nothing is demanded.
-
-    Raises:
-        DataError: the file cannot be read or has mistakes; holds all of them, with their lines.
-    """
     problems: list[Problem] = []
     file = read_yaml(path)
     top = Section.of(file, file.value, (), problems)
@@ -305,20 +278,7 @@ def with_options(
     max_cost: Iterable[str] = (),
     max_tokens: Iterable[str] = (),
 ) -> GateConfig:
-    """The configuration with limits from the command line, which go before those of the file.
-
-    Args:
-        config: what the file says, or the defaults.
-        minimum: ``METRIC=NUMBER`` each; likewise ``maximum`` and ``max_drop``.
-        maximum: see above.
-        max_drop: see above.
-        max_latency: ``STAGE:FIGURE=SECONDS`` each.
-        max_cost: ``case=NUMBER`` or ``all=NUMBER`` each.
-        max_tokens: likewise.
-
-    Raises:
-        DataError: an entry cannot be understood; holds all of them.
-    """
+    """The configuration with limits from the command line, which go before those of the file."""
     problems: list[Problem] = []
     metrics = dict(config.metrics)
     seen: set[tuple[str, str]] = set()

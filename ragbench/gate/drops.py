@@ -25,14 +25,6 @@ from ragbench.stats.outlook import Outlook
 from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
 from ragbench.stats.permutation import SignFlipMethod
 
-__all__ = [
-    "DropQuestion",
-    "ScorePair",
-    "coverage_questions",
-    "drop_checks",
-    "drop_question",
-]
-
 _HALF = 0.5
 _FEW = 10
 """Below so many measured cases, half of them is no sign of anything."""
@@ -77,7 +69,6 @@ class ScorePair:
         )
 
     def on(self, ids: Iterable[str]) -> ScorePair:
-        """Of some of the cases."""
         kept = list(ids)
         return ScorePair(
             before={id_: self.before[id_] for id_ in kept},
@@ -89,14 +80,6 @@ class ScorePair:
 def drop_question(
     demand: MetricDemand, tolerance: float, scores: ScorePair, *, slice: str | None = None
 ) -> DropQuestion:
-    """Asks about a metric.
-
-    Args:
-        demand: the metric.
-        tolerance: largest loss that is accepted.
-        scores: of both runs; those of the slice, where it is about one.
-        slice: name of the slice; None for all cases.
-    """
     column = demand.column
     return DropQuestion(
         kind=CheckKind.DROP if slice is None else CheckKind.SLICE,
@@ -145,8 +128,6 @@ def coverage_questions(
     that are measured on the same cases are asked about once.
 
     Args:
-        run: the run that is judged, restricted to comparable cases.
-        baseline: the run that it is held against, likewise.
         tolerance: largest loss of the share of measured cases that is accepted.
     """
     groups: dict[tuple[Any, ...], list[str]] = {}
@@ -195,16 +176,7 @@ def drop_checks(
     clusters: Mapping[str, str | None] | None,
     config: GateConfig,
 ) -> list[GateCheck]:
-    """Judges several questions as one family.
-
-    Args:
-        questions: what is asked.
-        clusters: what each case shares with others; None: nothing.
-        config: level, power, correction.
-
-    Returns:
-        A check a question, in order.
-    """
+    """Judges several questions as one family."""
     pairs = [
         _Paired(
             question=question,

@@ -12,23 +12,12 @@ from ragbench.errors import RunMismatchError
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.manifest import Manifest, read_manifest
 
-__all__ = [
-    "commits_between",
-    "find_baseline",
-]
-
 
 def commits_between(earlier: str, later: str, folder: Path) -> int | None:
     """The number of commits that ``later`` has and ``earlier`` lacks.
 
-    Args:
-        earlier: a commit.
-        later: another one.
-        folder: lies in the repository.
-
-    Returns:
-        0 for the same commit; None when ``earlier`` is not an ancestor of ``later``, or git does
-        not know one of them (as in a shallow clone), or there is no git.
+    None when ``earlier`` is not an ancestor of ``later``, or git does not know one of them (as in a
+    shallow clone), or there is no git.
     """
     if earlier == later:
         return 0
@@ -69,13 +58,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     other branches do not count then. Where none is known to lie behind it, and among runs of one
     commit, the one that was written last before this run is taken.
 
-    Args:
-        path: the run that is judged: its folder, or its ``report.json``.
-        run: the same, read.
-        folders: where runs are looked for, each a folder of run folders.
-
-    Returns:
-        A run folder; None when there is none.
+    None when there is none.
     """
     home = path if path.is_dir() else path.parent
     manifest_file = RunFolder(path=home).manifest

@@ -18,11 +18,6 @@ from ragbench.gate.compare import common_cases
 from ragbench.gate.system_change import doubt_text, system_change
 from ragbench.stats.mean import mean_interval, proportion_interval
 
-__all__ = [
-    "flakiness",
-    "same_system",
-]
-
 _SYSTEM = ("rag", "settings")
 """Parts of a manifest that runs of one system share."""
 _CONFIDENCE = 0.95
@@ -46,15 +41,7 @@ def flakiness(
     with an interval that is aware of clusters, is what two runs of the unchanged system differ by.
 
     Args:
-        runs: two or more of the same system on the same cases.
-        main: names of the metrics that say whether a case passes; see
-            `ragbench.gate.cases.main_metrics`.
         threshold: share of a main metric's scale from which on a case passes.
-        only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
-
-    Raises:
-        RunMismatchError: the runs are of different systems, settings or cases.
-        ConfigError: there are fewer than two runs, or an option cannot be used.
     """
     if len(runs) < 2:
         raise ConfigError(f"{len(runs)} runs: instability shows in two or more")
@@ -93,14 +80,7 @@ def flakiness(
 
 
 def same_system(runs: Sequence[RunScores]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """What the runs of one system share: the fingerprints of its code and of its settings.
-
-    Returns:
-        The fingerprints, and what speaks against it that cannot be seen, a sentence each.
-
-    Raises:
-        RunMismatchError: they are of different systems, or do not tell.
-    """
+    """What the runs of one system share: the fingerprints of its code and of its settings."""
     sources = ", ".join(run.source for run in runs)
     doubts: dict[str, None] = {}
     for run in runs[1:]:

@@ -8,10 +8,6 @@ from dataclasses import replace
 from ragbench.core.ablation import Frontier, FrontierPoint
 from ragbench.core.metric import Direction, Metric
 
-__all__ = [
-    "frontier_of",
-]
-
 _TIE = 0.1
 """Wall times that differ by no larger share of the longer one count as equal: they vary as much
 from one execution to the next."""
@@ -25,11 +21,6 @@ def frontier_of(
     A variant is beaten by another that is at least as good on every axis and better on one: the
     rest is the Pareto frontier. The figures are compared as they are; whether two of them can be
     told apart is what the test of their difference says.
-
-    Args:
-        metric: what quality is.
-        points: one a variant.
-        currency: of their cost.
     """
     measured = [one for one in points if one.quality is not None]
     axes = ["quality"]

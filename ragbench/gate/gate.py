@@ -39,13 +39,6 @@ from ragbench.gate.drops import (
 from ragbench.gate.system_change import system_change
 from ragbench.gate.words import again_text, headline, undecided_note, worded
 
-__all__ = [
-    "gate",
-    "lost_cases",
-    "notes_on",
-    "with_settled",
-]
-
 
 def lost_cases(
     run: RunScores, baseline: RunScores, demands: Sequence[MetricDemand]
@@ -54,9 +47,6 @@ def lost_cases(
 
     A case that is declined now loses what it had before, which is nothing where it was scored
     with the worst value.
-
-    Returns:
-        Newly failed ones first, then by loss; equal ones by id.
     """
     before = {case.id: case for case in baseline.cases}
     found: list[CaseChange] = []
@@ -135,13 +125,7 @@ def _gold_note(run: RunScores, config: GateConfig) -> Iterator[str]:
 def with_settled(
     verdict: GateResult, settled: Mapping[str, Settled], config: GateConfig
 ) -> GateResult:
-    """The result with what asking both systems again said of its open checks.
-
-    Args:
-        verdict: what the gate decided.
-        settled: by metric.
-        config: what is demanded.
-    """
+    """The result with what asking both systems again said of its open checks."""
     checks = [
         _settled(check, settled[check.subject], config)
         if check.is_open_drop and not check.informational and check.subject in settled
@@ -192,16 +176,6 @@ def gate(
     that can neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of
     how many cases are measured at all, only a loss that is shown counts. Informational metrics
     never count.
-
-    Args:
-        run: the run that is judged.
-        baseline: the run that it is held against; None: drops that are demanded are not judged,
-            and the verdict is at best inconclusive.
-        config: what is demanded.
-        notes: what the caller has to say of how the runs were found.
-
-    Raises:
-        ConfigError: what is demanded cannot be judged on this run.
     """
     demands = demands_of(run, baseline, config)
     compared = _compared(run, baseline, demands, config)

@@ -8,10 +8,6 @@ from ragbench.core.history import Break, Change, History, MainRun, MetricHistory
 from ragbench.gate.baseline_file import Baseline
 from ragbench.stats.trend import LEAST, Trend, trends
 
-__all__ = [
-    "history_of",
-]
-
 
 def history_of(
     baseline: Baseline, *, alpha: float = 0.05, resamples: int = 10_000, seed: int = 0
@@ -21,12 +17,6 @@ def history_of(
     Only runs on the same cases, with the same judge and matching, are compared: since the last of
     them that differs. A change is shown where `ragbench.stats.trend.trends` says so, over all
     metrics together.
-
-    Args:
-        baseline: with the means of its runs.
-        alpha: level of the test.
-        resamples: orders of the runs that are drawn.
-        seed: of the draws.
     """
     runs = baseline.runs
     breaks = tuple(_breaks(runs))

@@ -17,15 +17,6 @@ from ragbench.gate.flaky import same_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, pair
 
-__all__ = [
-    "KEPT",
-    "REMEMBERED",
-    "Added",
-    "MainChange",
-    "baseline_of",
-    "with_run",
-]
-
 KEPT = 5
 """How many runs a run is compared with, if nobody says otherwise."""
 MOST_KEPT = 20
@@ -62,12 +53,7 @@ class Added:
 
 
 def baseline_of(runs: Sequence[RunScores]) -> Baseline:
-    """The baseline made of runs of one unchanged system, oldest first.
-
-    Raises:
-        ConfigError: there is none, or there are more than can be kept.
-        RunMismatchError: they are of different systems, settings, datasets or judges.
-    """
+    """The baseline made of runs of one unchanged system, oldest first."""
     if not 1 <= len(runs) <= MOST_KEPT:
         raise ConfigError(f"{len(runs)} runs: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
@@ -98,18 +84,6 @@ def with_run(
     The mean of several runs describes main only while they are of one system. So where the run is
     shown to differ from those before, in any metric and either direction, it stands alone, and
     later runs are held against it. What chance can explain is averaged.
-
-    Args:
-        baseline: the runs so far.
-        run: the newest one.
-        keep: how many runs the scores of the cases are kept of.
-        alpha: chance that runs of one system are called different.
-        resamples: draws of the test.
-        seed: of the draws.
-
-    Raises:
-        RunMismatchError: the run is of another system or dataset, by name.
-        ConfigError: ``keep`` is out of range.
     """
     if not 1 <= keep <= MOST_KEPT:
         raise ConfigError(f"keep is {keep}: give 1 to {MOST_KEPT}")
@@ -178,7 +152,6 @@ def _main_run(run: RunScores) -> MainRun:
 
 
 def _alone(run: RunScores, earlier: Sequence[MainRun]) -> Baseline:
-    """The run as all that there is to compare with."""
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
     columns = tuple(replace(c, definition=None) for c in run.metrics if c.has_cells)

@@ -17,11 +17,6 @@ from ragbench.stats.mean import mean_interval, student_interval
 from ragbench.stats.paired import PairedSample, pair
 from ragbench.stats.permutation import SignFlipTest
 
-__all__ = [
-    "PairwiseOptions",
-    "metric_comparisons",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairwiseOptions:
@@ -60,15 +55,6 @@ def metric_comparisons(
     Each pair of runs is tested by flipping signs of whole clusters, two-sided, in all metrics
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
-
-    Args:
-        runs: mark and scores of each run.
-        columns: the metrics.
-        restricted: whether cases were left out of the runs, so that their own figures do not hold.
-        options: level, confidence, draws.
-
-    Returns:
-        A comparison a metric, in order, and how many tests the correction is for.
     """
     clusters = runs[0][1].clusters()
     untested = [_untested(column, runs) for column in columns]
@@ -249,7 +235,6 @@ def _figure(
 def _marked(
     figures: Sequence[RunFigure], differences: Sequence[Difference], direction: Direction
 ) -> tuple[RunFigure, ...]:
-    """The figures with the marks of the runs that each is better than."""
     beaten: dict[str, list[str]] = {figure.run: [] for figure in figures}
     for found in differences:
         if found.is_significant and found.difference:

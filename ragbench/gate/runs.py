@@ -26,28 +26,10 @@ from ragbench.gate.stored_json import Json, column_of, read_json, understood
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.tables import last_started, stored_origins
 
-__all__ = [
-    "cut_short",
-    "is_baseline_file",
-    "read_origins",
-    "read_run",
-    "run_of_report",
-]
-
 _VERSION = 1
 
 
 def run_of_report(report: Json, timings: Json | None, source: str) -> RunScores:
-    """The run behind a ``report.json``.
-
-    Args:
-        report: content of ``report.json``.
-        timings: content of ``timings.json``, where there is one.
-        source: where it was read from.
-
-    Raises:
-        KeyError: something is missing; likewise TypeError and ValueError: it is something else.
-    """
     for content in (report, timings):
         if content is not None and content["schema_version"] != _VERSION:
             raise ValueError(
@@ -183,11 +165,7 @@ def read_run(path: Path) -> RunScores:
 
 
 def is_baseline_file(path: Path) -> bool:
-    """Whether a path is a baseline file, and neither a run nor its report.
-
-    Raises:
-        RunMismatchError: it cannot be read, or ragbench did not write it.
-    """
+    """Whether a path is a baseline file, and neither a run nor its report."""
     return not path.is_dir() and is_baseline(read_json(path))
 
 
@@ -202,11 +180,7 @@ def _from_folder(path: Path) -> RunScores:
 
 
 def read_origins(path: Path) -> tuple[Origin, ...] | None:
-    """What the outcomes of a stored run came from, a stage each; None where it does not say.
-
-    Raises:
-        RunMismatchError: another version of ragbench wrote it.
-    """
+    """What the outcomes of a stored run came from, a stage each; None where it does not say."""
     stored = stored_origins(RunFolder(path=path).journal)
     if stored is None:
         return None

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "SettleQuestion",
-    "Settling",
-]
-
 _EVENLY = 0.5
 """Share of the draws that any case may get: no case weighs more than twice its share."""
 _STILL = 1e-3
@@ -100,12 +95,7 @@ class Settling:
         return [self._ids[place] for place in self._drawn]
 
     def see(self, answers: Sequence[Mapping[str, float | None]]) -> None:
-        """Takes in the differences of the cases that were drawn last.
-
-        Args:
-            answers: for each of them the difference by metric, in the order drawn; None where one
-                of the two systems was not measured, which counts as no difference.
-        """
+        """Takes in the differences of the cases that were drawn last."""
         self._asked.update(self._ids[place] for place in self._drawn)
         for metric in self._metrics:
             values = [answer.get(metric.question.metric) for answer in answers]

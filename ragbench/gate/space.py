@@ -20,11 +20,6 @@ from ragbench.stats.mean import Interval, student_interval
 from ragbench.stats.nested import HonestGain
 from ragbench.stats.paired import pair
 
-__all__ = [
-    "Searched",
-    "search_result",
-]
-
 _NAMED = 3
 """How many choices of a kind the sentence names."""
 
@@ -50,7 +45,6 @@ class Searched:
 
     @property
     def sign(self) -> int:
-        """-1 where lower is better."""
         return -1 if self.metric.definition.direction is Direction.LOWER else 1
 
     @property
@@ -75,14 +69,6 @@ def search_result(
     largest statistic of the family, and, as any of them might have turned out the best, multiplied
     by their number (Bonferroni). That is cautious: what is called worse is worse, and what cannot
     be told apart may be.
-
-    Args:
-        searched: the space.
-        honest: the gain of the best on cases that did not choose it.
-        confidence: of the intervals; 1 minus it is the level of the tests.
-        folds: of the honest gain.
-        partitions: of the honest gain.
-        seed: of its partitions.
     """
     means = [math.fsum(one.values()) / len(one) for one in searched.values]
     best = max(range(len(means)), key=lambda at: (searched.sign * means[at], -at))

@@ -13,13 +13,6 @@ from ragbench.core.run_scores import MetricColumn
 from ragbench.errors import RunMismatchError
 from ragbench.io.limits import ReadLimits
 
-__all__ = [
-    "Json",
-    "column_of",
-    "read_json",
-    "understood",
-]
-
 Json = Mapping[str, Any]
 """An object of a file that ragbench wrote."""
 
@@ -30,9 +23,6 @@ def read_json(path: Path) -> Json:
     """The JSON object in a file; the cases of a report are read anew each time they are asked for.
 
     A report of a million cases is gigabytes, and several times that as objects.
-
-    Raises:
-        RunMismatchError: the file cannot be read, or holds something else.
     """
     import orjson
 
@@ -98,11 +88,7 @@ class _Cases:
 
 
 def understood(path: Path, build: Callable[[], ResultT]) -> ResultT:
-    """What ``build`` makes of a file's content.
-
-    Raises:
-        RunMismatchError: the content is not what this version of ragbench writes.
-    """
+    """What ``build`` makes of a file's content."""
     try:
         return build()
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -8,12 +8,6 @@ from ragbench.core.run_origin import SystemChange
 from ragbench.core.run_scores import RunScores
 from ragbench.ledger.origin import differences
 
-__all__ = [
-    "doubt_text",
-    "system_change",
-]
-
-
 _LAST = {"validate": 1, "generate": 2}
 """Retrieval and what follows it come first: what they give is what later stages are given."""
 
@@ -23,10 +17,6 @@ def system_change(before: RunScores, now: RunScores) -> SystemChange:
 
     Fingerprints of a system's class and settings say nothing of the prompt that it reads or of a
     package that was updated; what each stage has met while it was asked does.
-
-    Args:
-        before: the run that the other is held against.
-        now: the other run.
     """
     if before.origins is None or now.origins is None:
         missing = before if before.origins is None else now

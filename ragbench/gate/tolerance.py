@@ -16,10 +16,6 @@ from ragbench.stats.decide import RegressionQuestion, decide_family
 from ragbench.stats.paired import PairedSample, pair
 from ragbench.stats.power import Spread, clusters_to_rule_out, detectable
 
-__all__ = [
-    "fitted_limits",
-]
-
 _GRID = 0.005
 """Tolerances are multiples of this share of a metric's scale."""
 _MOST = 0.5
@@ -35,16 +31,7 @@ def fitted_limits(
     from ``k - 1`` runs in the baseline to all k.
 
     Args:
-        runs: of one unchanged system, on the same cases.
-        alpha: level of the gate.
         power: share of comparisons in which a drop is to be seen.
-
-    Returns:
-        One per metric that is a mean over cases, has a better side and a scale with ends.
-
-    Raises:
-        ConfigError: there are fewer than two runs.
-        RunMismatchError: they are not of one system.
     """
     count = len(runs)
     if count < 2:

@@ -12,12 +12,6 @@ from ragbench.stats.family import family_test
 from ragbench.stats.mean import student_interval
 from ragbench.stats.paired import PairedSample, pair
 
-__all__ = [
-    "Measured",
-    "variant_effects",
-    "what_to_keep",
-]
-
 _LOSSES = 1000
 """How many lost cases are kept a variant and metric."""
 
@@ -53,14 +47,7 @@ def variant_effects(
     not act has no difference that chance could explain, and is not tested.
 
     Args:
-        metrics: what was measured.
-        variants: at least one; the first is what the others are compared with.
-        clusters: cluster by case id.
         confidence: of the whole family, between 0 and 1.
-        seed: of the draws.
-
-    Returns:
-        For each variant an effect a metric, and the size of the family.
     """
     first, *others = variants
     samples: dict[tuple[int, int], PairedSample] = {}

@@ -17,16 +17,6 @@ from ragbench.core.gate_result import (
     Refusal,
 )
 
-__all__ = [
-    "again_text",
-    "cases",
-    "figure",
-    "headline",
-    "undecided_note",
-    "visible",
-    "worded",
-]
-
 _NOTHING = 0.02
 """A true drop below this share of what is tolerated is worded as no change."""
 _SHOWN = 2
@@ -34,12 +24,6 @@ _SHOWN = 2
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
-    """The check with its sentences.
-
-    Args:
-        check: its numbers and its ground.
-        least: the smallest number of cases that was demanded.
-    """
     summary = _summary(check, least)
     return replace(check, summary=summary, reason=f"{summary}{_rest(check)}")
 
@@ -57,7 +41,6 @@ def figure(value: float, unit: str = "") -> str:
 
 
 def cases(count: int) -> str:
-    """A number of cases."""
     return "1 case" if count == 1 else f"{count:,} cases"
 
 

@@ -18,15 +18,6 @@ from urllib.parse import unquote, urlsplit
 
 from ragbench.errors import ConfigError, MissingExtraError
 
-__all__ = [
-    "ShortReadError",
-    "is_address",
-    "open_address",
-    "read_range",
-    "size_of_address",
-    "version_of_address",
-]
-
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 16
 _MARKS = ("size", "ETag", "etag", "generation", "mtime")
@@ -39,13 +30,7 @@ def is_address(text: str) -> bool:
 
 
 def open_address(address: str) -> BinaryIO:
-    """Opens a file for reading from front to back.
-
-    Raises:
-        ConfigError: there is no such scheme, or its package is not installed.
-        MissingExtraError: fsspec is not installed.
-        OSError: it cannot be opened; nor read, later on.
-    """
+    """Opens a file for reading from front to back."""
     path = _shared_path(address)
     if path is not None:
         return path.open("rb", buffering=_BUFFER)
@@ -55,11 +40,7 @@ def open_address(address: str) -> BinaryIO:
 
 
 def size_of_address(address: str) -> int | None:
-    """Bytes of a file; None where they cannot be read by ranges.
-
-    Raises:
-        OSError: it cannot be looked at; and what `open_address` raises.
-    """
+    """Bytes of a file; None where they cannot be read by ranges."""
     path = _shared_path(address)
     if path is not None:
         return path.stat().st_size
@@ -80,9 +61,6 @@ def version_of_address(address: str) -> tuple[str, ...]:
 
     Of a shared path that is its size and the time of the last change, else its size and its mark
     of version (``ETag``), where the server gives one.
-
-    Raises:
-        OSError: it cannot be looked at; and what `open_address` raises.
     """
     path = _shared_path(address)
     if path is not None:
@@ -98,17 +76,6 @@ def version_of_address(address: str) -> tuple[str, ...]:
 
 
 def read_range(address: str, start: int, end: int) -> bytes:
-    """Bytes of a file.
-
-    Args:
-        address: where it is.
-        start: offset of the first one.
-        end: offset behind the last one; at most the size of the file.
-
-    Raises:
-        ShortReadError: the file is shorter now.
-        OSError: they cannot be read; and what `open_address` raises.
-    """
     path = _shared_path(address)
     if path is not None:
         with path.open("rb") as file:

@@ -24,17 +24,6 @@ from ragbench.io.limits import ReadLimits, TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 
-__all__ = [
-    "arrow_batches",
-    "arrow_schema",
-    "is_saved_folder",
-    "json_rows",
-    "read_hugging_face",
-    "read_parquet",
-    "write_hugging_face",
-    "write_parquet",
-]
-
 _PLAIN = frozenset({str, int, bool, type(None)})
 _DROPPED = object()
 
@@ -165,9 +154,6 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
     """Rows that fit in memory, whatever is in them.
 
     A text that many rows share is stored once. No cell is longer than what its column is stored in.
-
-    Raises:
-        TooLargeError: one column of one row group is above the limit.
     """
     metadata = file.metadata
     largest = 1
@@ -199,9 +185,6 @@ def arrow_schema(scores: Scores) -> Any:
 
     A column of JSON texts is called ``<name>_json``, because its type is not what the name says:
     a reader that expects a mapping there would refuse the table.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
     """
     pa: Any = require("pyarrow", extra="hf")
     types = {
@@ -218,12 +201,7 @@ def arrow_schema(scores: Scores) -> Any:
 def arrow_batches(
     traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Tally
 ) -> Iterator[Any]:
-    """Record batches of the schema, counting the cases.
-
-    Raises:
-        InputError: a text holds a lone surrogate, which Arrow cannot store, or metadata holds
-            something without a JSON form.
-    """
+    """Record batches of the schema, counting the cases."""
     pa: Any = require("pyarrow", extra="hf")
     names = [column.name for column in columns(scores)]
     remaining = iter(traces)
@@ -267,11 +245,6 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
     """A case per row, as a folder that ``datasets.load_from_disk`` loads.
 
     The rows go to an Arrow file first and are mapped from there, so that memory stays flat.
-
-    Raises:
-        InputError: the path cannot be written or holds something else than such a folder, or a
-            value has no place in the table.
-        MissingExtraError: datasets or pyarrow is not installed.
     """
     datasets: Any = require("datasets", extra="hf")
     tally = Tally()
@@ -329,10 +302,6 @@ def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exp
 
     The same run gives the same bytes with the same release of pyarrow, whose name and version
     stand in the file.
-
-    Raises:
-        InputError: the path cannot be written, or a value has no place in the table.
-        MissingExtraError: pyarrow is not installed.
     """
     pq: Any = require("pyarrow.parquet", extra="hf")
     schema = arrow_schema(scores)

@@ -16,11 +16,6 @@ from typing import BinaryIO, cast
 from ragbench.errors import InputError
 from ragbench.masking import hidden_bytes
 
-__all__ = [
-    "folder_written_whole",
-    "written_whole",
-]
-
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -35,7 +30,6 @@ class _Masked(io.BufferedIOBase):
         self._rest = b""
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]  # no other buffers are written
@@ -49,7 +43,6 @@ class _Masked(io.BufferedIOBase):
         return len(block)
 
     def finish(self) -> None:
-        """Writes what is left."""
         self._file.write(hidden_bytes(self._rest))
         self._rest = b""
 
@@ -67,15 +60,6 @@ def written_whole(
     When the block raises, the file is removed and ``path`` stays as it was. What is written to a
     name that ends in ``.gz`` is compressed, without a time stamp, so that the same content gives
     the same bytes.
-
-    Args:
-        path: the file. Where it is a link, what it points to is replaced.
-        make_folders: makes the folders above ``path`` that do not exist.
-        is_text: whether it holds UTF-8, in which credentials are masked; see `ragbench.masking`.
-            Who writes another format masks what goes into it.
-
-    Raises:
-        InputError: ``path`` is a folder, its folder does not exist, or it cannot be written.
     """
     with _saying(path):
         if path.is_dir():
@@ -116,16 +100,7 @@ def _masked(file: BinaryIO, *, is_text: bool) -> Generator[BinaryIO]:
 
 @contextmanager
 def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> Generator[Path]:
-    """A folder beside ``path`` that takes its name when the block ends well.
-
-    Args:
-        path: the folder to make. Folders above it are made as well.
-        replaceable: whether a folder with something in it may be replaced, so that a slip of the
-            hand cannot wipe out a folder of other things.
-
-    Raises:
-        InputError: ``path`` is a file, holds something else, or cannot be written.
-    """
+    """A folder beside ``path`` that takes its name when the block ends well."""
     with _saying(path):
         if path.is_dir() and any(path.iterdir()) and not replaceable(path):
             raise InputError(

@@ -21,14 +21,6 @@ from ragbench.io.limits import ReadLimits
 from ragbench.plugins import require
 from ragbench.safe_text import shortened_line
 
-__all__ = [
-    "CONVERTED",
-    "EXTRA",
-    "MARKDOWN",
-    "ConversionError",
-    "converter_of",
-]
-
 EXTRA = "documents"
 """The extra that brings the packages."""
 MARKDOWN = frozenset({".html", ".htm", ".xhtml", ".docx"})
@@ -43,12 +35,7 @@ class Convert(Protocol):
     """Gives a document's text, and its title where it says one."""
 
     def __call__(self, data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
-        """Converts the bytes of a file.
-
-        Raises:
-            ConversionError: they are no such document, or are locked.
-            TooLargeError: it unpacks to more than the limit.
-        """
+        """Converts the bytes of a file."""
         ...
 
 
@@ -62,7 +49,6 @@ class Converter:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the package is there."""
         return importlib.util.find_spec(self.package) is not None
 
 

@@ -50,14 +50,6 @@ from ragbench.io.values import (
     parse_cell,
 )
 
-__all__ = [
-    "DocumentDecoder",
-    "EntryDecoder",
-    "build_case",
-    "build_document",
-    "read_fields",
-]
-
 _CONVERTERS: Mapping[str, Callable[[object], Any]] = {
     "id": as_id,
     "query": as_text,
@@ -111,18 +103,7 @@ def read_fields(
     outcomes: bool = True,
     no_values: Counter[str] | None = None,
 ) -> dict[str, Any] | None:
-    """Converts the fields of one row, metadata included.
-
-    Args:
-        row: the record.
-        plan: which of its fields means what.
-        problems: takes one problem for each field that is wrong.
-        outcomes: whether fields that say what a system did are converted, or passed over.
-        no_values: counts, by field of the source, the cells that hold a word for no value.
-
-    Returns:
-        The fields that the row holds, by their name in the record; None when one is wrong.
-    """
+    """Converts the fields of one row, metadata included. None when one is wrong."""
     path, line, values, cells, _ = row
     known = len(problems)
     found: dict[str, Any] = {}
@@ -200,7 +181,6 @@ class EntryDecoder:
     _known: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a field mapping that cannot be."""
         self._map = FieldMap(
             recognised=ENTRY_FIELDS, overrides=self.fields, has_answers=self.has_answers
         )
@@ -212,7 +192,6 @@ class EntryDecoder:
         )
 
     def plan(self, row: Row) -> FieldPlan:
-        """Which of a row's fields mean what."""
         return self._map.plan(self._flat(row).values)
 
     def decode(self, row: Row) -> Entry | None:
@@ -274,7 +253,6 @@ class DocumentDecoder:
     _known: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a field mapping that cannot be."""
         self._map = FieldMap(recognised=DOCUMENT_FIELDS, overrides=self.fields)
         self._known = len(self.problems)
 

@@ -23,13 +23,6 @@ from ragbench.io.json_text import json_text, plain
 from ragbench.io.lines import decode_line, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 
-__all__ = [
-    "check_header",
-    "read_csv",
-    "read_tsv",
-    "write",
-]
-
 _LONGEST_CELL = (1 << 31) - 1
 """That the module takes."""
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -156,12 +149,7 @@ def _explain(error: csv.Error) -> str:
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header.
-
-    Raises:
-        InputError: the path cannot be written, metadata holds something without a JSON form, or
-            a text holds a lone surrogate, which UTF-8 cannot store.
-    """
+    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header."""
     tally = Tally()
     with written_whole(path, make_folders=True) as file:
         names = [column.name for column in columns(scores)]

@@ -31,16 +31,6 @@ from ragbench.io.json_scan import array_elements, array_key, object_keys
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 
-__all__ = [
-    "CONTAINERS",
-    "container_rows",
-    "detect_container",
-    "detect_format",
-    "is_run_file",
-    "read_rows",
-    "special_form",
-]
-
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "hf")
 """Formats of records whose fields may have any names."""
 
@@ -57,17 +47,6 @@ JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
-    """Recognises the format of a source.
-
-    Args:
-        source: where the data comes from. At most the head of a stream is looked at, and nothing
-            is consumed.
-        kind: what is to be read from it.
-        problems: takes what stands in the way.
-
-    Returns:
-        The format's name; None, and a problem, when the source is not recognised or unreadable.
-    """
     known = len(problems)
     found = detect_container(source, kind, problems)
     if kind == "documents" or found is None or len(problems) > known:
@@ -351,13 +330,7 @@ def read_rows(source: Source, name: str, problems: Problems) -> Iterator[Row]:
 def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
-    """The rows of a source in whatever container they stand.
-
-    Args:
-        source: where they come from.
-        problems: takes what is wrong.
-        arrays: where a JSON object may hold the array of them, as paths with dots.
-    """
+    """The rows of a source in whatever container they stand."""
     known = len(problems)
     container = detect_container(source, "cases", problems)
     if container is None:

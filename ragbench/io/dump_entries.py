@@ -19,10 +19,6 @@ from ragbench.io.recorded import recorded_outcome, retrieved
 from ragbench.io.source import Problems
 from ragbench.io.source_info import SourceInfo, looked_at
 
-__all__ = [
-    "DumpEntries",
-]
-
 
 @dataclass(kw_only=True, slots=True)
 class DumpEntries:
@@ -36,15 +32,7 @@ class DumpEntries:
     """Whether the entries are to be joined with other cases."""
 
     def opened(self, held: ExitStack) -> EntrySource:
-        """The source, once a first look has found out how it is read.
-
-        Args:
-            held: what is kept for it on disk.
-
-        Raises:
-            ConfigError: something is needed that is not given.
-            DataError: it is no dump.
-        """
+        """The source, once a first look has found out how it is read."""
         with self.open_dump() as dump:
             mapping = dump.mapping
             known = list(islice(dump, LOOK))

@@ -9,22 +9,9 @@ from pathlib import Path
 
 from ragbench.io.source import Problems, Source
 
-__all__ = [
-    "decoded",
-    "encoding_of",
-    "guess_encoding",
-]
-
 
 def encoding_of(where: str | Path) -> tuple[str | None, str]:
-    """The encoding to read a file with, where it has to be guessed, and what to say of that.
-
-    Args:
-        where: as `ragbench.io.read.read_documents` takes it.
-
-    Returns:
-        None and an empty text where there is nothing to guess.
-    """
+    """The encoding to read a file with, where it has to be guessed, and what to say of that."""
     found = decoded(Source.of(where))
     return found.encoding, " ".join(found.notes)
 
@@ -66,12 +53,8 @@ def decoded(place: Source) -> Source:
 def guess_encoding(head: bytes) -> str | None:
     """Guesses the encoding of a text that is not UTF-8.
 
-    Args:
-        head: the beginning of the file.
-
-    Returns:
-        The name of a codec; None where the text is UTF-8, also cut off or damaged, or JSON, which
-        has no other encoding, or where nothing fits.
+    None where the text is UTF-8, also cut off or damaged, or JSON, which has no other encoding, or
+    where nothing fits.
     """
     if head.startswith(_MARKS) or b"\x00" in head or head.lstrip()[:1] in (b"{", b"["):
         return None

@@ -20,13 +20,6 @@ from ragbench.io.recorded import Retrieved, Texts
 from ragbench.io.source import NotingReadErrors, Problems, Row, Source
 from ragbench.io.source_info import SourceInfo, looked_at
 
-__all__ = [
-    "LOOK",
-    "EntrySource",
-    "Reader",
-    "RowEntries",
-]
-
 LOOK = 1000
 """Cases of the first look."""
 
@@ -47,19 +40,12 @@ class EntrySource:
     """What is kept for it on disk, until it is closed."""
 
     def __iter__(self) -> Iterator[Entry]:
-        """The entries, in the order of the source.
-
-        Raises:
-            DataError: records are wrong (at the end, all of them), or the source cannot be read.
-        """
         return self.read()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Forgets what was kept for it on disk."""
         self.close()
 
     def close(self) -> None:
@@ -84,12 +70,7 @@ class RowEntries:
     has_answers: bool = False
 
     def opened(self, form: str, known: Sequence[Row]) -> EntrySource:
-        """The source, once a first look has found out how it is read.
-
-        Args:
-            form: name of its format.
-            known: its first rows, all of them where there are few.
-        """
+        """The source, once a first look has found out how it is read."""
         chunks = Retrieved(fields=self.fields, texts=self._texts())
         names = FieldMap(recognised=ENTRY_FIELDS, overrides=self.fields)
         self.has_answers = any(

@@ -27,13 +27,6 @@ from ragbench.io.fields import CASE_FIELDS, OUTCOME_FIELDS, FieldMap
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_missing, is_object
 
-__all__ = [
-    "read_deepeval",
-    "read_open_rag_eval",
-    "read_promptfoo",
-    "read_ragchecker",
-]
-
 Values = Mapping[str, object]
 
 _DEEPEVAL = {
@@ -87,7 +80,6 @@ def _deepeval_texts(value: object) -> object:
 
 
 def _deepeval_text(item: object) -> object:
-    """A text; with its source, where one is told, an object."""
     if isinstance(item, str) and (marked := _MARKED.fullmatch(item)) is not None:
         return {"text": marked["text"], "metadata": {"source": marked["source"]}}
     if is_object(item) and isinstance(item.get("context"), str):

@@ -16,20 +16,6 @@ from ragbench.io.json_text import in_case, json_text
 from ragbench.masking import hidden
 from ragbench.plugins import Registry
 
-__all__ = [
-    "EXPORTS",
-    "Export",
-    "ExportColumn",
-    "Exported",
-    "Kind",
-    "Scores",
-    "Tally",
-    "columns",
-    "export",
-    "failed_stage",
-    "table_row",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
@@ -66,17 +52,7 @@ class Export(Protocol):
     """
 
     def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-        """Writes a run.
-
-        Args:
-            traces: the cases and what each stage gave for them.
-            path: the file or folder to write; what is there is replaced.
-            scores: what the metrics gave. A format that has no place for scores ignores them.
-
-        Raises:
-            InputError: the path cannot be written, or a value has no place in the format.
-            MissingExtraError: a package that the format needs is not installed.
-        """
+        """Writes a run."""
         ...
 
 
@@ -92,7 +68,6 @@ class Tally:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
     def exported(self, *paths: Path) -> Exported:
-        """The counts, with what was written."""
         return Exported(paths=paths, written=self.written, left_out=self.left_out)
 
 
@@ -131,17 +106,6 @@ def export(
 
     Example:
         ``export("ragas", traces, "samples.jsonl").written`` is the number of samples in the file.
-
-    Args:
-        name: a format's name, such as ``"ragas"``.
-        traces: the cases and what each stage gave for them; read once, in order.
-        path: the file or folder to write. What is there is replaced, in one step at the end.
-        scores: what the metrics gave, for the formats that have a place for it.
-
-    Raises:
-        ConfigError: no such format; the message lists those that exist.
-        InputError: the path cannot be written, or a value has no place in the format.
-        MissingExtraError: a package that the format needs is not installed.
     """
     write: Export = EXPORTS.load(name)
     return write(traces, Path(path), scores=Scores() if scores is None else scores)
@@ -232,9 +196,6 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
 
     Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
     not known.
-
-    Raises:
-        InputError: metadata holds something without a JSON form, or a result is not a string.
     """
     sample = sample_row(trace)
     with in_case(trace.case.id):

@@ -9,18 +9,6 @@ from difflib import get_close_matches
 
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "ANSWER_FIELDS",
-    "CASE_FIELDS",
-    "DOCUMENT_FIELDS",
-    "ENTRY_FIELDS",
-    "HIT_FIELDS",
-    "OUTCOME_FIELDS",
-    "FieldMap",
-    "FieldPlan",
-    "is_known_field",
-]
-
 CASE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id", "qid", "query_id", "case_id", "question_id", "sample_id", "example_id"),
     "query": ("query", "question", "user_input", "input", "prompt", "query_text"),
@@ -189,7 +177,6 @@ class FieldMap:
     )
 
     def __post_init__(self) -> None:
-        """Turns the names round and checks the overrides."""
         names = (*self.recognised, *(HIT_FIELDS if "response" in self.recognised else ()))
         for target in self.overrides:
             if target not in names:

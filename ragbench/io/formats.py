@@ -10,16 +10,6 @@ from ragbench.plugins import Registry
 if TYPE_CHECKING:
     from ragbench.io.source import Kind
 
-__all__ = [
-    "FORMATS",
-    "QRELS_FOLDER",
-    "QUERIES_FILE",
-    "QUERY_FILES",
-    "READERS",
-    "FormatInfo",
-    "is_workbook",
-]
-
 QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
 """By which a folder of BEIR is known."""
 QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")

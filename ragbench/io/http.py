@@ -11,17 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
+from ragbench.masking import is_secret, mask_text, mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import is_secret, mask_text, mask_url
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = [
-    "VERSION_HEADER",
-    "HTTPRagError",
-    "JsonEndpoint",
-]
 
 _TOO_MANY = 429
 _RETRIED = frozenset({_TOO_MANY, 502, 503, 504})
@@ -40,12 +34,6 @@ class HTTPRagError(InterfaceError):
     """An endpoint could not be reached, refused, or answered with something unusable."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
-        """Keeps the status.
-
-        Args:
-            message: what happened, without credentials.
-            status: the HTTP status, None when there was no answer.
-        """
         super().__init__(message)
         self.status = status
 
@@ -62,20 +50,6 @@ class JsonEndpoint:
         retries: int = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Opens no connection yet.
-
-        Args:
-            url: the base URL; user and password in it become basic authentication.
-            headers: sent with every request.
-            timeout: seconds for connecting and for each read.
-            retries: how often a request is repeated that could not connect, or that got 502, 503
-                or 504. Nothing else is repeated: the server may have done the work.
-            sleep: waits; a test passes its own.
-
-        Raises:
-            ConfigError: the URL is none of http or https, or a number is out of range.
-            MissingExtraError: httpx is not installed.
-        """
         self._arguments = {
             "url": url,
             "headers": headers,
@@ -107,7 +81,6 @@ class JsonEndpoint:
         weakref.finalize(self, self._client.close)
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -115,7 +88,6 @@ class JsonEndpoint:
         return _rebuild, (type(self), self._arguments)
 
     def __repr__(self) -> str:
-        """The URL without credentials."""
         return f"JsonEndpoint({self.url!r})"
 
     @property
@@ -152,17 +124,6 @@ class JsonEndpoint:
         return {"url": self.url} | ({} if version is None else {"version": version})
 
     def post(self, path: str, payload: Mapping[str, Any]) -> Any:
-        """Posts JSON and returns the JSON of the answer.
-
-        Args:
-            path: appended to the base URL, such as ``"/retrieve"``; may be empty.
-            payload: the body.
-
-        Raises:
-            HTTPRagError: no connection, a status other than 2xx, a redirect to another host, or an
-                answer that is no JSON.
-            StageTimeoutError: the server took longer than the timeout.
-        """
         target = f"{self._base}{path}" + (f"?{self._query}" if self._query else "")
         shown = f"{self.url.partition('?')[0]}{path}"
         response = self._answer(target, shown, payload)

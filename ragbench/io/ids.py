@@ -7,11 +7,6 @@ from array import array
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-__all__ = [
-    "IdRegister",
-    "derived_id",
-]
-
 _HASH_BITS = (1 << 64) - 1
 _FIRST_SLOTS = 1 << 10
 
@@ -20,14 +15,6 @@ def derived_id(prefix: str, text: str, *, digits: int = 10) -> str:
     """An id that depends on the text alone, not on where it stands in a file.
 
     Differences of case, white space and Unicode form do not count.
-
-    Args:
-        prefix: what the id starts with, such as ``"q"``.
-        text: what is identified.
-        digits: hexadecimal digits of the digest, even.
-
-    Returns:
-        Such as ``"q-5f1d7a84db"``.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     # A surrogate that text from other programs may hold must not stop the hash.
@@ -53,11 +40,7 @@ class IdRegister:
         """Notes an id.
 
         Args:
-            identifier: the id.
             line: where it stands, from 1.
-
-        Returns:
-            The line that used it before, or None when it is new.
         """
         slot, hashed = self._slot(hash(identifier))
         if self._hashes[slot]:
@@ -70,7 +53,6 @@ class IdRegister:
         return None
 
     def __contains__(self, identifier: str) -> bool:
-        """Whether an id was noted."""
         return bool(self._hashes[self._slot(hash(identifier))[0]])
 
     def add_derived(self, identifier: str, line: int) -> str:

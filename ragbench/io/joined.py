@@ -22,10 +22,6 @@ from ragbench.io.entries import EntrySource
 from ragbench.io.ids import derived_id
 from ragbench.io.source_info import SourceInfo, counted, in_stage_order
 
-__all__ = [
-    "join_answers",
-]
-
 _EXAMPLES = 3
 _TABLES = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;

@@ -13,27 +13,9 @@ from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, describe
 
-__all__ = [
-    "CASES_FILE",
-    "CORPUS_FILE",
-    "is_unambiguous",
-    "line_value",
-    "load",
-    "parse_json",
-    "parse_line",
-    "read_folder",
-    "read_json",
-    "read_json_arrays",
-    "read_json_lines",
-]
-
 
 def parse_json(raw: bytes) -> object:
-    """Parses one JSON text. NaN, which Python writes for a missing value, is read as null.
-
-    Raises:
-        ValueProblem: it is not JSON; the message says where.
-    """
+    """Parses one JSON text. NaN, which Python writes for a missing value, is read as null."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -45,7 +27,6 @@ def parse_json(raw: bytes) -> object:
 
 
 def parse_line(line: Line, path: str, problems: Problems) -> object | None:
-    """Parses one line of JSON; None, and a problem, when it is none."""
     try:
         return parse_json(line.raw)
     except ValueProblem as problem:
@@ -95,15 +76,7 @@ def load(source: Source, problems: Problems) -> object | None:
 
 
 def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
-    """Whether no key stands twice in an object; else a problem names the second one.
-
-    Args:
-        raw: a JSON text.
-        value: what a parser made of it.
-        path: its file.
-        line: the line on which it begins.
-        problems: takes the problem.
-    """
+    """Whether no key stands twice in an object; else a problem names the second one."""
     repeated = repeated_key(raw, value)
     if repeated is None:
         return True
@@ -119,13 +92,7 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
-    """As `read_json`, with the array at the first of these paths that has one.
-
-    Args:
-        source: the file; it is loaded whole.
-        paths: keys, with dots where they lead deeper; the file may also be the array itself.
-        problems: takes what is wrong.
-    """
+    """As `read_json`, with the array at the first of these paths that has one."""
     known = len(problems)
     value = load(source, problems)
     if value is None and len(problems) > known:

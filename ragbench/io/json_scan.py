@@ -17,15 +17,6 @@ import orjson
 
 from ragbench.io.source import Problems, Source
 
-__all__ = [
-    "Element",
-    "Repeated",
-    "array_elements",
-    "array_key",
-    "object_keys",
-    "repeated_key",
-]
-
 _BLOCK_BYTES = 1 << 18
 _SIGN = re.compile(rb'["\[\]{}]')
 _ESCAPE = ord("\\")
@@ -50,13 +41,7 @@ class Repeated(NamedTuple):
 
 
 def repeated_key(raw: bytes, value: object) -> Repeated | None:
-    """The first key that stands twice in one object of a JSON text; parsers keep the last silently.
-
-    Args:
-        raw: the text, which is well-formed.
-        value: what a parser made of it. Where it has a key for every colon behind a text, none was
-            lost, and the text is not looked through.
-    """
+    """The first key that stands twice in one object of a JSON text; parsers keep the last."""
     if raw.count(b'":') + raw.count(b'" :') <= _count_keys(value):
         return None
     objects: list[set[str] | None] = []
@@ -95,12 +80,7 @@ _COLON = re.compile(rb"\s*:")
 def array_key(head: bytes, keys: Sequence[str]) -> str | None:
     """Which of an object's own keys holds an array of objects or arrays, by the file's beginning.
 
-    Args:
-        head: the beginning of the file.
-        keys: the keys that may, the more telling ones first.
-
-    Returns:
-        The key; None when the file begins with no such object, or the beginning does not say.
+    None when the file begins with no such object, or the beginning does not say.
     """
     ends = object_keys(head)
     for key in keys:
@@ -112,11 +92,7 @@ def array_key(head: bytes, keys: Sequence[str]) -> str | None:
 
 
 def object_keys(head: bytes) -> dict[str, int]:
-    """The keys of the object that a file begins with, as far as the beginning shows them.
-
-    Returns:
-        Key to where its name ends.
-    """
+    """The keys of the object that a file begins with, as far as the beginning shows them."""
     found: dict[str, int] = {}
     depth = 0
     for sign, start, end in _tokens(head, 0):
@@ -130,13 +106,6 @@ def object_keys(head: bytes) -> dict[str, int]:
 
 
 def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:
-    """Yields the elements of the file's array.
-
-    Args:
-        source: the file, in UTF-8.
-        key: the key of the top-level object that holds the array; None when the file is the array.
-        problems: takes what stands in the way, such as a file that is cut off.
-    """
     with source.opened(problems) as stream:
         if stream is not None:
             yield from _Scan(stream, source, key, problems).elements()
@@ -264,7 +233,6 @@ class _Scan:
         return self.line + self.buffer.count(b"\n", 0, position)
 
     def _drop(self) -> None:
-        """Forgets what is through."""
         done = self.at if self.inside is None else min(self.at, self.start)
         if self.inside is None and self.name[1] >= 0:
             done = min(done, self.name[1])

@@ -22,13 +22,6 @@ import orjson
 
 from ragbench.errors import InputError
 
-__all__ = [
-    "in_case",
-    "json_bytes",
-    "json_text",
-    "plain",
-]
-
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -49,13 +42,11 @@ def json_bytes(value: object) -> bytes:
 
 
 def json_text(value: object) -> str:
-    """The same as a string."""
     return json_bytes(value).decode()
 
 
 @contextmanager
 def in_case(case: str) -> Generator[None, None, None]:
-    """Says in an error which case it is about."""
     try:
         yield
     except InputError as error:
@@ -68,10 +59,6 @@ def plain(value: object, where: str = "") -> Any:
     Args:
         value: mappings, sequences, sets (sorted), dataclasses, pydantic models, enums, dates,
             numpy values ...
-        where: the way to it, for errors.
-
-    Raises:
-        InputError: something in it has no JSON form; says where.
     """
     # Exact types first: nearly everything is one of these. An enum of strings is none of them.
     if type(value) in _PLAIN:

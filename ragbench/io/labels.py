@@ -24,12 +24,6 @@ from typing import Any, cast
 from ragbench.errors import DataError, Problem
 from ragbench.io.limits import ReadLimits
 
-__all__ = [
-    "LEVELS",
-    "LabelledClaim",
-    "read_labels",
-]
-
 LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 """What a label may say, lowest first."""
 

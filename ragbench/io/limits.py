@@ -15,15 +15,6 @@ from ragbench.errors import ConfigError
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = [
-    "FILE_VARIABLE",
-    "RECORD_VARIABLE",
-    "ReadLimits",
-    "TooLargeError",
-    "Unpacked",
-    "size_of",
-]
-
 RECORD_VARIABLE = "RAGBENCH_MAX_RECORD"
 FILE_VARIABLE = "RAGBENCH_MAX_FILE"
 _UNITS = {"TB": 1 << 40, "GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
@@ -36,7 +27,6 @@ class TooLargeError(OSError):
     """More would be read than a limit allows."""
 
     def __init__(self, message: str) -> None:
-        """Says it as the system says why it cannot read, too."""
         super().__init__(message)
         self.strerror = message
 
@@ -47,9 +37,6 @@ def size_of(text: str) -> int:
     Example:
         >>> size_of("64MB"), size_of("1.5 GB"), size_of("100")
         (67108864, 1610612736, 100)
-
-    Raises:
-        ConfigError: it is not a size.
     """
     found = _SIZE.fullmatch(text.strip())
     size = 0 if found is None else float(found[1]) * _UNITS.get(f"{found[2]}B".upper(), 1)
@@ -77,32 +64,20 @@ class ReadLimits:
 
     @classmethod
     def of_environment(cls) -> ReadLimits:
-        """The limits in ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, where they are set.
-
-        Raises:
-            ConfigError: one of them is not a size.
-        """
+        """The limits in ``RAGBENCH_MAX_RECORD`` and ``RAGBENCH_MAX_FILE``, where they are set."""
         variables = (("record", RECORD_VARIABLE), ("file", FILE_VARIABLE))
         given = {name: os.environ.get(variable) for name, variable in variables}
         return cls(**{name: size_of(text) for name, text in given.items() if text})
 
     def long_record(self, what: str) -> str:
-        """The message for a record that is too long.
-
-        Args:
-            what: the record, such as ``"the line"``.
-        """
+        """The message for a record that is too long."""
         return (
             f"{what} is longer than {_shown(self.record)}, the limit for one record. Where that is "
             f"meant, allow more: ragbench --max-record SIZE ... or {RECORD_VARIABLE}=SIZE"
         )
 
     def large_file(self, what: str) -> str:
-        """The message for a file that is too large.
-
-        Args:
-            what: how it is, such as ``"is larger than"``.
-        """
+        """The message for a file that is too large."""
         return (
             f"{what} {_shown(self.file)}, the limit for a file that is held whole or unpacked. "
             f"Where that is meant, allow more: ragbench --max-file SIZE ... or {FILE_VARIABLE}=SIZE"
@@ -113,20 +88,12 @@ class ReadLimits:
 
         Args:
             size: its bytes.
-
-        Raises:
-            TooLargeError: it is above the limit.
         """
         if size > self.file:
             raise TooLargeError(self.large_file("it is larger than"))
 
     def read_data(self, path: Path) -> bytes:
-        """A file of data that is held whole.
-
-        Raises:
-            TooLargeError: it is above the limit for files; nothing of it was read.
-            OSError: it cannot be read.
-        """
+        """A file of data that is held whole."""
         with path.open("rb") as file:
             self.check_held(os.fstat(file.fileno()).st_size)
             data = file.read(self.file + 1)  # a pipe has no size
@@ -134,12 +101,7 @@ class ReadLimits:
             return data
 
     def read_settings(self, path: Path) -> bytes:
-        """A file that people write, such as a configuration: it is one record.
-
-        Raises:
-            TooLargeError: it is above the limit for records; little of it was read.
-            OSError: it cannot be read.
-        """
+        """A file that people write, such as a configuration: it is one record."""
         with path.open("rb") as file:
             data = file.read(self.record + 1)
         if len(data) > self.record:
@@ -152,9 +114,6 @@ class ReadLimits:
         Args:
             unpacked: bytes so far.
             packed: bytes that they were made of.
-
-        Raises:
-            TooLargeError: it is above the limit, and more than text ever unpacks to.
         """
         if unpacked > self.file and unpacked > _MOST_TIMES * packed:
             what = f"it unpacks to more than {_MOST_TIMES} times its size, and to more than"
@@ -164,19 +123,12 @@ class ReadLimits:
         """Stops a ZIP file, such as a workbook, before anything of it is unpacked.
 
         `zipfile` gives no more of a part than its directory says, whatever the data hold.
-
-        Raises:
-            TooLargeError: its parts are too large together.
         """
         if sum(part.file_size for part in archive.infolist()) > self.file:
             raise TooLargeError(self.large_file("it unpacks to more than"))
 
     def check_cells(self, cells: Iterable[object]) -> None:
-        """Stops at a text that is too long, among what may be no texts.
-
-        Raises:
-            TooLargeError: there is one.
-        """
+        """Stops at a text that is too long, among what may be no texts."""
         for cell in cells:
             if isinstance(cell, (str, bytes)) and len(cell) > self.record:
                 raise TooLargeError(self.long_record("a cell"))
@@ -186,12 +138,6 @@ class Unpacked(io.RawIOBase):
     """What a gzip file holds, counted while it is read."""
 
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
-        """Reads nothing yet.
-
-        Args:
-            packed: the file; it is left open.
-            limits: what stops it.
-        """
         import gzip
 
         self._packed = _Counted(packed)
@@ -200,15 +146,9 @@ class Unpacked(io.RawIOBase):
         self._size = 0
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fills a buffer.
-
-        Raises:
-            TooLargeError: it has unpacked to too much.
-        """
         count: int = self._stream.readinto(buffer)
         self._size += count
         self._limits.check_unpacked(self._size, self._packed.size)

@@ -13,17 +13,6 @@ from typing import BinaryIO, NamedTuple
 from ragbench.io.converted import CONVERTED, ConversionError, Converter, converter_of
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, Source
 
-__all__ = [
-    "SUFFIXES",
-    "Line",
-    "decode_head",
-    "decode_line",
-    "read",
-    "read_bytes",
-    "read_lines",
-    "text_files",
-]
-
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _CHUNK_BYTES = 1 << 20
@@ -178,9 +167,6 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
 
     A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
     converted; in a folder those are left out whose package is not installed. Memory holds one file.
-
-    Raises:
-        MissingExtraError: a single file needs a package that is not installed.
     """
     if kind != "documents":
         problems.add("text files hold documents, not cases", path=source.name)

@@ -13,10 +13,6 @@ from ragbench.io.json_files import load, read_json_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import is_object
 
-__all__ = [
-    "read",
-]
-
 _SAID_TO_BE = {"ANSWERABLE": True, "PARTIAL": True, "UNANSWERABLE": False}
 """Of questions that are underspecified, or no questions, it is unknown what is right."""
 _HISTORY_NOTE = (
@@ -26,7 +22,6 @@ _HISTORY_NOTE = (
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row a task."""
     if source.suffix == ".json":
         yield from _of_whole(source, problems)
         return

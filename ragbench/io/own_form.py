@@ -24,16 +24,6 @@ from ragbench.io.json_text import in_case, json_bytes
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem, check_depth
 
-__all__ = [
-    "decode_case",
-    "decode_document",
-    "encode_case",
-    "encode_document",
-    "write",
-    "write_cases",
-    "write_documents",
-]
-
 _CASE_FIELDS = tuple(Case.__dataclass_fields__)
 _DOCUMENT_FIELDS = tuple(Document.__dataclass_fields__)
 
@@ -61,16 +51,11 @@ def encode_case(case: Case) -> dict[str, Any]:
 
 
 def decode_case(values: Mapping[str, Any]) -> Case:
-    """The case of a JSON object in ragbench's own form; unknown fields become metadata.
-
-    Raises:
-        DataError: a field is missing or wrong; holds every wrong field.
-    """
+    """The case of a JSON object in ragbench's own form; unknown fields become metadata."""
     return build_case(_decode(values, _CASE_FIELDS, ("id", "query")))
 
 
 def encode_document(document: Document) -> dict[str, Any]:
-    """A document as a JSON object."""
     values: dict[str, Any] = {"id": document.id}
     if document.title is not None:
         values["title"] = document.title
@@ -81,11 +66,7 @@ def encode_document(document: Document) -> dict[str, Any]:
 
 
 def decode_document(values: Mapping[str, Any]) -> Document:
-    """The document of a JSON object in ragbench's own form; unknown fields become metadata.
-
-    Raises:
-        DataError: a field is missing or wrong; holds every wrong field.
-    """
+    """The document of a JSON object in ragbench's own form; unknown fields become metadata."""
     return build_document(_decode(values, _DOCUMENT_FIELDS, ("id", "text")))
 
 
@@ -203,9 +184,6 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     case file. Beside them stand ``retrieval``, ``post_retrieval``, ``generation`` (each an
     outcome: status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means
     not known or not given, an empty list known to be none.
-
-    Raises:
-        InputError: the path cannot be written, or metadata holds something without a JSON form.
     """
     tally = Tally()
     with written_whole(path, make_folders=True) as file:

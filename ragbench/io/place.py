@@ -13,18 +13,9 @@ from ragbench.io.detect import JOURNAL_FILE, MANIFEST_FILE
 from ragbench.io.encodings import decoded
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
 
-__all__ = [
-    "placed",
-]
-
 
 def placed(where: str | Path, split: str | None, encoding: str | None, stack: ExitStack) -> Source:
-    """Where to read from; standard input is kept in a file, because it is read more than once.
-
-    Raises:
-        ConfigError: no such encoding.
-        DataError: standard input cannot be read.
-    """
+    """Where to read from; standard input is kept in a file, because it is read more than once."""
     found = Source.of(where, split=split, encoding=encoding)
     if where != STDIN:
         return _run_around(found) or decoded(found)

@@ -6,10 +6,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import cast
 
-__all__ = [
-    "proposals",
-]
-
 _GOLD = re.compile(
     r"gold|positive|relevan|qrel|pids?$|target|support|ground.?truth|(?:correct|true|expected).?(?:doc"
     r"|id|chunk|passage|context)",
@@ -23,13 +19,7 @@ _LOOKED_AT = 50
 def proposals(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
 ) -> Iterator[str]:
-    """Says how unused fields could be read whose names and values look like the gold.
-
-    Args:
-        rows: some records.
-        unused: the fields that mean nothing known.
-        bound: what is known of a case.
-    """
+    """Says how unused fields could be read whose names and values look like the gold."""
     for name in unused:
         if not _GOLD.search(name) or _NEGATIVE.search(name):
             continue

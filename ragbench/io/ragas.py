@@ -29,14 +29,6 @@ from ragbench.plugins import import_ragas
 if TYPE_CHECKING:
     from ragas import EvaluationDataset, SingleTurnSample
 
-__all__ = [
-    "prepare",
-    "read",
-    "to_dataset",
-    "to_sample",
-    "write",
-]
-
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row a sample; a test set's ``eval_sample`` is unpacked.
@@ -69,11 +61,6 @@ def prepare(traces: Iterable[Trace]) -> Iterator[SampleRow]:
 
 
 def to_sample(row: SampleRow) -> SingleTurnSample:
-    """A row as ragas' ``SingleTurnSample``.
-
-    Raises:
-        MissingExtraError: ragas is not installed.
-    """
     sample: SingleTurnSample = import_ragas().SingleTurnSample(**row.as_mapping())
     return sample
 
@@ -100,9 +87,6 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     One sample per line, all twelve fields on each, null where unknown.
 
     Scores have no place in a sample and are not written.
-
-    Raises:
-        InputError: the path cannot be written, or a result holds something that is not a string.
     """
     del scores
     tally = Tally()

@@ -17,8 +17,6 @@ from ragbench.io.source import Problems, Source
 from ragbench.io.trec_run import TAG, unescape_id
 from ragbench.io.values import as_score, describe
 
-__all__ = ["Ranking", "is_beir_result", "is_own_run", "read_result", "read_run"]
-
 _EXPECTED = "expected 'query Q0 document rank score tag'"
 
 
@@ -41,13 +39,7 @@ class Ranking:
 
 
 def read_run(source: Source, problems: Problems) -> Iterator[Ranking]:
-    """Yields a ranking per query of a TREC run.
-
-    Args:
-        source: the run; the lines of a query must follow one another.
-        problems: takes lines that are none, a query in two places, and a document twice in one
-            ranking.
-    """
+    """Yields a ranking per query of a TREC run."""
     seen = IdRegister()
     held: Ranking | None = None
     for number, columns in _columns(source, problems):
@@ -101,12 +93,7 @@ def is_beir_result(value: object) -> bool:
 
 
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
-    """Yields a ranking per query of BEIR results; the whole file is loaded.
-
-    Args:
-        source: the results.
-        problems: takes what is no object of scores. A score that is none is left out.
-    """
+    """Yields a ranking per query of BEIR results; the whole file is loaded."""
     value = load(source, problems)
     if not is_object(value):
         if value is not None:

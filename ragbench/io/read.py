@@ -20,13 +20,6 @@ from ragbench.io.formats import READERS
 from ragbench.io.lines import other_files
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
 
-__all__ = [
-    "Named",
-    "Selection",
-    "read_cases",
-    "read_documents",
-]
-
 
 def read_cases(
     source: str | Path,
@@ -161,7 +154,6 @@ class Selection:
     """Seed of the draw."""
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
         if self.limit is not None and self.sample is not None:
             raise ConfigError("--limit and --sample exclude each other: give one of them")
         for name, value in (("--limit", self.limit), ("--sample", self.sample)):

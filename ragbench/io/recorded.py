@@ -23,16 +23,6 @@ from ragbench.io.fields import HIT_FIELDS
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem
 
-__all__ = [
-    "Retrieved",
-    "Texts",
-    "failed_outcome",
-    "generated",
-    "outcomes",
-    "recorded_outcome",
-    "retrieved",
-]
-
 ERROR = "RecordedError"
 """Type of a failure of which the source tells the message alone."""
 
@@ -45,7 +35,6 @@ def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any
 
 
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
-    """A failure that the source tells of."""
     failure = Failure(type=ERROR, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, known=Known.RECORDED)
 
@@ -80,25 +69,12 @@ class Retrieved:
         return None if self._decoder is None else self._decoder.mapping
 
     def learn(self, rows: Sequence[Row], chunks: str) -> None:
-        """Finds out from some rows how chunks that are objects are read.
-
-        Raises:
-            DataError: no text is found in them.
-        """
+        """Finds out from some rows how chunks that are objects are read."""
         given = {HIT_FIELDS[name]: path for name, path in self.fields.items() if name in HIT_FIELDS}
         records = [DumpRecord(row.path, row.line, row.values) for row in rows]
         self._decoder = Decoder(*guess_mapping(records, overrides={"chunks": chunks, **given}))
 
     def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
-        """The retrieval of a row whose chunks are objects.
-
-        Args:
-            row: the row.
-            source: the field that they stand in.
-
-        Raises:
-            ValueProblem: they are not chunks.
-        """
         if self._decoder is None:
             try:
                 self.learn([row], source)
@@ -135,12 +111,7 @@ class Retrieved:
 
 
 def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[Any]:
-    """A query's chunks as a retrieval.
-
-    Args:
-        dump: the query with its chunks.
-        has_ids: False when their ids only say where they stand.
-    """
+    """A query's chunks as a retrieval."""
     result: RetrievalResult[Any] = RetrievalResult.from_chunks(dump.chunks)
     if not has_ids:
         result = replace(result, context_ids=None)
@@ -152,15 +123,7 @@ def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[A
 def outcomes(
     found: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
 ) -> dict[str, Outcome[Any]]:
-    """Takes what a system did out of a row's fields.
-
-    Args:
-        found: the row's converted fields; those of `ragbench.io.fields.OUTCOME_FIELDS` are removed.
-        row: the row.
-        chunks: reads chunks that are objects.
-        source: the field of the row that holds them.
-        problems: takes what is wrong.
-    """
+    """Takes what a system did out of a row's fields."""
     recorded: dict[str, Outcome[Any]] = {}
     retrieval = _retrieval(found, row, chunks, source, problems)
     if retrieval is not None:

@@ -22,10 +22,6 @@ from ragbench.io.entries import EntrySource
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source
 from ragbench.io.sources import open_source
 
-__all__ = [
-    "open_retrievals",
-]
-
 
 @contextmanager
 def open_retrievals(
@@ -35,9 +31,6 @@ def open_retrievals(
 
     A run, an export, a report or another tool's results give what generation was given, or else
     what was retrieved.
-
-    Raises:
-        DataError: it cannot be read, or holds no retrieval.
     """
     form = format if format is None or format in _WHOLE_FORMS else ""
     if form is None and where != STDIN:

@@ -13,12 +13,6 @@ from ragbench.io.source import Problems, Row, Source
 from ragbench.io.trec import pick_qrels, read_grades
 from ragbench.io.trec_run import unescape_id
 
-__all__ = [
-    "Topics",
-    "find_topics",
-    "read_ranking_rows",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topics:
@@ -47,7 +41,6 @@ class Topics:
         return Row(path, ranking.line, values)
 
     def knows(self, query: str) -> bool:
-        """Whether the query can become a case."""
         return self.queries is None or query in self.queries
 
 
@@ -58,12 +51,6 @@ def read_ranking_rows(
 
     `ragbench.io.trec_run.write` leaves a query for which nothing was found to the qrels. In a run
     of another tool nobody knows why it is not there: nothing is recorded for it.
-
-    Args:
-        rankings: those of a run or of BEIR results.
-        path: the file that they are from.
-        topics: what the file does not hold.
-        problems: takes the rankings of queries of which nobody knows the text.
     """
     seen, is_own = set[str](), False
     for ranking in rankings:
@@ -89,18 +76,6 @@ def find_topics(
     queries: str | Path | None,
     qrels: str | Path | None,
 ) -> Topics:
-    """What a run does not hold of its queries.
-
-    Args:
-        place: the run.
-        corpus: where the texts are; a BEIR or TREC folder holds queries and judgements, too.
-        queries: where the queries are, when the user says.
-        qrels: the judgements, when the user says; else those beside the run count first.
-
-    Raises:
-        ConfigError: nobody says where the queries are.
-        DataError: queries or judgements cannot be read.
-    """
     folder = corpus if Path(corpus).is_dir() else None
     known = queries if queries is not None else folder
     if known is None:

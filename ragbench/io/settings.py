@@ -20,15 +20,6 @@ from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, RagbenchError
 from ragbench.plugins import Registry, error_text, load_target
 
-__all__ = [
-    "build_named",
-    "field_docs",
-    "from_settings",
-    "schema_of_settings",
-    "setting_fields",
-    "summary_of",
-]
-
 Makers = Mapping[Any, Callable[[object], object]]
 
 _KIND_NAMES: dict[Any, str] = {
@@ -42,22 +33,7 @@ _KIND_NAMES: dict[Any, str] = {
 def from_settings(
     target: Any, settings: Mapping[str, object], *, where: str, made: Makers | None = None
 ) -> Any:
-    """Calls a dataclass with settings, after looking at their names and types.
-
-    Args:
-        target: a dataclass whose fields are its settings, without those that its ``__init__`` does
-            not take and those marked by ``metadata={"setting": False}``. A field marked by
-            ``metadata={"given": True}`` is made by ``made`` and is not a setting. Anything else
-            that can be called is called with the settings as they are.
-        settings: by field name.
-        where: what is configured, for messages.
-        made: for some types of fields, what makes such a value from a setting. Where such a field
-            has no setting and no default, it is made from None.
-
-    Raises:
-        ConfigError: settings do not exist, are missing, or have values that do not fit; a line
-            each.
-    """
+    """Calls a dataclass with settings, after looking at their names and types."""
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         return _called(target, settings, where)
     makers = made or {}
@@ -211,18 +187,6 @@ def build_named(
 
     Settings are the fields of the implementation's class. A field of the protocol's own type is
     written the same way; one that holds a language model is given ``chat``.
-
-    Args:
-        given: what the file or command says. A thing that fits the protocol is returned as it is.
-        protocol: what is to be built; one that can be checked at run time.
-        registry: implementations by name.
-        method: the method that makes a thing one of these, for messages.
-        chat: the language model for implementations that ask one.
-        folder: where the files and modules of users' implementations are looked for.
-
-    Raises:
-        ConfigError: the name or a setting does not exist (the message lists those that do), a
-            setting has the wrong type or is out of its range, or a language model is missing.
     """
     if isinstance(given, protocol):
         return given
@@ -271,7 +235,6 @@ def _of_users(
 
 
 def _parts(given: object, registry: Registry, what: str) -> tuple[str, dict[str, object]]:
-    """A name and settings."""
     if isinstance(given, str):
         return given, {}
     if not isinstance(given, Mapping):
@@ -308,15 +271,7 @@ _SCHEMA_TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number
 
 
 def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) -> dict[str, Any]:
-    """The JSON schema of what `ragbench.io.settings` builds a dataclass of.
-
-    Args:
-        target: the dataclass. Of anything else nothing is known: any mapping will do.
-        special: schemas of types that a file writes in a way of its own.
-
-    Returns:
-        A schema of a closed object; descriptions are those that stand below the fields.
-    """
+    """The JSON schema of what `ragbench.io.settings` builds a dataclass of."""
     if not (isinstance(target, type) and dataclasses.is_dataclass(target)):
         return {"type": "object"}
     hints = typing.get_type_hints(target)

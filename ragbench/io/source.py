@@ -21,19 +21,6 @@ from ragbench.io.addresses import is_address, open_address
 from ragbench.io.limits import ReadLimits, TooLargeError, Unpacked
 from ragbench.masking import mask_url
 
-__all__ = [
-    "HEAD_BYTES",
-    "HUB_PREFIX",
-    "MOST_PROBLEMS",
-    "STDIN",
-    "Kind",
-    "NotingReadErrors",
-    "Problems",
-    "Row",
-    "RowReader",
-    "Source",
-]
-
 
 @dataclass(kw_only=True, slots=True)
 class Problems:
@@ -64,11 +51,6 @@ class Problems:
             self.more += 1
 
     def raise_if_any(self) -> None:
-        """Raises all of them as one error.
-
-        Raises:
-            DataError: at least one problem was noted.
-        """
         if self.items:
             rest = [Problem(message=f"... and {self.more:,} more")] if self.more else []
             raise DataError([*self.items, *rest])
@@ -76,14 +58,7 @@ class Problems:
     def add_kind(
         self, kind: Hashable, message: str, *, path: str = "", line: int | None = None
     ) -> None:
-        """Notes the first problem of a kind; its message counts the further ones.
-
-        Args:
-            kind: what such problems have in common.
-            message: what is said of the first; ``{more}`` is where it counts the others.
-            path: the file in which the first is.
-            line: its line.
-        """
+        """Notes the first problem of a kind; its message counts the further ones."""
         at, count = self._kinds.get(kind, (len(self), 0))
         self._kinds[kind] = (at, count + 1)
         told = f", here and in {count:,} further record{'s' if count > 1 else ''}" if count else ""
@@ -94,11 +69,9 @@ class Problems:
             self.items[at] = replace(self.items[at], message=message)
 
     def __len__(self) -> int:
-        """How many problems there are."""
         return len(self.items) + self.more
 
     def __iter__(self) -> Iterator[Problem]:
-        """The problems that are kept, in the order in which they were found."""
         return iter(self.items)
 
 
@@ -148,11 +121,7 @@ class Source:
     def of(
         cls, source: str | Path, *, split: str | None = None, encoding: str | None = None
     ) -> Source:
-        """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path.
-
-        Raises:
-            ConfigError: no such encoding.
-        """
+        """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path."""
         if encoding is not None:
             encoding = _codec_name(encoding)
         if isinstance(source, str):
@@ -169,7 +138,6 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is an existing folder."""
         return self.path is not None and self.path.is_dir()
 
     @property
@@ -297,11 +265,9 @@ class NotingReadErrors:
         self._name = name
         self._problems = problems
 
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
+    def __enter__(self) -> None: ...
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        """Swallows what reading raises, and nothing else."""
         if isinstance(error, FileNotFoundError):
             message = "no such file or folder"
         elif isinstance(error, IsADirectoryError):

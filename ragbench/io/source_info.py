@@ -10,13 +10,6 @@ from ragbench.core.outcome import Status
 from ragbench.core.trace import Entry
 from ragbench.io.fields import OUTCOME_FIELDS
 
-__all__ = [
-    "SourceInfo",
-    "counted",
-    "in_stage_order",
-    "looked_at",
-]
-
 _NAMED = 8
 _OWN_NAMED = 3
 """Fields of a case under their own names that are listed; the others are counted."""
@@ -52,7 +45,6 @@ class SourceInfo:
     """What a reader of scores must know."""
 
     def lines(self) -> Iterator[str]:
-        """How the source is read, a line each for the console."""
         yield from self._read()
         if self.answers is not None:
             yield from self.answers._read()
@@ -91,7 +83,6 @@ class SourceInfo:
 
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
-    """What a first look shows."""
     counts: Counter[str] = Counter()
     for entry in entries:
         counts.update(entry.recorded.keys())
@@ -107,11 +98,9 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, in words."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by stage, in the order in which stages run."""
     order = ("retrieve", "post_retrieve", "validate", "generate")
     return {stage: counts[stage] for stage in order if counts.get(stage)}

@@ -33,10 +33,6 @@ from ragbench.io.run_files import Topics, find_topics, read_ranking_rows
 from ragbench.io.source import NotingReadErrors, Problems, Row, Source
 from ragbench.io.values import ValueProblem
 
-__all__ = [
-    "open_source",
-]
-
 _GUESSED_FROM = 20
 _NO_QUESTIONS = (
     "holds no questions: join it with its dataset, as in: ragbench eval DATASET --answers {name}"

@@ -9,11 +9,6 @@ from ragbench.io.json_files import load
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.squad_rows import paragraph_id, spans
 
-__all__ = [
-    "read",
-]
-
-
 _QUESTION_FIELDS = frozenset({"id", "question", "answers", "is_impossible"})
 
 

@@ -7,19 +7,9 @@ from typing import cast
 
 from ragbench.io.ids import derived_id
 
-__all__ = [
-    "flatten_squad_row",
-    "paragraph_id",
-    "spans",
-]
-
 
 def paragraph_id(text: str) -> str:
-    """The id of a paragraph: SQuAD names none, so it is made from the text.
-
-    Returns:
-        ``"p-"`` and 12 hexadecimal digits.
-    """
+    """The id of a paragraph: SQuAD names none, so it is made from the text."""
     return derived_id("p", text, digits=12)
 
 
@@ -30,11 +20,6 @@ def spans(
 
     Args:
         answers: text of the answer and its offset in the paragraph, in characters.
-        context: the paragraph.
-        document_id: its id.
-
-    Returns:
-        One object an answer. Offsets are given only when the text really stands there.
     """
     found: list[dict[str, object]] = []
     for text, start in dict.fromkeys(answers):
@@ -48,11 +33,7 @@ def spans(
 def flatten_squad_row(values: Mapping[str, object]) -> dict[str, object]:
     """Reads ``context`` and ``answers: {text: [...], answer_start: [...]}`` as SQuAD means them.
 
-    Args:
-        values: a row whose ``answers`` is an object.
-
     Returns:
-        The row with the paragraph as gold context, spans as evidence, and ``title`` as the
         cluster. A row of any other shape comes back as it is.
     """
     row = dict(values)

@@ -18,20 +18,6 @@ from ragbench.io.lines import decode_line, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, as_id
 
-__all__ = [
-    "CORPUS_FILE",
-    "RelevanceGrade",
-    "join_judgements",
-    "pick_qrels",
-    "read_beir",
-    "read_grades",
-    "read_qrels",
-    "read_run",
-    "read_trec_folder",
-    "write_qrels",
-    "write_run",
-]
-
 _QRELS_EXPECTED = "expected 'query 0 document grade' or 'query document grade'"
 _RUN_EXPECTED = "expected 'query Q0 document rank score tag'"
 
@@ -44,14 +30,7 @@ class RelevanceGrade(NamedTuple):
 
 
 def read_qrels(source: str | Path) -> dict[str, dict[str, int]]:
-    """Reads judgements: TREC's four columns, or BEIR's three with or without a header.
-
-    Returns:
-        Grade by document id, by query id, in the order of the file.
-
-    Raises:
-        DataError: a line is wrong; holds every wrong line.
-    """
+    """Reads judgements: TREC's four columns, or BEIR's three with or without a header."""
     problems = Problems()
     judged = read_grades(Source.of(source), problems)
     problems.raise_if_any()
@@ -81,14 +60,7 @@ def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, Relev
 
 
 def write_qrels(qrels: Mapping[str, Mapping[str, int]], path: str | Path) -> int:
-    """Writes judgements in TREC's four columns, whole or not at all.
-
-    Returns:
-        How many lines were written.
-
-    Raises:
-        DataError: an id is empty or holds white space, which the format cannot express.
-    """
+    """Writes judgements in TREC's four columns, whole or not at all."""
     count = 0
     with written_whole(Path(path)) as out:
         for query, grades in qrels.items():
@@ -100,15 +72,6 @@ def write_qrels(qrels: Mapping[str, Mapping[str, int]], path: str | Path) -> int
 
 
 def read_run(source: str | Path) -> dict[str, dict[str, float]]:
-    """Reads a run.
-
-    Returns:
-        Score by document id, best first, by query id. Ranks in the file are not used: as in
-        trec_eval, the score decides; equal scores keep the order of the file.
-
-    Raises:
-        DataError: a line is wrong, or a document stands twice in one ranking; holds all of them.
-    """
     problems = Problems()
     origin = Source.of(source)
     found: dict[str, dict[str, float]] = {}
@@ -139,14 +102,7 @@ def read_run(source: str | Path) -> dict[str, dict[str, float]]:
 def write_run(
     run: Mapping[str, Mapping[str, float]], path: str | Path, *, tag: str = "ragbench"
 ) -> int:
-    """Writes a run, best score first (equal scores as given), ranks from 1, whole or not at all.
-
-    Returns:
-        How many lines were written.
-
-    Raises:
-        DataError: an id is empty or holds white space, or a score is not finite.
-    """
+    """Writes a run, best score first (equal scores as given), ranks from 1, whole or not at all."""
     count = 0
     with written_whole(Path(path)) as out:
         for query, scores in run.items():
@@ -214,11 +170,7 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def pick_qrels(source: Source, problems: Problems) -> Source | None:
-    """The judgements of the wanted split: the one asked for, the only one, or ``test``.
-
-    Returns:
-        The file; None, and a problem, when there is none.
-    """
+    """The judgements of the wanted split: the one asked for, the only one, or ``test``."""
     folder = None if source.path is None else source.path / QRELS_FOLDER
     if folder is None or not folder.is_dir():
         problems.add(f"no folder '{QRELS_FOLDER}' with the judgements", path=source.name)

@@ -19,12 +19,6 @@ from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
 from ragbench.io.export import Exported, Scores, Tally, failed_stage
 
-__all__ = [
-    "escape_id",
-    "unescape_id",
-    "write",
-]
-
 TAG = "ragbench"
 """What ragbench calls its runs."""
 # White space and control characters end a column or a line; a byte order mark may be eaten at the
@@ -46,9 +40,6 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     count as 0. A case for which nothing was found stands in the qrels alone, and does count so.
 
     Metric scores have no place in these files and are not written.
-
-    Raises:
-        InputError: the path cannot be written, contexts have no ids, or an id is empty.
     """
     del scores
     qrels = path.with_suffix(".qrels")
@@ -75,9 +66,6 @@ def escape_id(id_: str) -> str:
 
     A per cent sign becomes ``%25`` only where two hexadecimal digits follow it. Ids without any
     of these stay as they are; `unescape_id` gives back every id.
-
-    Raises:
-        ValueError: the id is empty, or holds a lone surrogate.
     """
     if not id_:
         raise ValueError("is empty")

@@ -14,33 +14,6 @@ import orjson
 
 from ragbench.core.case import Evidence
 
-__all__ = [
-    "MAX_DEPTH",
-    "ValueProblem",
-    "as_answers",
-    "as_contexts",
-    "as_error",
-    "as_evidence",
-    "as_flag",
-    "as_grades",
-    "as_id",
-    "as_ids",
-    "as_labels",
-    "as_metadata",
-    "as_number",
-    "as_numbers",
-    "as_response",
-    "as_score",
-    "as_share",
-    "as_text",
-    "as_texts",
-    "check_depth",
-    "describe",
-    "is_missing",
-    "is_object",
-    "parse_cell",
-]
-
 MAX_DEPTH = 200
 """How deep lists and objects may be nested; the JSON writer's own limit is 254."""
 
@@ -69,7 +42,6 @@ def is_missing(value: object) -> bool:
 
 
 def as_text(value: object) -> str:
-    """Text, as it came."""
     if type(value) is not str:
         raise ValueProblem(f"expected text, found {describe(value)}")
     if "\x00" in value:
@@ -98,7 +70,6 @@ def as_texts(value: object) -> tuple[str, ...]:
 
 
 def as_ids(value: object) -> tuple[str, ...]:
-    """A list of ids; one id is a list of one."""
     if _is_plain(value):
         return tuple(value)
     return _listed(value, as_id)
@@ -277,7 +248,6 @@ def check_depth(value: object) -> None:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether a value is a JSON object."""
     # The plain type first: an abstract check takes ten times as long.
     return type(value) is dict or isinstance(value, Mapping)
 
@@ -378,16 +348,6 @@ def parse_cell(target: str, cell: str) -> object:
 
     A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
     Ids and tags may also be separated by ``;`` or ``|``.
-
-    Args:
-        target: the field of the record.
-        cell: the cell's text, not empty.
-
-    Returns:
-        The value; the cell itself for fields that hold text.
-
-    Raises:
-        ValueProblem: the cell begins like a list or object and is none.
     """
     text = cell.strip()
     if target in _OBJECT_FIELDS:

@@ -14,10 +14,6 @@ from ragbench.io.limits import TooLargeError
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 
-__all__ = [
-    "read",
-]
-
 _OLD = b"\xd0\xcf\x11\xe0"
 _MOST_ROWS = 1 << 20
 """Rows of a sheet in Excel; a damaged file may name a row far behind them."""

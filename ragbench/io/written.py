@@ -25,13 +25,6 @@ from ragbench.io.source import Problems, Row, Source
 from ragbench.io.values import as_flag, as_number, as_numbers, is_missing, is_object
 from ragbench.plugins import load_attribute
 
-__all__ = [
-    "read_export",
-    "read_report",
-    "read_run",
-    "read_verdicts",
-]
-
 Values = Mapping[str, Any]
 Recorded = dict[str, Outcome[Any]]
 
@@ -136,7 +129,6 @@ def _recorded(
     seconds: float | None = None,
     sharing: int = 1,
 ) -> Outcome[Any] | None:
-    """An outcome as it was; None for one that says that there was none."""
     if status is Status.SKIPPED and (reason or "").startswith(_UNKNOWN):
         return None
     return Outcome(

@@ -13,14 +13,6 @@ from typing import Any, TypeVar, cast
 from ragbench.errors import DataError, Problem
 from ragbench.io.limits import ReadLimits
 
-__all__ = [
-    "Place",
-    "Section",
-    "YamlFile",
-    "read_yaml",
-    "spoken_of",
-]
-
 Place = tuple[str | int, ...]
 """Keys and positions from the top of the file down to a value."""
 
@@ -39,7 +31,6 @@ class YamlFile:
     """The line, from 1, at which each value's key or list item stands."""
 
     def at(self, place: Place) -> Any:
-        """The value at a place that is there."""
         value = self.value
         for part in place:
             value = value[part]
@@ -53,11 +44,6 @@ class YamlFile:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Reads a file.
-
-    Raises:
-        DataError: it cannot be read, is not YAML, is empty, or gives a key twice; with the line.
-    """
     import yaml
 
     try:
@@ -163,7 +149,6 @@ class Section:
         return self.values.get(key) is not None
 
     def inner(self, key: str) -> Section | None:
-        """The mapping behind a key."""
         return Section.of(self.file, self.values.get(key), (*self.place, key), self.problems)
 
     def sections(self, key: str) -> Iterator[Section]:
@@ -175,7 +160,6 @@ class Section:
                 yield found
 
     def refuse_others(self, known: Sequence[str]) -> None:
-        """Notes each key that is not known."""
         for key in self.values:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
@@ -195,7 +179,6 @@ class Section:
                 self.note(f"expected a text, found {_value_text(item)}", key)
 
     def names(self, key: str, known: Sequence[str]) -> tuple[str, ...] | None:
-        """A list of known names; None when it is not there."""
         if not self.has(key):
             return None
         found = tuple(self.texts(key))
@@ -205,7 +188,6 @@ class Section:
         return found
 
     def text(self, key: str) -> str | None:
-        """A text; None when it is not there."""
         value = self.values.get(key)
         if value is None or (isinstance(value, str) and value):
             return value
@@ -230,7 +212,6 @@ class Section:
         return None
 
     def whole_number(self, key: str, *, low: int) -> int | None:
-        """A whole number from ``low`` on; None when it is not there."""
         number = self.number(key)
         if number is None:
             return None
@@ -285,7 +266,6 @@ def _number(value: object) -> float | None:
 
 
 def _value_text(value: object) -> str:
-    """A value as a message names it."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -297,14 +277,7 @@ _KINDS = ("action", "type")
 
 
 def spoken_of(file: YamlFile, place: Place, given: object, message: str) -> list[Problem]:
-    """What is wrong with settings, each line of a message as a problem of its own.
-
-    Args:
-        file: where the settings stand.
-        place: where in it.
-        given: the settings; a line of the message belongs to the first of their keys that it names.
-        message: what is wrong, a line each, as `ragbench.io.settings` words it.
-    """
+    """What is wrong with settings, each line of a message as a problem of its own."""
     keys = [str(key) for key in cast("Mapping[Any, Any]", given)] if _is_mapping(given) else []
     found: list[Problem] = []
     for line in message.splitlines():

@@ -12,8 +12,6 @@ import orjson
 from ragbench.core.report import CanaryLine
 from ragbench.ledger.manifest import write_atomic
 
-__all__ = ["CANARIES", "asked_of", "read_canaries", "stored_canaries", "write_canaries"]
-
 CANARIES = "canaries.json"
 """The file in a run's folder."""
 
@@ -26,14 +24,7 @@ def asked_of(run: Mapping[str, str]) -> dict[str, str | None]:
 def write_canaries(
     folder: Path, run: dict[str, str | None], basis: str, lines: Sequence[CanaryLine]
 ) -> None:
-    """Keeps what a judge made of a run's canaries.
-
-    Args:
-        folder: the run's.
-        run: see `asked_of`.
-        basis: digest of what they were made of.
-        lines: what came of them.
-    """
+    """Keeps what a judge made of a run's canaries."""
     told = {"run": run, "basis": basis, "lines": [asdict(line) for line in lines]}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     write_atomic(folder / CANARIES, orjson.dumps(told, option=options))
@@ -52,12 +43,7 @@ def stored_canaries(folder: Path) -> dict[str, Any] | None:
 
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:
-    """What a run's judge made of its canaries; nothing where they are of another run or judge.
-
-    Args:
-        folder: the run's.
-        run: the fingerprints of its manifest.
-    """
+    """What a run's judge made of its canaries; nothing where they are of another run or judge."""
     found = stored_canaries(folder)
     if found is None or found["run"] != asked_of(run):
         return ()

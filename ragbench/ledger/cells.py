@@ -23,11 +23,6 @@ from ragbench.ledger.codec import (
 from ragbench.ledger.tables import marks, score_view, transaction
 from ragbench.masking import hidden
 
-__all__ = [
-    "CaseCells",
-    "ScoreTables",
-]
-
 _LETTERS = {status: status.value[0] for status in Status}
 _BY_LETTER = {letter: status for status, letter in _LETTERS.items()}
 _NO_CELL = "."
@@ -49,12 +44,6 @@ class ScoreTables:
     """The tables of metrics, cells, matched contexts and judgements of an open journal."""
 
     def __init__(self, db: sqlite3.Connection, flush: Callable[[], None]) -> None:
-        """Counts the metrics that are there.
-
-        Args:
-            db: the journal's connection.
-            flush: writes all that was recorded; called before anything is read.
-        """
         self._db = db
         self._flush = flush
         self._new_cells: dict[int, CaseCells] = {}
@@ -69,12 +58,7 @@ class ScoreTables:
         return bool(self._new_cells or self._new_judgements)  # what was matched comes with cells
 
     def write(self, epoch: int, *, are_new: bool) -> None:
-        """Writes what was recorded, inside of the journal's transaction.
-
-        Args:
-            epoch: the present one.
-            are_new: whether there were no cells when the journal was opened.
-        """
+        """Writes what was recorded, inside of the journal's transaction."""
         if self._new_cells:
             self._write_cells(epoch, are_new=are_new)
         if self._new_matched:
@@ -91,14 +75,7 @@ class ScoreTables:
         self._new_judgements.clear()
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
-        """The number of each metric in this journal; new ones get a column.
-
-        Args:
-            metrics: identity, judge and name of each.
-
-        Raises:
-            ConfigError: the journal holds too many metrics already.
-        """
+        """The number of each metric in this journal; new ones get a column."""
         known = self._metric_rows()
         missing = [metric for metric in metrics if metric[:2] not in known]
         if len(known) + len(missing) > _MOST_METRICS:
@@ -134,12 +111,7 @@ class ScoreTables:
         return self._columns
 
     def record(self, number: int, cells: CaseCells) -> None:
-        """Stores the cells of a case in place of those that are there.
-
-        Args:
-            number: the case's.
-            cells: its cells, one for each of the journal's `columns`.
-        """
+        """Stores the cells of a case in place of those that are there."""
         self._new_cells[number] = cells
 
     def _write_cells(self, epoch: int, *, are_new: bool) -> None:
@@ -162,7 +134,6 @@ class ScoreTables:
         self._db.executemany("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", notes)
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        """The cells of these cases, by case number."""
         self._flush()
         places = marks(numbers)
         notes: dict[tuple[int, int], bytes] = {
@@ -188,12 +159,7 @@ class ScoreTables:
         }
 
     def record_matched(self, number: int, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Stores which chunks of a case are relevant contexts, beside its cells.
-
-        Args:
-            number: the case's.
-            bodies: stage and stored form; whatever was there before goes.
-        """
+        """Stores which chunks of a case are relevant contexts, beside its cells."""
         self._new_matched[number] = bodies
 
     def _write_matched(self, *, are_new: bool) -> None:

@@ -35,34 +35,6 @@ from ragbench.ledger.fingerprint import (
 )
 from ragbench.masking import hidden_bytes
 
-__all__ = [
-    "CODECS",
-    "Codec",
-    "check_text",
-    "decode_case",
-    "decode_failure",
-    "decode_generation",
-    "decode_gold_search",
-    "decode_judgements",
-    "decode_outcome",
-    "decode_retrieval",
-    "decode_verdict",
-    "encode_case",
-    "encode_failure",
-    "encode_generation",
-    "encode_gold_search",
-    "encode_judgements",
-    "encode_outcome",
-    "encode_retrieval",
-    "encode_value",
-    "encode_verdict",
-    "failed_verdict_object",
-    "judgement_object",
-    "output_digest",
-    "question_digest",
-    "validation_object",
-]
-
 _DIGITS = 6
 """Digits of a probability: more would be noise, and differ from one machine to another."""
 
@@ -115,11 +87,6 @@ def failed_verdict_object(
 
 
 def encode_case(case: Case) -> bytes:
-    """A case, without its id.
-
-    Raises:
-        ValueError: a text is not valid Unicode.
-    """
     known = (
         case.query,
         case.reference,
@@ -146,7 +113,6 @@ def question_digest(case: Case) -> bytes:
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
-    """The case that `encode_case` wrote."""
     query, reference, others, contexts, ids, grades, spans, *rest = orjson.loads(body)
     answerable, cluster, tags, language, metadata = rest
     return Case(
@@ -170,11 +136,6 @@ def decode_case(case_id: str, body: bytes) -> Case:
 
 
 def encode_retrieval(result: RetrievalResult[Any]) -> bytes:
-    """A retrieval result, without its texts.
-
-    Raises:
-        ValueError: an id is not valid Unicode.
-    """
     return _encode((result.context_ids, result.scores), result.context_metadata, result.metadata)
 
 
@@ -191,11 +152,6 @@ def decode_retrieval(contexts: list[str], body: bytes) -> RetrievalResult[Any]:
 
 
 def encode_generation(result: GenerationResult[Any]) -> bytes:
-    """A generation result.
-
-    Raises:
-        ValueError: the response or a candidate is not valid Unicode.
-    """
     known = (result.response, result.multi_responses, result.confidence, result.abstained)
     return _encode(known, result.metadata)
 
@@ -213,13 +169,11 @@ def decode_generation(body: bytes) -> GenerationResult[Any]:
 
 
 def encode_failure(failure: Failure) -> bytes:
-    """A failure with its traceback."""
     known = (failure.type, failure.message, failure.stage, failure.cause, failure.traceback)
     return hidden_bytes(jsonable(known))
 
 
 def decode_failure(body: bytes) -> Failure:
-    """The failure that `encode_failure` wrote."""
     kind, message, stage, cause, traceback = orjson.loads(body)
     return Failure(type=kind, message=message, stage=stage, cause=cause, traceback=traceback)
 
@@ -235,11 +189,7 @@ def _encode(known: tuple[object, ...], *free: object) -> bytes:
 
 
 def check_text(text: str) -> None:
-    """Refuses a text that cannot be written down.
-
-    Raises:
-        ValueError: it holds half of a surrogate pair.
-    """
+    """Refuses a text that cannot be written down."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -325,12 +275,10 @@ def _cell(raw: dict[str, Any]) -> Cell:
 
 
 def encode_verdict(verdict: Verdict) -> bytes:
-    """A verdict with all that it rests on."""
     return hidden_bytes(orjson.dumps(verdict, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
 def decode_verdict(body: bytes) -> Verdict:
-    """The verdict that `encode_verdict` wrote."""
     raw: dict[str, Any] = orjson.loads(body)
     raw["retrieval_quality"] = RetrievalQuality(raw["retrieval_quality"])
     for name in ("relevant_chunk_ids", "reasons", "warnings"):
@@ -353,12 +301,10 @@ def _dump_warning(raw: dict[str, Any]) -> DumpWarning:
 
 
 def encode_gold_search(found: GoldSearch) -> bytes:
-    """Where the gold of a case is."""
     return hidden_bytes(orjson.dumps(found))
 
 
 def decode_gold_search(body: bytes) -> GoldSearch:
-    """What `encode_gold_search` wrote."""
     raw: dict[str, Any] = orjson.loads(body)
     golds = tuple(
         GoldFate(
@@ -415,29 +361,13 @@ CODECS = {
 
 
 def output_digest(status: Status, texts: bytes, body: bytes) -> bytes:
-    """Digest of what a stage gave: equal outputs need no work downstream.
-
-    Args:
-        status: how it ended.
-        texts: digests of its context texts, one behind the other.
-        body: the encoded rest.
-    """
+    """Digest of what a stage gave: equal outputs need no work downstream."""
     return fixed_digest(b"%d %b %b " % (len(texts), texts, status.value.encode()), body)
 
 
 def encode_outcome(
     stage: str, outcome: Outcome[Any]
 ) -> tuple[list[str], list[bytes], bytes, bytes]:
-    """What a stage gave, as it is stored.
-
-    Returns:
-        Its context texts, their digests, the encoded rest, and the digest of all.
-
-    Raises:
-        ValueError: a text is not valid Unicode.
-        TypeError: a value cannot be written down.
-        InterfaceError: the same.
-    """
     if outcome.failure is not None:
         body = encode_failure(outcome.failure)
     elif outcome.value is None:

@@ -13,18 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from ragbench.safe_text import MASK, is_secret
-
-__all__ = [
-    "ABSENT",
-    "Content",
-    "changed_lines",
-    "file_content",
-    "folder_content",
-    "listing",
-    "path_content",
-    "stamp_of",
-]
+from ragbench.masking import MASK, is_secret
 
 ABSENT = "absent"
 """In the place of a digest where there is no file."""
@@ -79,16 +68,7 @@ def stamp_of(path: str | Path) -> str:
 
 
 def file_content(path: Path, *, before: Content | None = None) -> Content:
-    """Digests a file; SQLite's log beside it belongs to it.
-
-    Args:
-        path: the file.
-        before: what it held before: where its dates say that it is still the same, a large file
-            is not read again.
-
-    Returns:
-        Its content; `ABSENT` for one that cannot be read.
-    """
+    """Digests a file; SQLite's log beside it belongs to it."""
     stamp = stamp_of(path)
     if stamp == ABSENT or not path.is_file():
         return Content(ABSENT)
@@ -192,15 +172,7 @@ def _lines(data: bytes) -> str:
 
 
 def changed_lines(before: str, now: str) -> int | None:
-    """How many lines of a text differ.
-
-    Args:
-        before: a `Content.detail`.
-        now: another.
-
-    Returns:
-        Lines that were changed, added or removed; None where either has no lines.
-    """
+    """How many lines of a text differ. None where either has no lines."""
     from difflib import SequenceMatcher  # rarely needed
 
     old, new = _split(before), _split(now)
@@ -222,14 +194,6 @@ def folder_content(path: Path, *, without: Collection[str] = ()) -> Content:
     """Digests all files in a folder and below it.
 
     Locks, logs, caches, hidden folders and ragbench's own run folders are left out.
-
-    Args:
-        path: the folder.
-        without: absolute paths of files and folders that are left out.
-
-    Returns:
-        Its content; `ABSENT` when there is no such folder. One of more than 20,000 files has the
-        digest ``"too large"``, which nobody may take for equal.
     """
     if not path.is_dir():
         return Content(ABSENT)
@@ -275,12 +239,7 @@ def path_content(path: Path) -> Content:
 
 
 def listing(path: Path, *, without: Collection[str] = ()) -> Content:
-    """Digests the names in a folder, which is what a program sees that lists it.
-
-    Args:
-        path: the folder.
-        without: absolute paths that are left out.
-    """
+    """Digests the names in a folder, which is what a program sees that lists it."""
     try:
         names = sorted(os.listdir(path))  # noqa: PTH208  # names alone
     except OSError:

@@ -12,15 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ragbench.ledger.whose import frames, is_users, whose_frame
-from ragbench.safe_text import is_secret, mask_text
-
-__all__ = [
-    "BULK",
-    "env_digest",
-    "ignore",
-    "is_volatile",
-    "listen",
-]
+from ragbench.masking import is_secret, mask_text
 
 BULK = "*"
 """The name of all environment variables together: a new one is a change."""
@@ -66,19 +58,13 @@ _put: Callable[[str], None]
 
 
 def listen(read: Callable[[str, str | None], None], put: Callable[[str], None]) -> None:
-    """Says from now on which variables are read and set.
-
-    Args:
-        read: told of a variable that the user's code reads, and its value; None: it is not there.
-        put: told of a variable that the process sets.
-    """
+    """Says from now on which variables are read and set."""
     global _read, _put
     _read, _put = read, put
     _replace(_get_variable, _set_variable, _all_variables)
 
 
 def ignore() -> None:
-    """Says nothing any more."""
     _replace(*_PLAIN)
 
 
@@ -136,11 +122,7 @@ def _seen_variable(name: object, value: Any) -> None:
 
 
 def _reader(behind: Collection[str] = ()) -> str:
-    """Who reads a variable: the project, a package by its name; empty for all others.
-
-    Args:
-        behind: packages that read for whoever calls them.
-    """
+    """Who reads a variable: the project, a package by its name; empty for all others."""
     for frame in frames():
         module: str = frame.f_globals.get("__name__") or ""
         if module in ("os", "collections.abc", "_collections_abc", __name__):

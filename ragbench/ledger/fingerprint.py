@@ -12,20 +12,6 @@ from typing import Any, cast
 
 import orjson
 
-__all__ = [
-    "NOTHING",
-    "SIZE",
-    "always_jsonable",
-    "digest",
-    "fingerprint",
-    "fixed_digest",
-    "jsonable",
-    "readable",
-    "running_digest",
-    "text_digest",
-    "text_digests",
-]
-
 SIZE = 16
 """Bytes of a digest: 2**64 contents before two are likely to collide."""
 
@@ -62,11 +48,6 @@ def running_digest(parts: Iterable[bytes]) -> bytes:
 
 
 def text_digest(text: str) -> bytes:
-    """Digest of a text.
-
-    Raises:
-        UnicodeEncodeError: it holds a lone surrogate.
-    """
     return blake2b(text.encode(), digest_size=SIZE).digest()
 
 
@@ -97,10 +78,6 @@ def jsonable(value: object) -> bytes:
     Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
     NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
     an address, which would differ from run to run.
-
-    Raises:
-        TypeError: a string holds a lone surrogate, an integer exceeds 64 bits, a key is a
-            container, or a value holds itself. `readable` makes such values writable.
     """
     return orjson.dumps(value, default=_default, option=_OPTIONS)
 

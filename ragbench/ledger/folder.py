@@ -14,12 +14,6 @@ from filelock import FileLock, Timeout
 
 from ragbench.errors import RunError, RunLockedError, RunMismatchError
 
-__all__ = [
-    "RunFolder",
-    "run_around",
-    "run_name",
-]
-
 _JOURNAL = "journal.sqlite"
 _LOCK = ".lock"
 # What a run writes. Anything else in the folder is the user's.
@@ -49,7 +43,6 @@ class RunFolder:
 
     @property
     def journal(self) -> Path:
-        """Every outcome, as it happened."""
         return self.path / _JOURNAL
 
     @property
@@ -59,12 +52,10 @@ class RunFolder:
 
     @property
     def manifest(self) -> Path:
-        """What the run is a run of."""
         return self.path / "manifest.json"
 
     @property
     def report(self) -> Path:
-        """The report for programs."""
         return self.path / "report.json"
 
     @property
@@ -74,16 +65,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Generator[bool]:
-        """Holds the folder for this process, creating it when it does not exist.
-
-        Yields:
-            Whether the folder is new: made by this call.
-
-        Raises:
-            RunLockedError: another process holds it.
-            RunMismatchError: there is something at the path that is not a run folder.
-            RunError: the folder cannot be written.
-        """
+        """Holds the folder for this process, creating it when it does not exist."""
         try:
             self._refuse_foreign()
             is_new = not self.path.exists()
@@ -108,12 +90,7 @@ class RunFolder:
 
     @contextmanager
     def new_journal(self) -> Generator[Path]:
-        """Lets a new journal be begun; when that goes well, it replaces all that a run left here.
-
-        Yields:
-            Where to write it; closed before the context ends. On an error the earlier run stays as
-            it was.
-        """
+        """Begins a new journal; when that goes well, it replaces all that a run left here."""
         self._unlink(_NEW_JOURNAL_FILES)
         try:
             yield self.path / _NEW_JOURNAL
@@ -151,13 +128,7 @@ class RunFolder:
 
 
 def run_name(dataset: str, rag: str, identity: str) -> str:
-    """A readable folder name that the same command always arrives at.
-
-    Args:
-        dataset: the dataset's name.
-        rag: the RAG's name.
-        identity: fingerprint of what distinguishes the command from others.
-    """
+    """A readable folder name that the same command always arrives at."""
     words = [re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-.") or "run" for part in (dataset, rag)]
     return f"{words[0][:40]}-{words[1][:40]}-{identity[:8]}"
 

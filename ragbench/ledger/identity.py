@@ -38,14 +38,7 @@ from ragbench.ledger.source import (
     short_digest,
     source_digest,
 )
-from ragbench.safe_text import MASK, is_secret, mask_text
-
-__all__ = [
-    "described",
-    "named_path",
-    "settings_of",
-    "slots_of",
-]
+from ragbench.masking import MASK, is_secret, mask_text
 
 _DEEPEST = 8
 """Levels that are followed."""
@@ -74,10 +67,6 @@ def described(value: object, *, contents: bool = True) -> Any:
     on to. Files and folders that are named count by what they hold and not by where they lie.
     Credentials are masked, addresses and absolute paths left out. A class of ragbench's is what
     its ``identity`` and its fields say; a random generator, a lock or a connection is its class.
-
-    Args:
-        value: anything.
-        contents: whether files that are named count by what they hold; if not, by their names.
     """
     return _value(value, "", _At(contents=contents))
 
@@ -93,7 +82,6 @@ class _At(NamedTuple):
     """Whether files that are named count by what they hold."""
 
     def inside(self, value: object) -> _At:
-        """Where the parts of a value lie."""
         return self._replace(depth=self.depth - 1, within=(*self.within, id(value)))
 
 
@@ -118,7 +106,6 @@ def _value(value: object, name: str, at: _At) -> Any:
 
 
 def _held(value: object, name: str, at: _At) -> Any:
-    """What a value with parts is."""
     if isinstance(value, Mapping):
         return _mapping(cast("Mapping[object, object]", value), at)
     if isinstance(value, (list, tuple, deque)):
@@ -237,14 +224,7 @@ def _object(value: object, at: _At) -> dict[str, Any]:
 
 
 def settings_of(value: object) -> dict[str, Any]:
-    """What an object was built with, as far as it says.
-
-    Args:
-        value: an object. Of ragbench's own classes the fields count that are settings; of others
-            all that the instance holds, and what their class holds besides functions. Of
-            installed packages' classes the private part is left out: it is their state. A field of
-            a dataclass with the metadata ``{"setting": False}`` counts nowhere.
-    """
+    """What an object was built with, as far as it says."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     if is_own(package) or (is_standard(package) and package != "types"):
@@ -284,7 +264,6 @@ def _is_plain_attribute(name: str, value: object) -> bool:
 
 
 def slots_of(owner: type) -> tuple[str, ...]:
-    """The names that a class keeps in slots."""
     slots: object = vars(owner).get("__slots__", ())
     names = (slots,) if isinstance(slots, str) else cast("tuple[str, ...]", tuple(slots))  # type: ignore[arg-type]
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
@@ -311,13 +290,7 @@ def _text(value: str | PurePath, name: str, at: _At) -> str:
 
 
 def named_path(value: str | PurePath, name: str = "") -> Path | None:
-    """The file or folder that a setting names; None where it names none that is there.
-
-    Args:
-        value: the setting. Texts count that look like a path; any text under a name such as
-            ``model`` or ``corpus_file``.
-        name: the setting's name.
-    """
+    """The file or folder that a setting names; None where it names none that is there."""
     text = str(value)
     if isinstance(value, str):
         hinted = bool(text) and _NAMES_A_PATH.search(name) is not None

@@ -30,10 +30,6 @@ from ragbench.ledger.source import compiled
 from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import project_folder
 
-__all__ = [
-    "Inputs",
-]
-
 _CODE = (".py", ".pyc", ".pyd", ".pyx", ".so")
 _MODEL = (
     ".bin",
@@ -64,14 +60,6 @@ class Inputs:
         base: Path | None = None,
         leaving_out: Collection[str | Path] = (),
     ) -> None:
-        """Looks at nothing yet.
-
-        Args:
-            watch: what saw it being loaded and asked.
-            base: what parts are named from; see `project_folder`.
-            leaving_out: files and folders that are not inputs though code may name them: the
-                dataset, the run's folder. What the code opens itself counts all the same.
-        """
         self._watch = watch
         self._base = project_folder() if base is None else base.absolute()
         self._left_out = frozenset(str(Path(path).absolute()) for path in leaving_out)
@@ -84,15 +72,7 @@ class Inputs:
     def origin(
         self, stage: str, *things: object, settings: Mapping[str, Any] | None = None
     ) -> Origin:
-        """What the outcomes of a stage came from, as far as it was seen up to now.
-
-        Args:
-            stage: its name.
-            *things: the RAG, operator, reranker or metric.
-            settings: how the stage is described at this moment, see
-                `ragbench.ledger.identity.described`. What differs from the first time is what it
-                changes itself while it is asked: its state, which is not compared later.
-        """
+        """What the outcomes of a stage came from, as far as it was seen up to now."""
         reached = reached_from(things, self._watch.modules, self._base, self._left_out)
         found: dict[tuple[str, ...], Part] = {}
         for part in self._parts(reached):
@@ -152,7 +132,6 @@ class Inputs:
             yield from self._file(file, self._watch.opened.get(file, ""))
 
     def _file(self, path: str, stamp: str) -> Iterator[Part]:
-        """A file that was read, as it was when it was first read."""
         if path in self._watch.written or self._is_own(path):
             return
         now = stamp_of(path)

@@ -37,13 +37,6 @@ from ragbench.ledger.runs import RunTables
 from ragbench.ledger.tables import connect, marks, transaction
 from ragbench.masking import hidden
 
-__all__ = [
-    "RECORDED",
-    "Journal",
-    "StoredCase",
-    "StoredOutcome",
-]
-
 _STATUSES = {status.value: status for status in Status}
 _NAMES = {status: status.value for status in Status}
 """Plain strings: SQLite's module takes an adapter's detour for subclasses of str."""
@@ -110,15 +103,6 @@ class Journal:
     """The open journal of a run. Used by one thread of one process."""
 
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Opens the journal, creating it when it does not exist.
-
-        Args:
-            path: the file. None for a run that nobody will continue: its outcomes are not kept.
-            clock: seconds; tells when to commit.
-
-        Raises:
-            RunMismatchError: the file is not a journal, or another version of ragbench wrote it.
-        """
         self._path = path
         self._clock = clock
         self._flushed = clock()
@@ -138,7 +122,6 @@ class Journal:
         """Whether no outcome, and no cell, was there when it was opened."""
 
     def __enter__(self) -> Self:
-        """The journal itself."""
         return self
 
     def __exit__(
@@ -147,11 +130,6 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes the journal; what was recorded and not yet flushed is flushed.
-
-        Raises:
-            RunError: the journal cannot be read or written: the disk is full, the file damaged.
-        """
         try:
             if not isinstance(error, sqlite3.Error):
                 self.flush()
@@ -187,7 +165,6 @@ class Journal:
             self.flush()
 
     def is_empty(self) -> bool:
-        """Whether no outcome is there."""
         if self._new_outcomes:
             return False
         return self._db.execute("SELECT 1 FROM outcomes LIMIT 1").fetchone() is None
@@ -211,12 +188,6 @@ class Journal:
         """Makes these the cases of the run, in this order; all of them or, on an error, none.
 
         What the source recorded of a case becomes the outcome of its stage.
-
-        Returns:
-            How many there are.
-
-        Raises:
-            DataError: two cases have the same id, or a text is not valid Unicode.
         """
         with transaction(self._db):
             self._db.execute("UPDATE cases SET position = NULL WHERE position IS NOT NULL")
@@ -292,7 +263,6 @@ class Journal:
             last = rows[-1][2]
 
     def case_count(self) -> int:
-        """How many cases the run has."""
         query = "SELECT count(*) FROM cases WHERE position IS NOT NULL"
         (count,) = self._db.execute(query).fetchone()
         return int(count)
@@ -321,14 +291,7 @@ class Journal:
         outcome: StoredOutcome,
         texts: Iterable[tuple[bytes, str]] = (),
     ) -> None:
-        """Stores what a stage gave for a case; texts that are already stored are not again.
-
-        Args:
-            number: the case's.
-            stage: the stage's name.
-            outcome: what it gave; epoch and run are those of now.
-            texts: its context texts, each behind its digest.
-        """
+        """Stores what a stage gave for a case; texts that are already stored are not again."""
         if self._path is None:
             return
         known = self._known_texts
@@ -370,11 +333,7 @@ class Journal:
         return {row[0]: _stored(row) for row in rows}
 
     def texts(self, digests: bytes) -> list[str]:
-        """The texts behind digests that stand one behind the other.
-
-        Raises:
-            RunMismatchError: one of them is not there; the journal is damaged.
-        """
+        """The texts behind digests that stand one behind the other."""
         self.flush()
         found: list[str] = []
         for at in range(0, len(digests), SIZE):

@@ -20,18 +20,6 @@ from ragbench.errors import RunMismatchError
 from ragbench.ledger.fingerprint import always_jsonable, fingerprint
 from ragbench.masking import hidden_bytes
 
-__all__ = [
-    "DatasetInfo",
-    "Manifest",
-    "MetricInfo",
-    "RagInfo",
-    "git_state",
-    "package_versions",
-    "read_manifest",
-    "write_atomic",
-    "write_manifest",
-]
-
 SCHEMA_VERSION = 1
 
 
@@ -80,7 +68,6 @@ class MetricInfo:
 
     @classmethod
     def of(cls, metric: Metric) -> MetricInfo:
-        """A metric of the run."""
         return cls(
             name=metric.name,
             version=metric.definition.version,
@@ -137,25 +124,18 @@ class Manifest:
 
 
 def _compared(metric: MetricInfo) -> dict[str, Any]:
-    """What tells a metric from another one of its name."""
     told = {"name": metric.name, "version": metric.version}
     digest = (metric.definition or {}).get("digest")
     return {**told, "digest": digest} if digest else told
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Writes the manifest, whole or not at all."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     plain = orjson.loads(always_jsonable(asdict(manifest)))
     write_atomic(path, orjson.dumps(plain, option=options))
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Reads a manifest.
-
-    Raises:
-        RunMismatchError: there is none, or it is not of this version.
-    """
     try:
         raw = orjson.loads(path.read_bytes())
         if raw["schema_version"] != SCHEMA_VERSION:
@@ -195,7 +175,6 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
-    """Versions of those of the packages that are installed."""
     found: dict[str, str] = {}
     for name in sorted(names):
         try:

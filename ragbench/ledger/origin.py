@@ -30,24 +30,6 @@ from ragbench.ledger.content import (
 from ragbench.ledger.environ import BULK, env_digest
 from ragbench.ledger.fingerprint import always_jsonable
 
-__all__ = [
-    "CHANGED_MEANWHILE",
-    "STATE",
-    "Changed",
-    "Reuse",
-    "asked_again_sentence",
-    "differences",
-    "may_reuse",
-    "name_of",
-    "named_origin",
-    "own_state",
-    "package_version",
-    "place_of",
-    "reuse_sentence",
-    "setting_parts",
-    "still_same",
-]
-
 CHANGED_MEANWHILE = "changed meanwhile"
 """The digest of a file that changed while it was in use: no content is equal to it."""
 STATE = "state"
@@ -79,12 +61,7 @@ class Reuse(NamedTuple):
 
 
 def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
-    """Decides whether a stage's outcomes may be used again.
-
-    Args:
-        origin: what they came from.
-        changed: what `still_same` said.
-    """
+    """Decides whether a stage's outcomes may be used again."""
     if changed:
         return Reuse(False, False, "; ".join(change.sentence for change in changed))
     if origin.reach == "closed":
@@ -95,12 +72,7 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
 
 
 def named_origin(stage: str, identity: object) -> Origin:
-    """The origin of outcomes of a system that names its version itself.
-
-    Args:
-        stage: the stage's name.
-        identity: what it says, as plain values; see `ragbench.rag.interface.RAGBase`.
-    """
+    """The origin of outcomes of a system that names its version itself."""
     return Origin(stage, setting_parts({"stage_identity": identity}), "closed")
 
 
@@ -108,12 +80,7 @@ def named_origin(stage: str, identity: object) -> Origin:
 
 
 def name_of(path: Path, base: Path) -> str:
-    """A path as a part names it: relative to the project, else to the home directory.
-
-    Args:
-        path: absolute.
-        base: the project's folder, absolute.
-    """
+    """A path as a part names it: relative to the project, else to the home directory."""
     for root, before in ((base, ""), (Path.home(), "~/")):
         try:
             return f"{before}{path.relative_to(root).as_posix()}"
@@ -137,17 +104,7 @@ def still_same(
     *,
     leaving_out: Collection[str | Path] = (),
 ) -> tuple[Changed, ...]:
-    """Compares everything that outcomes came from with what it is now.
-
-    Args:
-        origin: what they came from.
-        base: the project's folder; see `ragbench.ledger.watch.project_folder`.
-        settings: how the stage is described now; without it settings are not compared.
-        leaving_out: as `ragbench.ledger.inputs.Inputs` was given it.
-
-    Returns:
-        What changed; nothing when all is the same.
-    """
+    """Compares everything that outcomes came from with what it is now."""
     written = [part for part in origin.parts if part.digest == "written"]
     without = {str(place_of(part.name, base)) for part in written}
     without |= {str(Path(path).absolute()) for path in leaving_out}
@@ -242,12 +199,7 @@ def package_version(name: str) -> str:
 
 
 def setting_parts(settings: Mapping[str, Any]) -> tuple[Part, ...]:
-    """What a stage is described by, one part a value.
-
-    Args:
-        settings: as JSON can hold it, without credentials; see
-            `ragbench.ledger.identity.described`.
-    """
+    """What a stage is described by, one part a value."""
     return tuple(
         Part("setting", name, hashlib.sha256(text).hexdigest()[:32], len(text), _short(text))
         for name, text in sorted(_leaves(settings, "", 6))
@@ -275,16 +227,7 @@ def _short(text: bytes) -> str:
 
 
 def own_state(first: Iterable[Part], now: Iterable[Part]) -> tuple[Part, ...]:
-    """Settings without those that a system changes itself while it is asked: counters, caches.
-
-    Args:
-        first: its settings before it was asked.
-        now: the same afterwards.
-
-    Returns:
-        The first ones; in the place of what changed a part with the digest `STATE`, which stands
-        for all under its name and is not compared.
-    """
+    """Settings without those that a system changes itself while it is asked: counters, caches."""
     before = {part.name: part for part in first}
     after = {part.name: part for part in now}
     changed = {name for name, part in before.items() if after.get(name, part)[2] != part[2]}
@@ -334,13 +277,6 @@ def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
     Only what both have met is compared: what a program reads follows from what it has read
     before, so that the first difference is always among that. That environment variables came or
     went says nothing between two machines.
-
-    Args:
-        before: of the earlier run.
-        now: of the later one.
-
-    Returns:
-        What differs, code and files first; nothing when all that can be seen is the same.
     """
     others = {(part.kind, part.name): part for part in now.parts}
     both = [
@@ -385,11 +321,6 @@ def _difference(part: Part, other: Part) -> Changed | None:
 def reuse_sentence(count: int, what: str, when: str) -> str:
     """Says that something was reused.
 
-    Args:
-        count: how many.
-        what: one of them: ``"answer"``.
-        when: when they were made, as the reader writes it; may be empty.
-
     Example:
         >>> reuse_sentence(329, "answer", "09:17")
         '329 answers of 09:17 reused; --fresh asks again'
@@ -399,10 +330,6 @@ def reuse_sentence(count: int, what: str, when: str) -> str:
 
 def asked_again_sentence(reuse: Reuse, *, most: int = 3) -> str:
     """Says why nothing was reused; empty where it was.
-
-    Args:
-        reuse: what was decided.
-        most: reasons that are named.
 
     Example:
         >>> asked_again_sentence(Reuse(False, False, "prompts.py changed (3 lines)"))

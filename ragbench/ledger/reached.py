@@ -28,11 +28,6 @@ from ragbench.ledger.identity import named_path, slots_of
 from ragbench.ledger.source import is_own
 from ragbench.ledger.whose import whose
 
-__all__ = [
-    "Reached",
-    "reached_from",
-]
-
 _MOST_OBJECTS = 50_000
 _MOST_ENTRIES = 1_000
 _DEEPEST = 10
@@ -70,15 +65,7 @@ class Reached(NamedTuple):
 def reached_from(
     things: Iterable[object], imported: Mapping[str, bool], base: Path, left_out: Collection[str]
 ) -> Reached:
-    """Finds all that things reach: through what they hold on to, and what their code imports.
-
-    Args:
-        things: a RAG, an operator, a metric ...
-        imported: modules that were imported while they were watched, and whether by the user's
-            code.
-        base: the project's folder.
-        left_out: absolute paths that are not inputs.
-    """
+    """Finds all that things reach: through what they hold on to, and what their code imports."""
     search = _Search()
     for thing in things:
         search.add(thing)
@@ -112,7 +99,6 @@ class _Search:
         what it depends on."""
 
     def add(self, value: object, name: str = "", depth: int = _DEEPEST) -> None:
-        """Has a value looked at."""
         if value is None or isinstance(value, (bool, int, float, bytes)):
             return
         if isinstance(value, (str, PurePath)):
@@ -124,7 +110,6 @@ class _Search:
             self._waiting.append((value, name, depth, self._is_accounted))
 
     def run(self) -> None:
-        """Looks at everything that can be reached."""
         while self._waiting:
             if len(self._seen) > _MOST_OBJECTS:
                 self.unseen.add("it holds on to too many objects to look at all of them")
@@ -234,7 +219,6 @@ class _Search:
 
 
 def _held(value: object) -> Iterator[tuple[str, object]]:
-    """What an object holds on to, by name."""
     kind = type(value)
     names = {slot for owner in kind.__mro__ for slot in slots_of(owner)}
     yield from list(getattr(value, "__dict__", {}).items())
@@ -336,7 +320,6 @@ def _is_data(path: Path, base: Path, left_out: Collection[str]) -> bool:
 
 
 def _outermost(folders: Iterable[str]) -> list[str]:
-    """Those folders that lie in no other one."""
     found: list[str] = []
     for folder in sorted(folders):
         if not any(folder.startswith(f"{other}{os.sep}") for other in found):

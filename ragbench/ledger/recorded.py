@@ -14,22 +14,12 @@ from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import read_manifest
 
-__all__ = [
-    "entries",
-]
-
 
 def entries(path: Path) -> Iterator[Entry]:
     """The cases of a run in order, with every outcome that it has, as recorded ones.
 
     What was not asked yet, because the run was interrupted, and what a source had not recorded, is
     not recorded here either.
-
-    Args:
-        path: the run's folder.
-
-    Raises:
-        RunMismatchError: there is no run in the folder, or one of another version.
     """
     folder = RunFolder(path=path)
     stages = read_manifest(folder.manifest).rag.stages

@@ -12,14 +12,6 @@ from pathlib import Path
 from ragbench.errors import RunMismatchError
 from ragbench.ledger.manifest import write_atomic
 
-__all__ = [
-    "count_repeats",
-    "forget_repeats",
-    "keep_repeats",
-    "repeat_folder",
-    "repeat_folders",
-]
-
 _FOLDER = "repeats"
 _COUNT = "count"
 
@@ -42,11 +34,7 @@ def forget_repeats(run: Path) -> None:
 
 
 def count_repeats(run: Path) -> int:
-    """How many times a run was asked.
-
-    Raises:
-        RunMismatchError: the file holds something else.
-    """
+    """How many times a run was asked."""
     path = run / _FOLDER / _COUNT
     if not path.is_file():
         return 1
@@ -57,5 +45,4 @@ def count_repeats(run: Path) -> int:
 
 
 def repeat_folders(run: Path) -> tuple[Path, ...]:
-    """The folders of the second time and on."""
     return tuple(repeat_folder(run, number) for number in range(2, count_repeats(run) + 1))

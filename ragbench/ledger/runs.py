@@ -15,20 +15,11 @@ import orjson
 from ragbench.ledger.tables import transaction
 from ragbench.masking import hidden
 
-__all__ = [
-    "RunTables",
-]
-
 
 class RunTables:
     """The tables of runs, settings and origins of an open journal."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        """Finds the latest run.
-
-        Args:
-            db: the journal's connection.
-        """
         self._db = db
         self.epoch = self.meta("epoch") or 0
         """The present setting's number; 0 before the first run."""
@@ -41,14 +32,7 @@ class RunTables:
         return None if row is None else int(row[0])
 
     def begin(self, setting: bytes, started: str | None = None, notes: Sequence[str] = ()) -> None:
-        """Begins a run, or continues the latest one where that was interrupted.
-
-        Args:
-            setting: digest of all that the run is a run of. Another one than last time begins a
-                new epoch.
-            started: the local time, shown where outcomes are said to be reused; now by default.
-            notes: what is asked again and why, as far as it is known.
-        """
+        """Begins a run, or continues the latest one where that was interrupted."""
         if started is None:
             started = datetime.now().astimezone().isoformat(timespec="seconds")
         with transaction(self._db):
@@ -90,13 +74,7 @@ class RunTables:
         return None if row is None else (row[0], row[1])
 
     def keep_origin(self, stage: str, generation: int, body: str) -> None:
-        """Stores what a stage's outcomes come from.
-
-        Args:
-            stage: its name.
-            generation: another one than before makes all its stored outcomes old ones.
-            body: the parts as JSON.
-        """
+        """Stores what a stage's outcomes come from."""
         with transaction(self._db):
             row = (stage, generation, hidden(body))
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
@@ -108,7 +86,6 @@ class RunTables:
         return () if row is None else tuple(orjson.loads(row[0]))
 
     def started(self) -> dict[int, str]:
-        """When each run began, by its number."""
         return dict(self._db.execute("SELECT run, started FROM runs"))
 
     def complete(self) -> None:

@@ -10,22 +10,8 @@ import types
 from pathlib import Path
 from typing import Any, cast
 
-__all__ = [
-    "compiled",
-    "compiled_digest",
-    "described_class",
-    "is_foreign",
-    "is_installed",
-    "is_own",
-    "is_standard",
-    "qualified_name",
-    "short_digest",
-    "source_digest",
-]
-
 
 def is_own(module: str) -> bool:
-    """Whether a module is part of ragbench."""
     return module.partition(".")[0] in ("ragbench", "ragbench_cli")
 
 
@@ -41,11 +27,7 @@ def qualified_name(thing: object) -> str:
 
 
 def described_class(cls: type) -> dict[str, Any]:
-    """A class by its name, with a digest of the source of each file that it was written in.
-
-    Args:
-        cls: the class; what it inherits from ragbench and the standard library is left out.
-    """
+    """A class by its name, with a digest of the source of each file that it was written in."""
     owners = [owner for owner in cls.__mro__ if is_foreign(owner)]
     sources = {qualified_name(owner): source_digest(owner) for owner in owners}
     return {"class": qualified_name(cls), "sources": sources}

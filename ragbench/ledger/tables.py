@@ -13,15 +13,6 @@ from pathlib import Path
 
 from ragbench.errors import RunMismatchError
 
-__all__ = [
-    "connect",
-    "last_started",
-    "marks",
-    "score_view",
-    "stored_origins",
-    "transaction",
-]
-
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
 _VERSION = 5
 
@@ -180,14 +171,7 @@ def _read_only(path: Path, query: str) -> list[tuple[object, ...]] | None:
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """Opens a journal's file, creating it when it does not exist.
-
-    Args:
-        path: the file; None for one in memory.
-
-    Raises:
-        RunMismatchError: the file is not a journal, or another version of ragbench wrote it.
-    """
+    """Opens a journal's file, creating it when it does not exist."""
     try:
         db = sqlite3.connect(path or ":memory:", isolation_level=None, cached_statements=256)
     except sqlite3.Error as error:
@@ -248,11 +232,7 @@ def marks(values: Sized) -> str:
 
 
 def score_view(metrics: Iterable[tuple[int, str]]) -> str:
-    """The statement that makes the view ``scores`` over the columns of these metrics.
-
-    Args:
-        metrics: number and name of each.
-    """
+    """The statement that makes the view ``scores`` over the columns of these metrics."""
     parts = [
         f"SELECT cases.id AS case_id, {_quoted(name)} AS metric, "
         f"CASE substr(cells.status, {number + 1}, 1) WHEN 'm' THEN 'measured' "

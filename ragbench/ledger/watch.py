@@ -20,10 +20,6 @@ from ragbench.ledger import environ
 from ragbench.ledger.content import stamp_of
 from ragbench.ledger.whose import frames, is_import, is_users, whose
 
-__all__ = [
-    "Watch",
-]
-
 
 class Watch:
     """What a user's RAG, operator, reranker or metric reads.
@@ -34,7 +30,6 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        """Watches nothing yet."""
         self.changes = 0
         """Grows whenever something is read that was not known."""
         self.opened: dict[str, str] = {}
@@ -60,7 +55,6 @@ class Watch:
         self._tokens: list[Token[Watch | None]] = []
 
     def __enter__(self) -> Self:
-        """Watches."""
         with _lock:
             _install()
             _active.append(self)
@@ -74,7 +68,6 @@ class Watch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Watches no more."""
         _current.reset(self._tokens.pop())
         while self._compiled:
             _forget_compiled(self._compiled.pop())
@@ -86,7 +79,6 @@ class Watch:
     # --- what the hook says
 
     def open(self, path: str, is_writing: bool) -> None:
-        """A file was opened."""
         if is_writing:
             self.written.add(path)
         elif path not in self.opened:
@@ -99,7 +91,6 @@ class Watch:
         self.open(path, is_writing=False)
 
     def list(self, path: str) -> None:
-        """A folder's names were read."""
         self.changes += path not in self.listed
         self.listed.add(path)
 

@@ -13,16 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-__all__ = [
-    "Whose",
-    "frames",
-    "is_import",
-    "is_users",
-    "project_folder",
-    "whose",
-    "whose_frame",
-]
-
 Whose = Literal["project", "ragbench", "engine", "installed", "standard"]
 """The user's; ragbench's, of it the part that runs stages; an installed package's; Python's."""
 
@@ -40,11 +30,6 @@ _STANDARD = tuple(
 
 @lru_cache(maxsize=100_000)
 def whose(file: str) -> Whose:
-    """Whose a file is.
-
-    Args:
-        file: its path, as a module or a code object has it.
-    """
     if file.startswith(_RAGBENCH):
         return "engine" if file.startswith(_ENGINE) else "ragbench"
     if f"{os.sep}ragbench_cli{os.sep}" in file:
@@ -55,15 +40,7 @@ def whose(file: str) -> Whose:
 
 
 def project_folder(spec: str | Path = ".") -> Path:
-    """The folder that the parts of an origin are named from.
-
-    Args:
-        spec: what the user named, such as ``rag.py:MyRAG``, or a path.
-
-    Returns:
-        The nearest folder around the file that is the root of a repository or a project; without
-        one the file's own. For what is not a file, the same around the current directory.
-    """
+    """The folder that the parts of an origin are named from."""
     text = str(spec)
     file = Path(text if text.endswith(".py") else text.rpartition(":")[0])
     here = file.resolve().parent if file.is_file() else Path.cwd()
@@ -91,7 +68,6 @@ def frames() -> Iterator[FrameType]:
 
 
 def whose_frame(frame: FrameType) -> Whose:
-    """Whose code runs there."""
     file = frame.f_code.co_filename
     if file.startswith("<") and not file.startswith("<frozen"):
         # Made by exec: by a dataclass, or typed in a notebook.

@@ -14,22 +14,6 @@ from ragbench.core.chat import Usage
 from ragbench.errors import LLMRefusedError, LLMTruncatedError
 from ragbench.masking import mask_text
 
-__all__ = [
-    "Answer",
-    "Completion",
-    "EmptyAnswerError",
-    "Meaning",
-    "completion_of",
-    "decoded",
-    "detail_of",
-    "effective_status",
-    "error_of",
-    "meaning_of",
-    "reported_cost",
-    "requested_wait",
-    "usage_of",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
@@ -64,11 +48,7 @@ _COST_HEADER = "x-litellm-response-cost"
 
 
 def decoded(answer: Answer) -> Mapping[str, Any]:
-    """The JSON object of an answer; a cost that stands in a header is put beside its tokens.
-
-    Raises:
-        EmptyAnswerError: there is none.
-    """
+    """The JSON object of an answer; a cost that stands in a header is put beside its tokens."""
     try:
         body = cast("object", json.loads(answer.body, strict=False))
     except (ValueError, RecursionError):
@@ -83,13 +63,6 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
 
 
 def completion_of(body: Mapping[str, Any]) -> Completion:
-    """What the model said.
-
-    Raises:
-        EmptyAnswerError: nothing.
-        LLMRefusedError: it, or a filter, declined.
-        LLMTruncatedError: it was cut off.
-    """
     choice = _choice(body)
     raw = choice.get("message")
     message = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
@@ -117,7 +90,6 @@ _THINKS = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
 
 
 def _cut_off(text: str, usage: Usage) -> LLMTruncatedError:
-    """What is said of an answer that was cut off."""
     thinks = usage.reasoning_tokens > 0 or (_THINKS.match(text) is not None and "</" not in text)
     told = (
         "the answer was cut off while the model was still thinking: raise reasoning_tokens, or "
@@ -205,7 +177,6 @@ def _count(value: object) -> int | None:
 
 
 def _text(content: object) -> str:
-    """Text, also where a gateway gives it in parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -259,13 +230,6 @@ _ABOUT_FORMAT = re.compile(r"response_format|json_schema|literal_error")
 
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
-    """What an answer means.
-
-    Args:
-        answer: the answer.
-        has_answered: whether the endpoint has answered a call well before. If so, a 403 or 404
-            concerns one request: a firewall that dislikes its words, a gateway that lost a server.
-    """
     status = effective_status(answer)
     if 200 <= status < 300:
         return Meaning.ANSWERED

@@ -14,12 +14,6 @@ from ragbench.llm.client import LLMClient
 from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.schema import Schema
 
-__all__ = [
-    "BlockingChat",
-    "BlockingEmbeddings",
-]
-
-
 ValueT = TypeVar("ValueT")
 
 
@@ -38,14 +32,6 @@ class BlockingChat:
         purpose: str = "chat",
         version: str = "",
     ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            opening: gives the client for the length of a block, such as
-                ``lambda: open_client(settings)``; called once, in the loop's thread.
-            purpose: what its calls are booked under.
-            version: of the prompts of those who use it; see `LLMClient.ask`.
-        """
         self._opening = opening
         self._purpose = purpose
         self._version = version
@@ -54,11 +40,6 @@ class BlockingChat:
         self._stack = AsyncExitStack()
 
     def __enter__(self) -> Self:
-        """Starts the loop and opens the client.
-
-        Raises:
-            ConfigError: the client cannot be made or opened.
-        """
         self._thread.start()
         try:
             self._client = self._thread.run(self._open())
@@ -73,7 +54,6 @@ class BlockingChat:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes the client and ends the loop."""
         self._client = None
         try:
             self._thread.run(self._stack.aclose())
@@ -82,7 +62,6 @@ class BlockingChat:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._opened().endpoint.model
 
     @property
@@ -97,13 +76,7 @@ class BlockingChat:
     def ask(
         self, messages: Sequence[Message], *, repeat: int = 0, purpose: str | None = None
     ) -> Reply[str]:
-        """`LLMClient.ask` for text, in the calling thread.
-
-        Args:
-            messages: the conversation.
-            repeat: which of several answers.
-            purpose: what the call is booked under, when not under the usual one.
-        """
+        """`LLMClient.ask` for text, in the calling thread."""
         client = self._opened()
         booked = self._purpose if purpose is None else purpose
         return self._thread.run(
@@ -113,20 +86,13 @@ class BlockingChat:
     def ask_structure(
         self, messages: Sequence[Message], schema: Schema[ValueT], *, purpose: str | None = None
     ) -> ValueT:
-        """See `ragbench.llm.replies.StructuredChat.ask_structure`.
-
-        Args:
-            messages: the conversation.
-            schema: the form of the answer.
-            purpose: what the call is booked under, when not under the usual one.
-        """
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`."""
         client = self._opened()
         booked = self._purpose if purpose is None else purpose
         asked = client.ask(messages, schema=schema, purpose=booked, version=self._version)
         return self._thread.run(asked).value
 
     def receipt(self) -> Receipt:
-        """What was spent so far."""
         return self._opened().receipt()
 
     async def _open(self) -> LLMClient:
@@ -147,12 +113,6 @@ class BlockingEmbeddings:
         *,
         purpose: str = "embed",
     ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            opening: gives the client for the length of a block; called once, in the loop's thread.
-            purpose: what its calls are booked under.
-        """
         self._opening = opening
         self._purpose = purpose
         self._loop = LoopThread()
@@ -160,12 +120,7 @@ class BlockingEmbeddings:
         self._stack = AsyncExitStack()
 
     def embed(self, texts: Sequence[str]) -> Embeddings:
-        """`EmbeddingClient.embed`, in the calling thread.
-
-        Raises:
-            ConfigError: the client cannot be made, or a text is empty.
-            LLMError: there is no answer.
-        """
+        """`EmbeddingClient.embed`, in the calling thread."""
         client = self._client or self._open()
         return self._loop.run(client.embed(texts, purpose=self._purpose))
 

@@ -21,14 +21,6 @@ from typing import Any, cast
 from ragbench.core.chat import Usage
 from ragbench.errors import LLMCacheError
 
-__all__ = [
-    "CALLS",
-    "RECEIPTS",
-    "BookedCall",
-    "CallBook",
-    "Unfinished",
-]
-
 CALLS = "calls.jsonl"
 """Of the command that runs, or was killed."""
 RECEIPTS = "receipts.jsonl"
@@ -75,12 +67,6 @@ class CallBook:
     """The book of one command. Several event loops and threads may write into it."""
 
     def __init__(self, folder: Path) -> None:
-        """Touches nothing yet: who never asks writes nothing.
-
-        Args:
-            folder: the run's. It must be held by this process when the first request is sent: what
-                lies there then is the book of a command that was killed.
-        """
         self._folder = folder
         self._lock = threading.Lock()
         self._file: int | None = None
@@ -95,11 +81,7 @@ class CallBook:
         """What the answers to those cost."""
 
     def open(self) -> None:
-        """Begins the book, where it has not begun; closes that of a command that was killed.
-
-        Raises:
-            LLMCacheError: it cannot be written: then nothing more is bought.
-        """
+        """Begins the book, where it has not begun; closes that of a command that was killed."""
         with self._lock:
             if self._file is None:
                 try:
@@ -120,11 +102,6 @@ class CallBook:
             self._write(["l", sorted(self._lost)])
 
     def sent(self, purpose: str, model: str, key: str, most: Decimal | None) -> int:
-        """A request is about to be sent.
-
-        Returns:
-            Its number.
-        """
         self.open()
         number = next(self._numbers)
         with self._lock:
@@ -150,12 +127,7 @@ class CallBook:
         self._write(["a", number, tokens, None if cost is None else str(cost)])
 
     def ended(self, number: int, *, billed: bool) -> None:
-        """A request was not answered, or its tokens were not told.
-
-        Args:
-            number: its number.
-            billed: whether it may have cost something.
-        """
+        """A request was not answered, or its tokens were not told."""
         self._write(["e", number, billed])
 
     def question(self, purpose: str, model: str, *, cached: bool, failed: bool) -> None:
@@ -164,11 +136,7 @@ class CallBook:
         self._write(["q", purpose, model, cached, failed])
 
     def close(self, receipt: Mapping[str, Any] | None) -> None:
-        """Ends the book: its lines become one receipt.
-
-        Args:
-            receipt: of the command, as JSON holds it; None when it asked nobody.
-        """
+        """Ends the book: its lines become one receipt."""
         with self._lock:
             file, self._file = self._file, None
         if receipt is not None:

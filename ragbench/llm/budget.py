@@ -18,23 +18,11 @@ from ragbench.errors import ConfigError, LLMBudgetError
 from ragbench.llm.book import CallBook
 from ragbench.llm.endpoint import Endpoint, LongPrompt, Price
 
-__all__ = [
-    "BookedRequest",
-    "Budget",
-    "Ledger",
-    "Receipt",
-    "ReceiptLine",
-    "Reservation",
-    "check_cap",
-    "price_for",
-]
-
 
 class Reservation:
     """Money set aside for one request; settled exactly once."""
 
     def __init__(self, budget: Budget, amount: Decimal) -> None:
-        """Made by `Budget.reserve`."""
         self._budget = budget
         self.amount = amount
         """The most that the request can cost."""
@@ -63,18 +51,6 @@ class Budget:
         run_limit: Decimal | None = None,
         book: CallBook | None = None,
     ) -> None:
-        """Nothing is in flight yet.
-
-        Args:
-            limit: the most that may be spent, at least 0; None for no limit.
-            spent: what was spent of it before.
-            run_limit: the most that all commands of a run may spend together, those that were
-                killed included; it needs a book. None for no limit.
-            book: where requests are written down as they happen.
-
-        Raises:
-            ConfigError: an amount is negative or no number.
-        """
         amounts = [amount for amount in (limit, run_limit, spent) if amount is not None]
         if any(not amount.is_finite() or amount < 0 for amount in amounts):
             raise ConfigError("a cost must be a number of at least 0")
@@ -94,14 +70,7 @@ class Budget:
         return self.limit is not None or self.run_limit is not None
 
     async def reserve(self, amount: Decimal) -> Reservation:
-        """Sets money aside, waiting for requests in flight to give some back where that can help.
-
-        Args:
-            amount: the most that the request can cost.
-
-        Raises:
-            LLMBudgetError: not even then would it fit.
-        """
+        """Reserves money, waiting for requests in flight to return some where that can help."""
         while (changed := self._set_aside(amount)) is not None:
             await changed.wait()
         return Reservation(self, amount)
@@ -121,7 +90,6 @@ class Budget:
             return changed
 
     def _left_at_first(self) -> Decimal:
-        """What this command may spend."""
         limits = [Decimal("Infinity") if self.limit is None else self.limit]
         if self.run_limit is not None:
             limits.append(self.run_limit - self._before)
@@ -157,17 +125,7 @@ _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|20\d{6})$")
 
 
 def price_for(endpoint: Endpoint) -> Price | None:
-    """What an endpoint's tokens cost.
-
-    Args:
-        endpoint: the endpoint. Its own price goes before the table, which knows some models at
-            their maker's own address: what a gateway or another cloud takes for the same model is
-            its affair. A dated snapshot (``gpt-4o-mini-2024-07-18``) costs what its model costs,
-            unless the table names it.
-
-    Returns:
-        None when it is not known. That is not a price of 0.
-    """
+    """What an endpoint's tokens cost. None when it is not known."""
     if endpoint.price is not None:
         return endpoint.price
     table = _table().get(endpoint.host, {})
@@ -177,7 +135,6 @@ def price_for(endpoint: Endpoint) -> Price | None:
 
 @cache
 def _table() -> dict[str, dict[str, Price]]:
-    """Prices by host and model."""
     text = files("ragbench.llm").joinpath("prices.json").read_text("utf-8")
     raw = cast("dict[str, Any]", json.loads(text))
     return {table["host"]: _prices(table) for table in raw["tables"]}
@@ -214,11 +171,7 @@ def _long_prompt(entry: dict[str, Any] | None) -> LongPrompt | None:
 
 
 def check_cap(endpoint: Endpoint) -> None:
-    """Refuses an endpoint of which nobody knows beforehand the most that a call can cost.
-
-    Raises:
-        ConfigError: its price is not known, or its answers have no limit.
-    """
+    """Refuses an endpoint of which nobody knows beforehand the most that a call can cost."""
     if price_for(endpoint) is None:
         raise ConfigError(
             f"the cost cannot be capped: the price of {endpoint.model} at {endpoint.base_url} is "
@@ -289,7 +242,6 @@ class Receipt:
 
     @property
     def unconfirmed(self) -> Decimal | None:
-        """See `ReceiptLine.unconfirmed`."""
         return _sum([line.unconfirmed for line in self.lines])
 
 
@@ -325,12 +277,6 @@ class Ledger:
     """Books calls as they happen."""
 
     def __init__(self, price: Price | None, book: CallBook | None = None) -> None:
-        """Empty.
-
-        Args:
-            price: of the tokens; None when it is not known.
-            book: where requests are written down as they happen.
-        """
         self._price = price
         self._book = book
         self._reported = False
@@ -344,26 +290,12 @@ class Ledger:
     def request(
         self, purpose: str, model: str, *, key: str = "", most: Decimal | None = None
     ) -> BookedRequest:
-        """A request is about to be sent.
-
-        Args:
-            purpose: what it is for.
-            model: which model it asks.
-            key: equal for equal requests.
-            most: the most that it can cost; None when nobody knows.
-        """
         self._account(purpose, model).requests += 1
         number = 0 if self._book is None else self._book.sent(purpose, model, key, most)
         return BookedRequest(purpose, model, most, number)
 
     def billed(self, request: BookedRequest, usage: Usage, cost: Decimal | None) -> None:
-        """A request was answered, and its tokens or its cost told.
-
-        Args:
-            request: the request.
-            usage: its tokens.
-            cost: what it cost; None when that is not known.
-        """
+        """A request was answered, and its tokens or its cost told."""
         if self._book is not None:
             self._book.answered(request.number, usage, cost)
         account = self._account(request.purpose, request.model)
@@ -386,7 +318,6 @@ class Ledger:
             self._book.ended(request.number, billed=False)
 
     def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
-        """A question is over."""
         if self._book is not None:
             self._book.question(purpose, model, cached=cached, failed=failed)
         account = self._account(purpose, model)
@@ -395,7 +326,6 @@ class Ledger:
         account.failed += failed
 
     def receipt(self) -> Receipt:
-        """What was booked so far."""
         price = self._price
         return Receipt(
             lines=tuple(

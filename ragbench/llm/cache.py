@@ -18,18 +18,6 @@ from ragbench.masking import hidden
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = [
-    "DEFAULT_BYTES",
-    "CacheLine",
-    "CacheStats",
-    "CachedReply",
-    "ResponseCache",
-    "cache_key",
-    "connect",
-    "guarded",
-    "open_cache",
-]
-
 _APPLICATION = 0x5242434C  # "RBCL", where SQLite keeps what wrote a file
 _VERSION = 1
 _BUSY_SECONDS = 10.0
@@ -63,15 +51,7 @@ COMMIT;
 
 
 def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
-    """Opens a cache, creating it and its folder when it does not exist.
-
-    Args:
-        path: the file.
-        must_exist: whether a missing file is an error.
-
-    Raises:
-        LLMCacheError: it cannot be opened, is not a cache, or another version wrote it.
-    """
+    """Opens a cache, creating it and its folder when it does not exist."""
     import sqlite3
 
     if must_exist and not path.is_file():
@@ -195,18 +175,6 @@ class ResponseCache:
         must_exist: bool = False,
         today: Callable[[], float] = time.time,
     ) -> None:
-        """Opens the file.
-
-        Args:
-            path: where; made when it does not exist.
-            max_bytes: when the answers take more, those that were not used for longest go.
-            must_exist: whether a missing file is an error.
-            today: seconds since 1970; a test passes its own.
-
-        Raises:
-            LLMCacheError: the file cannot be used.
-            ConfigError: ``max_bytes`` is below 0.
-        """
         if max_bytes < 0:
             raise ConfigError(f"a cache cannot be limited to {max_bytes} bytes")
         self.path = path
@@ -216,11 +184,9 @@ class ResponseCache:
         self._stored = 0
 
     def __enter__(self) -> Self:
-        """The cache itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
         self.close()
 
     def close(self) -> None:
@@ -232,17 +198,12 @@ class ResponseCache:
             self._db.close()
 
     def __contains__(self, key: bytes) -> bool:
-        """Whether there is an answer."""
         with guarded(self.path):
             row = self._db.execute("SELECT 1 FROM replies WHERE key = ?", (key,)).fetchone()
         return row is not None
 
     def get(self, key: bytes) -> CachedReply | None:
-        """The answer to a question; None where there is none.
-
-        Raises:
-            LLMCacheError: the file cannot be read.
-        """
+        """The answer to a question; None where there is none."""
         with guarded(self.path):
             row = self._db.execute(
                 "SELECT body, used FROM replies WHERE key = ?", (key,)
@@ -255,18 +216,7 @@ class ResponseCache:
         return _decoded(row[0])
 
     def put(self, key: bytes, reply: CachedReply, *, judge: str, model: str, purpose: str) -> None:
-        """Keeps an answer; it is safe when this returns, whatever happens to the process.
-
-        Args:
-            key: see `cache_key`.
-            reply: the answer: whole, and as it was asked for.
-            judge: fingerprint of the endpoint's identity.
-            model: the model, as it was asked for.
-            purpose: what it was asked for first.
-
-        Raises:
-            LLMCacheError: the file cannot be written.
-        """
+        """Keeps an answer; it is safe when this returns, whatever happens to the process."""
         body = hidden(json.dumps(asdict(reply), ensure_ascii=True, separators=(",", ":")))
         now = int(self._today())
         with guarded(self.path):
@@ -279,14 +229,7 @@ class ResponseCache:
             self._trim()
 
     def dialect(self, judge: str) -> dict[str, Any] | None:
-        """What an endpoint was found to understand of late; None when that is not known.
-
-        Args:
-            judge: fingerprint of the endpoint's identity.
-
-        Raises:
-            LLMCacheError: the file cannot be read.
-        """
+        """What an endpoint was found to understand of late; None when that is not known."""
         with guarded(self.path):
             self._db.executescript(_DIALECTS)
             row = self._db.execute(
@@ -307,7 +250,6 @@ class ResponseCache:
             )
 
     def stats(self) -> CacheStats:
-        """What there is."""
         with guarded(self.path):
             entries, size, oldest, newest = self._db.execute(
                 "SELECT count(*), coalesce(sum(size), 0), min(created), max(created) FROM replies"
@@ -337,20 +279,6 @@ class ResponseCache:
         model: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Removes answers.
-
-        Args:
-            max_bytes: those used longest ago, until the rest takes no more than that.
-            unused_days: those not used for so many days.
-            model: those of this model.
-            everything: all of them.
-
-        Returns:
-            How many were removed.
-
-        Raises:
-            LLMCacheError: the file cannot be written.
-        """
         before = self._db.total_changes
         with guarded(self.path):
             if everything:
@@ -378,12 +306,7 @@ class ResponseCache:
 
 
 def open_cache(path: str | None, *, max_bytes: int) -> AbstractContextManager[ResponseCache | None]:
-    """The file of answers that settings name, for the length of a block; None where none is kept.
-
-    Raises:
-        LLMCacheError: the file cannot be used.
-        ConfigError: ``max_bytes`` is below 0.
-    """
+    """The file of answers that settings name, for the length of a block; None if none is kept."""
     if path is None:
         return nullcontext()
     return ResponseCache(Path(path).expanduser(), max_bytes=max_bytes)
@@ -423,10 +346,6 @@ def cache_key(
     """Digest of everything that an answer depends on.
 
     Args:
-        identity: the judge's; see `Endpoint.identity`.
-        messages: the whole conversation.
-        schema: the JSON schema that the answer must follow.
-        version: of the metric or prompt that asks.
         repeat: which of several answers to the same question, from 0.
 
     Returns:

@@ -21,11 +21,6 @@ from ragbench.llm.request import RequestSender
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.llm.transport import OpenAITransport, Transport
 
-__all__ = [
-    "Connection",
-    "LLMClient",
-]
-
 
 class Connection:
     """A transport, the limits on its use, and the books about it."""
@@ -39,11 +34,6 @@ class Connection:
         transport: Transport | None,
         clock: Clock | None,
     ) -> None:
-        """Opens nothing yet; the arguments are those of `LLMClient`.
-
-        Raises:
-            ConfigError: a cost is capped that nobody can know beforehand.
-        """
         self.endpoint = endpoint
         self.limits = CallLimits() if limits is None else limits
         self.price = price_for(endpoint)
@@ -64,22 +54,12 @@ class Connection:
 
     @property
     def caller(self) -> RetryingCaller:
-        """Calls the endpoint.
-
-        Raises:
-            RuntimeError: it is not open, or was opened in another event loop.
-        """
         if self._caller is None or self._loop is not asyncio.get_running_loop():
             raise RuntimeError("open the client with 'async with' in the event loop that asks")
         return self._caller
 
     async def open(self) -> None:
-        """Reads the API key and opens the connection pool. Nothing is sent.
-
-        Raises:
-            ConfigError: the key cannot be read.
-            MissingExtraError: the package that carries requests is not installed.
-        """
+        """Reads the API key and opens the connection pool. Nothing is sent."""
         if self._caller is not None:
             raise RuntimeError("the client is open already")
         await self._transport.open()
@@ -116,7 +96,6 @@ class Connection:
         self._caller = None
 
     async def close(self) -> None:
-        """Closes all connections."""
         self.stop()
         await self._transport.close()
 
@@ -143,19 +122,6 @@ class LLMClient:
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            endpoint: who is asked.
-            limits: time, patience and calls in flight.
-            cache: where answers are kept; the caller closes it.
-            budget: caps the cost.
-            transport: carries requests; through the ``openai`` package by default.
-            clock: the time.
-
-        Raises:
-            ConfigError: a cost is capped that nobody can know beforehand.
-        """
         self._connection = Connection(
             endpoint, limits=limits, budget=budget, transport=transport, clock=clock
         )
@@ -175,16 +141,10 @@ class LLMClient:
         self._unwritable: LLMCacheError | None = None
 
     def __repr__(self) -> str:
-        """Model and address."""
         return f"LLMClient({self.endpoint.model!r} at {self.endpoint.base_url!r})"
 
     async def __aenter__(self) -> Self:
-        """Reads the API key and opens the connection pool. Nothing is sent.
-
-        Raises:
-            ConfigError: the key cannot be read.
-            MissingExtraError: the package that carries requests is not installed.
-        """
+        """Reads the API key and opens the connection pool. Nothing is sent."""
         await self._connection.open()
         known = None if self._cache is None else self._cache.dialect(self._judge)
         if known is not None:
@@ -283,19 +243,7 @@ class LLMClient:
         """Asks the model, or takes what it answered before.
 
         Args:
-            messages: the conversation, oldest first; at least one.
-            schema: the structure of the answer, see `schema_of`; None for text.
-            purpose: what the question is for, such as a metric's name; the receipt tells costs by
-                it. Not part of the question's name.
-            version: of the metric or prompt that asks; part of the question's name.
             repeat: which of several answers to the same question, from 0.
-
-        Returns:
-            A whole answer, as it was asked for.
-
-        Raises:
-            LLMStoppedError: no further question will be answered in this run, also no other one.
-            LLMError: this one has no answer. `ragbench.errors` draws the kinds.
         """
         if not messages:
             raise ConfigError("a model was asked nothing: there must be at least one message")

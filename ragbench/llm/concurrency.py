@@ -18,16 +18,6 @@ from email.utils import parsedate_to_datetime
 
 from ragbench.errors import ConfigError, LLMStoppedError, LLMUnreachableError
 
-__all__ = [
-    "CallLimits",
-    "Circuit",
-    "Clock",
-    "Concurrency",
-    "RetryPolicy",
-    "Slot",
-    "retry_after",
-]
-
 
 class Clock:
     """The running event loop's time."""
@@ -37,7 +27,6 @@ class Clock:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
         await asyncio.sleep(seconds)
 
     def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
@@ -51,16 +40,6 @@ class Circuit:
     def __init__(
         self, clock: Clock, *, where: str, failures: int = 8, seconds: float = 20.0
     ) -> None:
-        """Starts closed.
-
-        Args:
-            clock: the time.
-            where: the endpoint, as messages name it.
-            failures: how many calls in a row that got no answer at all open it.
-            seconds: how long no answer came, at the least, before it opens; not asked of an
-                endpoint that has never answered, also not in an earlier command. A restart of a
-                server is waited for.
-        """
         self._clock = clock
         self._where = where
         self._failures = failures
@@ -75,15 +54,10 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
-        """Whether all calls are stopped."""
         return self._stopped is not None
 
     def check(self) -> None:
-        """Does nothing while calls may be made.
-
-        Raises:
-            LLMStoppedError: they may not, with the reason.
-        """
+        """Does nothing while calls may be made."""
         if self._stopped is not None:
             # One exception raised from many tasks would gather all their tracebacks.
             raise type(self._stopped)(str(self._stopped), status=self._stopped.status)
@@ -133,15 +107,6 @@ class Concurrency:
     """Gives out slots. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
-        """Starts low.
-
-        Args:
-            most: never more calls in flight than that.
-            clock: the time.
-
-        Raises:
-            ConfigError: ``most`` is less than 1.
-        """
         if most < 1:
             raise ConfigError(f"the number of calls in flight must be at least 1, not {most}")
         self._most = most
@@ -165,7 +130,6 @@ class Concurrency:
 
     @property
     def in_flight(self) -> int:
-        """How many calls are in flight."""
         return self._in_flight
 
     @asynccontextmanager
@@ -199,7 +163,6 @@ class Concurrency:
         """The endpoint said that there were too many calls (429).
 
         Args:
-            slot: the call's.
             wait: seconds after which that call may come again.
         """
         self._lower(slot)
@@ -271,7 +234,6 @@ class RetryPolicy:
     """The longest wait that the endpoint did not ask for, in seconds."""
 
     def __post_init__(self) -> None:
-        """Refuses numbers out of range."""
         waits = (self.rate_limit_wait, self.first_wait, self.longest_wait)
         if self.retries < 0 or any(wait < 0 for wait in waits):
             raise ConfigError("retries and waiting times must be at least 0")
@@ -294,10 +256,8 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     Args:
         headers: of the answer, names in lower case. ``retry-after-ms`` in milliseconds goes before
             ``retry-after`` (RFC 9110, 10.2.3), in seconds or as a date.
-        now: the time of day; the clock's by default.
 
-    Returns:
-        At least 0; None when nothing is asked for, or nothing that can be read.
+    None when nothing is asked for, or nothing that can be read.
     """
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
@@ -328,7 +288,6 @@ class CallLimits:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
-        """Refuses numbers out of range."""
         if self.timeout <= 0 or (self.deadline is not None and self.deadline <= 0):
             raise ConfigError("timeout and deadline must be above 0 seconds")
         if self.concurrency < 1:

@@ -26,14 +26,6 @@ from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.request import Purpose, RequestSender, Sent, fewest_prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 
-__all__ = [
-    "AttemptLog",
-    "Conversation",
-    "ConversationResult",
-    "RejectedError",
-    "RetryingCaller",
-]
-
 ValueT = TypeVar("ValueT")
 _GIVEN_UP = 8
 """Calls in a row that were given up, with nothing answered between: then there is no hope."""
@@ -71,16 +63,6 @@ class RetryingCaller:
         where: str,
         deadline: float | None,
     ) -> None:
-        """What all calls share.
-
-        Args:
-            sender: sends single requests.
-            clock: the time.
-            circuit: whether any may be sent.
-            policy: how patient to be.
-            where: the endpoint, as messages name it.
-            deadline: when, on the clock, all calls must be over.
-        """
         self._sender = sender
         self._clock = clock
         self._circuit = circuit
@@ -98,20 +80,7 @@ class RetryingCaller:
         spread: float,
         tries: AttemptLog,
     ) -> ValueT:
-        """Sends a request, again and again where that can help.
-
-        Args:
-            purpose: what it is for.
-            payload: its body.
-            read: gives the value in the JSON of an answer. Raises `EmptyAnswerError` when there is
-                none and asking again may help.
-            spread: in [0, 1), different from call to call and the same in every run; see
-                `RetryPolicy.wait`.
-            tries: what the call has gone through; counts on.
-
-        Raises:
-            LLMError: there is no answer; see `ragbench.errors` for the kinds.
-        """
+        """Sends a request, again and again where that can help."""
         left = None if self._deadline is None else self._deadline - self._clock.now()
         try:
             if left is not None and left <= 0:
@@ -229,13 +198,6 @@ class Conversation:
     """Asks for text or structure, in the words that the endpoint understands."""
 
     def __init__(self, endpoint: Endpoint, dialect: Dialect, caller: RetryingCaller) -> None:
-        """What all questions share.
-
-        Args:
-            endpoint: who is asked.
-            dialect: what it was found to understand.
-            caller: calls it.
-        """
         self._endpoint = endpoint
         self._dialect = dialect
         self._caller = caller
@@ -252,15 +214,6 @@ class Conversation:
 
         Where no answer has yet had the structure that was asked for in this way, the next way is
         tried first, and in it the question is asked anew.
-
-        Args:
-            messages: the question.
-            schema: the structure; None for text, which is the value then.
-            purpose: what it is booked under.
-            spread: see `RetryingCaller.call`.
-
-        Raises:
-            LLMError: there is no such answer.
         """
         asked = _Asked(schema=schema, purpose=purpose, spread=spread)
         first = await self._complete(messages, asked)
@@ -411,11 +364,7 @@ class _Asked:
 
 
 def _check_prompt(usage: Usage, fewest: int) -> None:
-    """Refuses an answer to a part of the question.
-
-    Raises:
-        LLMPromptCutError: the endpoint read less than it was sent.
-    """
+    """Refuses an answer to a part of the question."""
     # Some count what they had in their cache apart.
     read = usage.prompt_tokens + usage.cached_prompt_tokens
     is_short = read < _CUT * fewest and fewest - read >= _FEWEST_MISSING

@@ -13,11 +13,6 @@ from ragbench.llm.answers import Answer, detail_of, error_of
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.masking import mask_text
 
-__all__ = [
-    "Dialect",
-    "schema_text",
-]
-
 _LADDER = (
     StructuredOutput.JSON_SCHEMA,
     StructuredOutput.JSON_OBJECT_SCHEMA,
@@ -56,14 +51,6 @@ class Dialect:
         must_limit: bool = False,
         reasons: bool = False,
     ) -> None:
-        """Knows nothing yet.
-
-        Args:
-            structured: how JSON is asked for, if that is not to be found out.
-            must_limit: whether every request must limit the length of its answer, as a cap on cost
-                demands.
-            reasons: whether the model is known to think before it answers.
-        """
         self._fixed = structured is not StructuredOutput.AUTO
         self._must_limit = must_limit
         self.structured: StructuredOutput = structured if self._fixed else _LADDER[0]
@@ -96,14 +83,6 @@ class Dialect:
         schema: Mapping[str, Any] | None,
         mode: StructuredOutput,
     ) -> dict[str, Any]:
-        """The body of a request.
-
-        Args:
-            endpoint: model and parameters; those that it refuses are left out.
-            messages: the conversation.
-            schema: a JSON schema that the answer shall follow, with a ``title``.
-            mode: how it is asked for.
-        """
         told = [{"role": message.role, "content": message.content} for message in messages]
         body: dict[str, Any] = {"model": endpoint.model, "messages": told}
         for name, value in endpoint.parameters.items():
@@ -129,13 +108,7 @@ class Dialect:
     def weaker(self, mode: StructuredOutput, status: int, text: str) -> StructuredOutput | None:
         """What to try after a rejection of a request that asked for JSON.
 
-        Args:
-            mode: how the rejected request asked.
-            status: the HTTP status.
-            text: the body of the answer.
-
-        Returns:
-            The next way of asking; None when the rejection has another reason, or no way is left.
+        None when the rejection has another reason, or no way is left.
         """
         if self._fixed or mode is StructuredOutput.NONE:
             return None
@@ -152,9 +125,7 @@ class Dialect:
         An endpoint that takes a request for JSON has not said that it follows it: some drop the
         field without a word. Nobody knows until an answer is as asked.
 
-        Returns:
-            A way of asking that is tried in its place; None when the way is known to work, or none
-            is left: then it was the model that erred.
+        None when the way is known to work, or none is left: then it was the model that erred.
         """
         if self._fixed or mode is StructuredOutput.NONE:
             return None
@@ -181,14 +152,7 @@ class Dialect:
     def learns(self, status: int, body: str, sent: Mapping[str, Any]) -> str | None:
         """Takes up what a rejection says of a parameter.
 
-        Args:
-            status: the HTTP status.
-            body: of the answer.
-            sent: the body of the request.
-
-        Returns:
-            The parameter that is sent otherwise, or not at all, from now on; None when the
-            rejection is about something else.
+        None when the rejection is about something else.
         """
         if status not in _REJECTING or _ABOUT_LENGTH.search(body):
             return None
@@ -237,7 +201,6 @@ class Dialect:
     # --- over several commands
 
     def state(self) -> dict[str, Any]:
-        """What was learned, as JSON holds it."""
         return {
             "structured": self.structured.value if self.known and not self._fixed else None,
             "token_limit": self.token_limit,

@@ -20,10 +20,6 @@ from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.request import Purpose
 from ragbench.llm.transport import Transport
 
-__all__ = [
-    "EmbeddingClient",
-]
-
 _BATCH = 64
 _VERSION = "embedding"
 
@@ -41,20 +37,6 @@ class EmbeddingClient:
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Opens nothing yet; the arguments are those of `LLMClient`.
-
-        Args:
-            endpoint: who is asked; only its extra fields are sent beside the texts, such as
-                ``{"dimensions": 256}``.
-            limits: time, patience and requests in flight.
-            cache: where vectors are kept, each under its text; the caller closes it.
-            budget: caps the cost.
-            transport: carries requests.
-            clock: the time.
-
-        Raises:
-            ConfigError: a cost is capped that nobody can know beforehand.
-        """
         self.endpoint = endpoint
         self._connection = Connection(
             endpoint, limits=limits, budget=budget, transport=transport, clock=clock
@@ -69,7 +51,6 @@ class EmbeddingClient:
         }
 
     async def __aenter__(self) -> Self:
-        """See `LLMClient.__aenter__`."""
         await self._connection.open()
         return self
 
@@ -79,7 +60,6 @@ class EmbeddingClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes all connections."""
         await self._connection.close()
 
     def knows(self, text: str) -> bool:
@@ -91,16 +71,7 @@ class EmbeddingClient:
         return self._connection.ledger.receipt()
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
-        """Gives the vectors of texts, or takes those that are known.
-
-        Args:
-            texts: not empty texts; as many as you like.
-            purpose: what they are for; see `LLMClient.ask`.
-
-        Raises:
-            ConfigError: a text is empty: endpoints refuse that.
-            LLMError: there is no answer; vectors that came before are kept.
-        """
+        """Gives the vectors of texts, or takes those that are known."""
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys = {text: self._key(text) for text in texts}
@@ -177,11 +148,7 @@ class EmbeddingClient:
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
-    """The vectors of an answer, in the order of the texts.
-
-    Raises:
-        EmptyAnswerError: there is not one for each text, or they are not of one length.
-    """
+    """The vectors of an answer, in the order of the texts."""
     data = body.get("data")
     entries = [
         cast("dict[str, Any]", entry)

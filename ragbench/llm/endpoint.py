@@ -18,16 +18,6 @@ from ragbench.core.chat import Usage
 from ragbench.errors import ConfigError
 from ragbench.masking import hide, is_secret, mask_url
 
-__all__ = [
-    "NO_KEY",
-    "ApiKey",
-    "Endpoint",
-    "LongPrompt",
-    "Price",
-    "StructuredOutput",
-]
-
-
 _COMMAND_SECONDS = 60
 
 
@@ -43,7 +33,6 @@ class ApiKey:
     """A program with its arguments that prints the key, such as a token that expires."""
 
     def __post_init__(self) -> None:
-        """Refuses two places."""
         places = [f"variable {self.variable}"] if self.variable else []
         places += [f"file {self.file}"] if self.file else []
         places += [f"command {self.command[0]}"] if self.command else []
@@ -53,7 +42,6 @@ class ApiKey:
             )
 
     def __str__(self) -> str:
-        """The place, as messages name it."""
         if self.variable:
             return f"environment variable {self.variable}"
         if self.command:
@@ -61,15 +49,6 @@ class ApiKey:
         return f"file {self.file}" if self.file else "none"
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        """The key.
-
-        Returns:
-            The key, or None where none is used.
-
-        Raises:
-            ConfigError: the variable is not set, the file is missing, empty or not one line, or the
-                program fails.
-        """
         if self.variable:
             found = environ.get(self.variable, "").strip()
             if not found:
@@ -162,7 +141,6 @@ class Price:
     """Where the price comes from, with its date where it has one."""
 
     def __post_init__(self) -> None:
-        """Refuses prices that cannot be."""
         prices = (self.input, self.output, self.cached_input or Decimal(0))
         if any(not price.is_finite() or price < 0 for price in prices):
             raise ConfigError("the price of a million tokens must be a number of at least 0")
@@ -234,7 +212,6 @@ class Endpoint:
     """Overrides the price table."""
 
     def __post_init__(self) -> None:
-        """Refuses what no call could be made with."""
         try:
             parts = urlsplit(self.base_url)
             valid = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -256,7 +233,6 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """The host, without a port."""
         return urlsplit(self.base_url).hostname or ""
 
     @property
@@ -278,11 +254,7 @@ class Endpoint:
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
     def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The headers with the values of their variables. Credentials: for the wire only.
-
-        Raises:
-            ConfigError: a variable is not set.
-        """
+        """The headers with the values of their variables. Credentials: for the wire only."""
 
         def value_of(found: re.Match[str]) -> str:
             value = environ.get(found[1], "").strip()

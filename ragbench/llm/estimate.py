@@ -15,12 +15,6 @@ from ragbench.llm.endpoint import Endpoint, Price
 from ragbench.llm.request import TokenCounter, prompt_tokens
 from ragbench.llm.schema import Schema
 
-__all__ = [
-    "Estimate",
-    "EstimateLine",
-    "Estimator",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EstimateLine:
@@ -58,17 +52,14 @@ class Estimate:
 
     @property
     def calls(self) -> int:
-        """All questions."""
         return sum(line.calls for line in self.lines)
 
     @property
     def cached(self) -> int:
-        """Those that are in the cache."""
         return sum(line.cached for line in self.lines)
 
     @property
     def prompt_tokens(self) -> int:
-        """Of all calls to be made."""
         return sum(line.prompt_tokens for line in self.lines)
 
     @property
@@ -108,13 +99,6 @@ class Estimator:
     def __init__(
         self, endpoint: Endpoint, counter: TokenCounter, cache: ResponseCache | None = None
     ) -> None:
-        """Empty.
-
-        Args:
-            endpoint: who would be asked.
-            counter: counts tokens; see `ragbench.text.token_counter`.
-            cache: what was answered before.
-        """
         self._endpoint = endpoint
         self._counter = counter
         self._cache = cache
@@ -132,20 +116,7 @@ class Estimator:
         version: str = "",
         repeat: int = 0,
     ) -> bool:
-        """Counts a question; the arguments are those of `LLMClient.ask`.
-
-        Args:
-            messages: the rendered prompt.
-            answer_tokens: the fewest and the most tokens of a usual answer; the endpoint's
-                ``max_tokens`` bounds both.
-            schema: the structure of the answer.
-            purpose: what the question is for.
-            version: of the metric or prompt that asks.
-            repeat: which of several answers.
-
-        Returns:
-            Whether it is in the cache.
-        """
+        """Counts a question; the arguments are those of `LLMClient.ask`."""
         account = self._accounts.setdefault(purpose, _Account())
         definition = None if schema is None else schema.definition
         key = cache_key(
@@ -164,14 +135,7 @@ class Estimator:
     def guess(
         self, purpose: str, *, calls: int, prompt_tokens: int, answer_tokens: tuple[int, int]
     ) -> None:
-        """Counts calls whose prompts hold answers that are not there yet.
-
-        Args:
-            purpose: what they are for.
-            calls: how many.
-            prompt_tokens: about, of each.
-            answer_tokens: the fewest and the most, of each.
-        """
+        """Counts calls whose prompts hold answers that are not there yet."""
         account = self._accounts.setdefault(purpose, _Account())
         account.calls += calls
         account.guessed += calls
@@ -179,7 +143,6 @@ class Estimator:
             self._count(account, prompt_tokens, answer_tokens)
 
     def estimate(self) -> Estimate:
-        """What was counted so far."""
         price = self._price
         return Estimate(
             model=self._endpoint.model,

@@ -11,32 +11,19 @@ from typing import Any, cast
 from ragbench.errors import ConfigError
 from ragbench.llm.endpoint import ApiKey, Endpoint, Price, StructuredOutput
 from ragbench.llm.providers import AZURE, PROVIDERS, Provider, azure_address, by_address, by_model
-from ragbench.safe_text import mask_text, mask_url
-
-__all__ = [
-    "CHAT",
-    "EMBEDDINGS",
-    "KEYS",
-    "NOT_SENT",
-    "OPENAI_URL",
-    "SETTING_NAMES",
-    "FoundSettings",
-    "Setting",
-]
+from ragbench.masking import mask_text, mask_url
 
 NOT_SENT = "none"
 """The value of a setting that shall have none."""
 
 
 def text(value: object, origin: str) -> str:
-    """A text that is not empty."""
     if isinstance(value, str) and value.strip():
         return value.strip()
     raise ConfigError(f"{origin} must be a text, not {value!r}")
 
 
 def whole(value: object, origin: str) -> int:
-    """An integer of at least 0."""
     try:
         number = int(str(value)) if not isinstance(value, bool) else -1
     except ValueError:
@@ -47,7 +34,6 @@ def whole(value: object, origin: str) -> int:
 
 
 def fraction(value: object, origin: str) -> float:
-    """A number of at least 0."""
     return float(amount(value, origin))
 
 
@@ -75,8 +61,6 @@ def json_fields(value: object, origin: str) -> dict[str, Any]:
 
 
 def one_of(choices: Sequence[str]) -> Callable[[object, str], str]:
-    """Reads one of several texts."""
-
     def read(value: object, origin: str) -> str:
         if value not in choices:
             raise ConfigError(f"{origin} must be one of {', '.join(choices)}, not {value!r}")
@@ -108,7 +92,6 @@ def command_line(value: object, origin: str) -> tuple[str, ...]:
 
 
 def yes_or_no(value: object, origin: str) -> bool:
-    """A truth value, or a word for one."""
     words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     found = words.get(str(value).lower())
     if found is None:
@@ -200,11 +183,9 @@ class FoundSettings:
                     break
 
     def value(self, name: str, default: Any = None) -> Any:
-        """A setting's value."""
         return self._values.get(name, default)
 
     def given(self, *names: str) -> dict[str, Any]:
-        """Those of the settings that were given."""
         return {name: self._values[name] for name in names if name in self._values}
 
     def provider(self) -> tuple[Provider, str] | None:
@@ -218,7 +199,6 @@ class FoundSettings:
         return by_model(str(self.value("model", "")))
 
     def model(self) -> str:
-        """The model's name at its endpoint."""
         found = self.provider()
         return str(self.value("model")) if found is None else found[1]
 
@@ -244,7 +224,6 @@ class FoundSettings:
         return str(self._values["base_url"])
 
     def key(self, base_url: str) -> ApiKey:
-        """Where the key is."""
         places = {name: self.value(name) for name in KEYS if self.value(name)}
         # The nearer place wins: an option replaces what a file says.
         nearest = min((self._rank(name) for name in places), default=0)

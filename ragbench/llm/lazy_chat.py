@@ -17,11 +17,6 @@ from ragbench.llm.schema import Schema
 from ragbench.llm.session import open_client
 from ragbench.llm.settings import LLMSettings
 
-__all__ = [
-    "LateChat",
-]
-
-
 ValueT = TypeVar("ValueT")
 
 
@@ -35,16 +30,6 @@ class LateChat:
     def __init__(
         self, settings: LLMSettings, *, purpose: str = "chat", budget: Budget | None = None
     ) -> None:
-        """Keeps the settings.
-
-        Args:
-            settings: which model, and how it is asked; see `ragbench.llm.settings.resolve`.
-            purpose: what its calls are booked under.
-            budget: caps the cost; others may spend of it, too.
-
-        Raises:
-            ConfigError: a cost is capped that nobody can know beforehand.
-        """
         if budget is not None and budget.is_capped:
             check_cap(settings.endpoint)
         self._settings = settings
@@ -55,7 +40,6 @@ class LateChat:
         self._chat: BlockingChat | None = None
 
     def __enter__(self) -> Self:
-        """The model itself."""
         return self
 
     def __exit__(
@@ -64,12 +48,10 @@ class LateChat:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes it."""
         self.close()
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._settings.endpoint.model
 
     @property
@@ -88,37 +70,19 @@ class LateChat:
         return self._settings.endpoint.identity()
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """See `ragbench.core.chat.ChatModel.complete`.
-
-        Raises:
-            ConfigError: the API key cannot be read.
-            MissingExtraError: the package that carries requests is not installed.
-            LLMError: there is no answer.
-        """
+        """See `ragbench.core.chat.ChatModel.complete`."""
         return self.ask(messages).text
 
     def ask(
         self, messages: Sequence[Message], *, repeat: int = 0, purpose: str | None = None
     ) -> Reply[str]:
-        """See `complete` and `ragbench.core.chat.SamplingChat.ask`.
-
-        Args:
-            messages: the conversation.
-            repeat: which of several answers.
-            purpose: what the call is booked under, when not under the usual one.
-        """
+        """See `complete` and `ragbench.core.chat.SamplingChat.ask`."""
         return self._opened().ask(messages, repeat=repeat, purpose=purpose)
 
     def ask_structure(
         self, messages: Sequence[Message], schema: Schema[ValueT], *, purpose: str | None = None
     ) -> ValueT:
-        """See `ragbench.llm.replies.StructuredChat.ask_structure`.
-
-        Args:
-            messages: the conversation.
-            schema: the form of the answer.
-            purpose: what the call is booked under, when not under the usual one.
-        """
+        """See `ragbench.llm.replies.StructuredChat.ask_structure`."""
         return self._opened().ask_structure(messages, schema, purpose=purpose)
 
     def booked_under(self, purpose: str) -> SamplingChat:
@@ -155,7 +119,6 @@ class _Booked:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self.chat.name
 
     @property
@@ -165,17 +128,13 @@ class _Booked:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """See `LateChat.identity`."""
         return self.chat.identity
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """See `LateChat.complete`."""
         return self.ask(messages).text
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """See `LateChat.ask_structure`."""
         return self.chat.ask_structure(messages, schema, purpose=self.purpose)
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        """See `LateChat.ask`."""
         return self.chat.ask(messages, repeat=repeat, purpose=self.purpose)

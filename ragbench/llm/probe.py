@@ -18,12 +18,6 @@ from ragbench.llm.schema import Schema
 from ragbench.llm.session import ask_word
 from ragbench.llm.transport import Transport
 
-__all__ = [
-    "CONTEXT_SIZES",
-    "Finding",
-    "probe",
-]
-
 CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""
 _BURST = 16
@@ -56,20 +50,7 @@ async def probe(
     clock: Clock | None = None,
     sizes: Sequence[int] = CONTEXT_SIZES,
 ) -> AsyncGenerator[Finding]:
-    """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`.
-
-    Args:
-        endpoint: as it is set.
-        transport: carries the requests; through the ``openai`` package by default.
-        clock: the time.
-        sizes: see `CONTEXT_SIZES`.
-
-    Yields:
-        A finding each, in an order in which later ones rest on earlier ones.
-
-    Raises:
-        LLMError: it does not answer at all.
-    """
+    """Tries an endpoint out; it may bill that: about 1.4 tokens for each word of `sizes`."""
     tools = _Tools(transport, clock)
     async with tools.client(endpoint) as client:
         reply = await ask_word(client, purpose=_PURPOSE)
@@ -95,7 +76,6 @@ class _Tools:
 
 
 def _without(endpoint: Endpoint, client: LLMClient) -> Endpoint:
-    """The endpoint without the parameters that it refuses."""
     refused = set(client.not_sent)
     extra = {name: value for name, value in endpoint.extra.items() if name not in refused}
     names = ("temperature", "seed", "max_tokens", "reasoning_effort")

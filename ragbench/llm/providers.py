@@ -8,15 +8,6 @@ from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "AZURE",
-    "PROVIDERS",
-    "Provider",
-    "azure_address",
-    "by_address",
-    "by_model",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provider:
@@ -108,15 +99,7 @@ def by_address(base_url: str) -> Provider | None:
 
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
-    """The address of the user's own Azure resource.
-
-    Args:
-        environ: where ``AZURE_OPENAI_ENDPOINT`` is looked up.
-        dated: whether the dated interface is meant, which is told the resource alone.
-
-    Raises:
-        ConfigError: the variable is not set.
-    """
+    """The address of the user's own Azure resource."""
     resource = environ.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not resource:
         raise ConfigError(

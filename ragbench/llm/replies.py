@@ -10,14 +10,6 @@ from ragbench.core.chat import ChatModel, Message
 from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure, without_thoughts
 
-__all__ = [
-    "StructuredChat",
-    "ask_structure",
-    "ask_text",
-    "field_schema",
-    "said_text",
-]
-
 ValueT = TypeVar("ValueT")
 _UNENDED = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
 
@@ -27,16 +19,7 @@ class StructuredChat(ChatModel, Protocol):
     """A language model whose endpoint can be held to a JSON schema."""
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """Answers a conversation by a value.
-
-        Args:
-            messages: the conversation, oldest first; at least one.
-            schema: the form of the answer. How the endpoint is held to it is the model's matter.
-
-        Raises:
-            LLMReplyError: the answer is not of that form.
-            RagbenchError: there is no answer.
-        """
+        """Answers a conversation by a value."""
         ...
 
 
@@ -51,12 +34,6 @@ def said_text(reply: str) -> str:
 
 
 def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
-    """Asks for a plain text.
-
-    Raises:
-        LLMReplyError: nothing was said.
-        RagbenchError: there is no answer.
-    """
     reply = chat.complete(messages)
     text = said_text(reply)
     if not text:
@@ -71,19 +48,7 @@ def ask_structure(
     *,
     read: Callable[[str], ValueT] | None = None,
 ) -> ValueT:
-    """Asks for a value: held to the schema where the model can be, else read out of its text.
-
-    Args:
-        chat: the model.
-        messages: the conversation; it says the form in words, too.
-        schema: the form.
-        read: reads an answer that is not of that form, such as a bare number; raises
-            `LLMReplyError` where it cannot. Not tried where not given.
-
-    Raises:
-        LLMReplyError: the answer cannot be read.
-        RagbenchError: there is no answer.
-    """
+    """Asks for a value: held to the schema where the model can be, else read out of its text."""
     try:
         if isinstance(chat, StructuredChat):
             return chat.ask_structure(messages, schema)
@@ -103,13 +68,6 @@ def _nothing(reply: str) -> Any:
 def field_schema(
     key: str, form: Mapping[str, Any], check: Callable[[object], ValueT]
 ) -> Schema[ValueT]:
-    """The schema of an object with one field.
-
-    Args:
-        key: the field.
-        form: its JSON schema.
-        check: gives the checked value of the field, or raises `ValueError`.
-    """
     definition = {
         "title": key,
         "type": "object",

@@ -28,16 +28,6 @@ from ragbench.llm.concurrency import Circuit, Clock, Concurrency, Slot, retry_af
 from ragbench.llm.endpoint import Price
 from ragbench.llm.transport import NoAnswerError, Transport
 
-__all__ = [
-    "Purpose",
-    "RequestSender",
-    "Sent",
-    "TokenCounter",
-    "fewest_prompt_tokens",
-    "most_prompt_tokens",
-    "prompt_tokens",
-]
-
 _A_MESSAGE = 4
 """Tokens around a message in usual chat templates."""
 _MOST_A_MESSAGE = 16
@@ -76,9 +66,6 @@ def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
 
     Every token of a byte-level or SentencePiece vocabulary stands for at least one byte of UTF-8,
     so the bytes bound the tokens, whatever the vocabulary. A chat template's own words come on top.
-
-    Args:
-        payload: the body of the request.
     """
     messages = payload.get("messages", ())
     others = {name: value for name, value in payload.items() if name != "messages"}
@@ -100,9 +87,6 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
 
     Tokenizers split at white space before they merge anything, so each word is a token at the
     least; in scripts without spaces a token holds some letters.
-
-    Args:
-        messages: of the body of a request.
     """
     fewest = 0
     for message in messages:
@@ -165,18 +149,6 @@ class RequestSender:
         price: Price | None,
         budget: Budget | None,
     ) -> None:
-        """What all requests share.
-
-        Args:
-            transport: carries them; open.
-            clock: the time.
-            concurrency: how many may be in flight.
-            circuit: whether any may.
-            ledger: where they are booked.
-            timeout: seconds for one.
-            price: of the tokens, where known.
-            budget: caps the cost; needs a price and a longest answer.
-        """
         self._transport = transport
         self._clock = clock
         self._concurrency = concurrency
@@ -187,11 +159,6 @@ class RequestSender:
         self._budget = budget
 
     async def send(self, purpose: Purpose, payload: Mapping[str, Any]) -> Sent:
-        """Sends a request once.
-
-        Raises:
-            LLMStoppedError: no request may be sent any more.
-        """
         most = self._most(purpose, payload)
         budget = self._budget
         reservation = None if budget is None else await budget.reserve(most or Decimal(0))
@@ -285,7 +252,6 @@ class RequestSender:
         return self._price.at_most(prompt_tokens=prompt, completion_tokens=purpose.max_tokens)
 
     def _book(self, request: BookedRequest, sent: Sent) -> Decimal:
-        """What the request cost, or may have cost."""
         if sent.usage is not None and (sent.usage.reported or sent.cost is not None):
             cost = sent.cost
             if cost is None and self._price is not None:

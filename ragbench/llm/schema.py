@@ -19,14 +19,6 @@ from ragbench.errors import LLMReplyError
 from ragbench.masking import hidden
 from ragbench.plugins import require
 
-__all__ = [
-    "Schema",
-    "json_values",
-    "read_structure",
-    "schema_of",
-    "without_thoughts",
-]
-
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
@@ -42,13 +34,6 @@ def json_values(text: str) -> Iterator[object]:
 
     The whole text, where it is JSON; then what stands in fences, the last fence first; then every
     object and list that stands among words, the last first.
-
-    Args:
-        text: what the model said.
-
-    Yields:
-        Values as `json.loads` gives them. Numbers that JSON does not know (NaN, Infinity) are no
-        values.
     """
     told = without_thoughts(text)
     for candidate in (told, *reversed(_FENCE.findall(told))):
@@ -173,12 +158,6 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
 
     Every field is asked for, also those with a default, and objects are closed: servers that hold
     a model to a schema demand both.
-
-    Args:
-        kind: the type.
-
-    Raises:
-        MissingExtraError: pydantic is not installed.
     """
     pydantic = require("pydantic", extra="llm")
     adapter: Any = pydantic.TypeAdapter(kind)
@@ -196,15 +175,6 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
 
 
 def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
-    """The value in what a model said.
-
-    Args:
-        text: what it said.
-        schema: what it should have said.
-
-    Raises:
-        LLMReplyError: there is no JSON in it, or none that fits; tells what is wrong.
-    """
     problem = "it holds no JSON"
     for position, candidate in enumerate(json_values(text)):
         try:

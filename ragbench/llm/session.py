@@ -22,18 +22,6 @@ from ragbench.llm.schema import Schema, schema_of
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import Transport
 
-__all__ = [
-    "Capital",
-    "LLMSession",
-    "ModelClients",
-    "ask_structure",
-    "ask_word",
-    "juror_names",
-    "open_client",
-    "open_models",
-    "preflight",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelClients:
@@ -59,7 +47,6 @@ class ModelClients:
         )
 
     def receipt(self) -> Receipt:
-        """What all have spent so far."""
         clients = [c for c in (self.chat, *self.panel, self.embeddings) if c is not None]
         return Receipt.of(client.receipt() for client in clients)
 
@@ -83,24 +70,7 @@ async def open_models(
     transport: Transport | None = None,
     clock: Clock | None = None,
 ) -> AsyncGenerator[ModelClients]:
-    """Opens the clients and their cache in the running event loop, and closes them.
-
-    Args:
-        chat: the language model; see `ragbench.llm.settings.resolve`.
-        embeddings: the model for embeddings.
-        panel: judges beside the language model.
-        budget: caps the cost of all together.
-        transport: carries the requests of all; through the ``openai`` package by default.
-        clock: the time.
-
-    Yields:
-        The clients.
-
-    Raises:
-        ConfigError: an API key cannot be read, or a cost is capped that nobody can know.
-        LLMCacheError: a cache cannot be used.
-        MissingExtraError: the package that carries requests is not installed.
-    """
+    """Opens the clients and their cache in the running event loop, and closes them."""
     with ExitStack() as stack:
         caches: dict[str, ResponseCache] = {}
 
@@ -144,22 +114,7 @@ async def open_client(
     transport: Transport | None = None,
     clock: Clock | None = None,
 ) -> AsyncGenerator[LLMClient]:
-    """Opens a client and its cache in the running event loop, and closes both.
-
-    Args:
-        settings: who is asked, and how; see `resolve`.
-        budget: caps the cost.
-        transport: carries requests; through the ``openai`` package by default.
-        clock: the time.
-
-    Yields:
-        The client.
-
-    Raises:
-        ConfigError: the API key cannot be read, or a cost is capped that nobody can know.
-        LLMCacheError: the cache cannot be used.
-        MissingExtraError: the package that carries requests is not installed.
-    """
+    """Opens a client and its cache in the running event loop, and closes both."""
     with open_cache(settings.cache, max_bytes=settings.cache_bytes) as cache:
         client = LLMClient(
             settings.endpoint,
@@ -186,7 +141,6 @@ class Capital:
 
 
 async def ask_word(client: LLMClient, *, purpose: str = _PURPOSE, repeat: int = 0) -> Reply[str]:
-    """Asks for a word."""
     asked = [Message(role="user", content="Reply with the single word: ready")]
     return await client.ask(asked, purpose=purpose, repeat=repeat)
 
@@ -201,16 +155,7 @@ async def ask_structure(
 
 
 async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
-    """Sees whether the models answer as a run needs it.
-
-    Args:
-        models: open clients. What they answered to this before is taken from their cache.
-        chat: whether the language model is needed, with structured answers.
-        embeddings: whether the model for embeddings is.
-
-    Raises:
-        LLMError: one does not; says which and why.
-    """
+    """Sees whether the models answer as a run needs it."""
     if chat and models.chat is not None:
         for client in (models.chat, *models.panel):
             await _structured(client)
@@ -258,19 +203,12 @@ class LLMSession:
     """
 
     def __init__(self, opening: Callable[[], AbstractAsyncContextManager[ModelClients]]) -> None:
-        """Starts nothing yet.
-
-        Args:
-            opening: gives the clients for the length of a block, such as
-                ``lambda: open_models(settings)``; called once, in the loop's thread.
-        """
         self._opening = opening
         self._thread = LoopThread()
         self._stack = AsyncExitStack()
         self._models: ModelClients | None = None
 
     def __enter__(self) -> Self:
-        """Does nothing yet: who never asks needs no key."""
         return self
 
     def __exit__(
@@ -279,7 +217,6 @@ class LLMSession:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes the clients and ends the loop."""
         if self._models is not None:
             self._models = None
             try:
@@ -289,11 +226,7 @@ class LLMSession:
 
     @property
     def models(self) -> ModelClients:
-        """The clients; opened now where they are not yet.
-
-        Raises:
-            ConfigError: they cannot be opened.
-        """
+        """The clients; opened now where they are not yet."""
         if self._models is None:
             self._thread.start()
             try:
@@ -304,12 +237,7 @@ class LLMSession:
         return self._models
 
     def chat(self, purpose: str, *, version: str = "") -> ChatModel:
-        """A `ChatModel` for code that runs in no event loop.
-
-        Args:
-            purpose: what its calls are booked under.
-            version: of the prompts of those who use it; see `LLMClient.ask`.
-        """
+        """A `ChatModel` for code that runs in no event loop."""
         return _Chat(session=self, purpose=purpose, version=version)
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
@@ -325,7 +253,6 @@ class LLMSession:
         return self._thread.stream(lambda tell: work(models, tell))
 
     def receipt(self) -> Receipt:
-        """What was spent so far."""
         return Receipt.of(()) if self._models is None else self._models.receipt()
 
     def not_sent(self) -> Mapping[str, str]:
@@ -351,7 +278,6 @@ class _Chat:
 
     @property
     def name(self) -> str:
-        """The model's name."""
         client = self.session.models.chat
         if client is None:
             raise ConfigError("no language model is named")

@@ -12,14 +12,6 @@ from ragbench.llm.endpoint import ApiKey, Endpoint, StructuredOutput
 from ragbench.llm.found_settings import CHAT, EMBEDDINGS, KEYS, FoundSettings, Setting
 from ragbench.llm.providers import by_model
 
-__all__ = [
-    "DEFAULT_CACHE",
-    "LLMSettings",
-    "resolve",
-    "resolve_embeddings",
-    "resolve_panel",
-]
-
 DEFAULT_CACHE = "reports/llm-cache.sqlite"
 """Beside the runs, so that a run finds what another one paid for; nothing in the home folder."""
 
@@ -44,21 +36,7 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """Puts together what the user said in several places.
-
-    Args:
-        options: from the command line, by setting name; None means not given.
-        environ: the environment: ``RAGBENCH_LLM_<NAME>``, then ``OPENAI_BASE_URL`` and the
-            variables of the providers, such as ``ANTHROPIC_API_KEY``. Those are used with the
-            provider's own address alone, and ``OPENAI_API_KEY`` also with the address in
-            ``OPENAI_BASE_URL``: a key must not travel to a host that it is not for.
-        section: the section ``llm`` of a configuration file.
-        file: that file's name.
-
-    Raises:
-        ConfigError: a setting is unknown or wrong; says where it stands.
-        NoModelError: no model is named.
-    """
+    """Puts together what the user said in several places."""
     own = {name: value for name, value in (section or {}).items() if name not in _OF_PANEL}
     found = FoundSettings(options, own, file, environ, CHAT)
     base_url = found.base_url()
@@ -85,22 +63,7 @@ def resolve_panel(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> tuple[tuple[LLMSettings, ...], str | None]:
-    """The judges beside the first, and how they vote.
-
-    Args:
-        environ: the environment: ``RAGBENCH_LLM_PANEL`` and ``RAGBENCH_LLM_PANEL_VOTE``.
-        given: models from the command line, separated by commas; it replaces what a file says.
-        options: settings of the first judge from the command line; they go before the file's.
-        section: the section ``llm`` of a configuration file: under ``panel`` a list of models, each
-            by its name or as settings of its own; ``panel_vote``.
-        file: that file's name.
-
-    Returns:
-        Settings of each, and the vote; None where nothing is said about it.
-
-    Raises:
-        ConfigError: a setting is unknown or wrong.
-    """
+    """The judges beside the first, and how they vote. None where nothing is said about it."""
     base = {name: value for name, value in (section or {}).items() if name not in _OF_PANEL}
     base |= {name: value for name, value in (options or {}).items() if value is not None}
     told: object = given or (section or {}).get("panel") or environ.get("RAGBENCH_LLM_PANEL")
@@ -145,19 +108,7 @@ def resolve_embeddings(
     file: str = "",
     chat: LLMSettings | None = None,
 ) -> LLMSettings:
-    """The same for the model that gives vectors: ``RAGBENCHEMBEDDINGS_<NAME>``.
-
-    Args:
-        environ: the environment.
-        section: the section ``embeddings`` of a configuration file.
-        file: that file's name.
-        chat: the language model's settings: address, key and cache are its own where nothing else
-            is said.
-
-    Raises:
-        ConfigError: a setting is unknown or wrong; says where it stands.
-        NoModelError: no model is named.
-    """
+    """The same for the model that gives vectors: ``RAGBENCHEMBEDDINGS_<NAME>``."""
     found = FoundSettings({}, section or {}, file, environ, EMBEDDINGS)
     if chat is not None and found.value("base_url") is None and found.provider() is None:
         cache = chat.cache or "off"

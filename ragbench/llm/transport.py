@@ -19,24 +19,11 @@ from ragbench.plugins import require
 if TYPE_CHECKING:
     import openai
 
-__all__ = [
-    "NoAnswerError",
-    "OpenAITransport",
-    "Transport",
-]
-
 
 class NoAnswerError(Exception):
     """No whole answer came."""
 
     def __init__(self, kind: Literal["connection", "lost", "timeout"], detail: str) -> None:
-        """Keeps what happened.
-
-        Args:
-            kind: no connection was made; the connection broke while the answer was awaited; the
-                time was over.
-            detail: in words, without credentials.
-        """
         super().__init__(kind, detail)
         self.kind = kind
         self.detail = detail
@@ -59,15 +46,7 @@ class Transport(Protocol):
         ...
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        """Posts JSON.
-
-        Args:
-            path: ``"/chat/completions"`` or ``"/embeddings"``.
-            payload: the body.
-
-        Raises:
-            NoAnswerError: no whole answer came.
-        """
+        """Posts JSON."""
         ...
 
     def masked(self, text: str) -> str:
@@ -90,13 +69,6 @@ class OpenAITransport:
     def __init__(
         self, endpoint: Endpoint, *, timeout: float, environ: Mapping[str, str] | None = None
     ) -> None:
-        """Reads nothing yet.
-
-        Args:
-            endpoint: where to.
-            timeout: seconds for an answer.
-            environ: where variables with API keys are looked up; this process's by default.
-        """
         self._endpoint = endpoint
         self._timeout = timeout
         self._environ = os.environ if environ is None else environ
@@ -107,16 +79,9 @@ class OpenAITransport:
         self._client: openai.AsyncOpenAI | None = None
 
     def __repr__(self) -> str:
-        """The address."""
         return f"OpenAITransport({self._endpoint.base_url!r})"
 
     async def open(self) -> None:
-        """See `Transport.open`.
-
-        Raises:
-            ConfigError: the API key, or a variable of a header, cannot be read.
-            MissingExtraError: openai is not installed.
-        """
         package = require("openai", extra="llm")
         endpoint = self._endpoint
         self._headers = endpoint.sent_headers(self._environ)
@@ -169,13 +134,11 @@ class OpenAITransport:
         return max(wanted, self._renewed_at + _EARLY_SECONDS / 4)
 
     async def close(self) -> None:
-        """See `Transport.close`."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        """See `Transport.send`."""
         package = require("openai", extra="llm")
         client = self._client
         if client is None:
@@ -197,7 +160,6 @@ class OpenAITransport:
         return _answer(raw.http_response)
 
     def masked(self, text: str) -> str:
-        """See `Transport.masked`."""
         values = [self._headers[name] for name in self._endpoint.secret_headers if self._headers]
         return mask_text(text, [value for value in (self._secret, *values) if value])
 

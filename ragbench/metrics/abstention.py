@@ -10,15 +10,6 @@ from ragbench.core.result import GenerationResult
 from ragbench.metrics.metric import metric
 from ragbench.text.declining import read_answer
 
-__all__ = [
-    "abstained",
-    "abstention_accuracy",
-    "abstention_precision",
-    "abstention_recall",
-    "answer_rate",
-    "declined",
-]
-
 
 def abstained(result: GenerationResult[Any]) -> bool:
     """Whether a system declined to answer.

@@ -14,17 +14,6 @@ from ragbench.metrics.metric import metric
 from ragbench.plugins import require
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 
-__all__ = [
-    "bleu",
-    "chrf",
-    "edit_similarity",
-    "end_to_end_em",
-    "end_to_end_f1",
-    "exact_match",
-    "rouge",
-    "token_f1",
-]
-
 _SQUAD = "Rajpurkar et al. 2016, SQuAD, arXiv:1606.05250; official evaluation script"
 _SQUAD2 = "Rajpurkar, Jia and Liang 2018, SQuAD 2.0, arXiv:1806.03822; official evaluation script"
 _TOKENS = {"multilingual": multilingual_tokens, "squad": squad_tokens}

@@ -11,14 +11,6 @@ from ragbench.core.metric import Skip
 from ragbench.metrics.answer import edit_similarity, exact_match, token_f1
 from ragbench.metrics.metric import AtLeast, metric
 
-__all__ = [
-    "best_of_n",
-    "brier",
-    "calibration_gap",
-    "candidate_agreement",
-    "expected_calibration_error",
-]
-
 _Name = Literal["token_f1", "exact_match", "edit_similarity"]
 _MEASURES: dict[str, Callable[[str, str], float]] = {
     "token_f1": token_f1,
@@ -87,10 +79,6 @@ def expected_calibration_error(gaps: Iterable[float], *, bins: int = 10) -> floa
     gaps alone are enough: a positive gap tells that the answer was correct and its confidence
     1 - gap, a negative one that it was wrong and its confidence -gap. A gap of 0 adds nothing,
     whichever bin it is in. Bins are [0, 1/n), [1/n, 2/n) ... [(n-1)/n, 1].
-
-    Args:
-        gaps: correct - confidence of each case; at least one.
-        bins: how many.
 
     Returns:
         A value in [0, 1].

@@ -31,13 +31,6 @@ from ragbench.metrics.matching import (
     normalised,
 )
 
-__all__ = [
-    "GoldSpace",
-    "MatchingTally",
-    "MatchingVerdict",
-    "loosely",
-]
-
 _CHECKED = 512
 """Cases whose ids are checked against their texts, about; more would only take time."""
 _STEPS = 1 << 32
@@ -77,11 +70,6 @@ class GoldSpace:
     """What is relevant to the cases of a run, gathered before anything is asked."""
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
-        """Adds the cases.
-
-        Args:
-            cases: those of the run; more can be added.
-        """
         self._ids: set[str] = set()
         self._checkable = 0
         self.has_texts = False
@@ -89,7 +77,6 @@ class GoldSpace:
             self.add(case)
 
     def add(self, case: Case) -> None:
-        """Adds a case."""
         judged = case.judgements
         if judged:
             self._ids.update(judged)
@@ -98,12 +85,10 @@ class GoldSpace:
             self._checkable += bool(judged)
 
     def __contains__(self, id: object) -> bool:
-        """Whether an id is one of the gold's."""
         return id in self._ids
 
     @property
     def example(self) -> str | None:
-        """An id of it; None where there is none."""
         return min(self._ids, default=None)
 
     def is_checked(self, case: Case) -> bool:
@@ -149,7 +134,6 @@ class MatchingTally:
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
-        """Counts a case."""
         result, case = trace.context.value, trace.case
         if result is None or not len(result) or not case.judgements:
             return
@@ -160,11 +144,6 @@ class MatchingTally:
     def _count(
         self, result: RetrievalResult[Any], judged: Mapping[str, int]
     ) -> tuple[list[int], list[int]]:
-        """Counts the chunks of a case.
-
-        Returns:
-            Ranks of those that are judged, by their own id and by their document.
-        """
         own: list[int] = []
         other: list[int] = []
         ids: Sequence[str | None] = result.context_ids or [None] * len(result)
@@ -220,15 +199,7 @@ class MatchingTally:
             self.agreeing += any(chunk in text or holds(chunk, text) for text in gold)
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
-        """How the run's chunks are compared.
-
-        Args:
-            corpus: gives the ids of the documents of the dataset, where they are at hand. Read
-                only where nothing that was retrieved is gold: ids of one corpus can be compared.
-
-        Returns:
-            By document where nothing speaks for or against it.
-        """
+        """How the run's chunks are compared."""
         has_texts, text = self.gold.has_texts, Matching.TEXT
         if self.gold.example is None:
             told = "the dataset names no ids of what is relevant"

@@ -28,22 +28,6 @@ from ragbench.core.metric import Skip
 from ragbench.core.result import RetrievalResult
 from ragbench.text.tokens import multilingual_tokens
 
-__all__ = [
-    "NOT_COMPARABLE",
-    "NO_GOLD",
-    "Gold",
-    "Matching",
-    "documents_of",
-    "gold_of",
-    "gold_texts",
-    "golds_of",
-    "holds",
-    "is_telling",
-    "match",
-    "named_by",
-    "normalised",
-]
-
 _LONG = 40
 """Characters from which a text is long enough to be recognised when it is not verbatim."""
 _SHARED = 0.5
@@ -70,8 +54,7 @@ def gold_texts(case: Case) -> tuple[str, ...] | None:
     used as they are: a passage with the answer in it counts as relevant (Karpukhin et al. 2020,
     arXiv:2004.04906).
 
-    Returns:
-        None when neither is known; empty when it is known that there is none.
+    None when neither is known.
     """
     spans = _distinct(evidence.text for evidence in case.evidence)
     if spans and all(map(is_telling, spans)):
@@ -184,13 +167,7 @@ class Gold:
     def found_in(
         self, id: str | None, metadata: Mapping[str, Any], text: str
     ) -> list[tuple[int, MatchedBy]]:
-        """The gold contexts that a chunk holds, or is: their positions, and what shows it.
-
-        Args:
-            id: the chunk's own.
-            metadata: names its document, and its place there.
-            text: its text; only read where texts are compared.
-        """
+        """The gold contexts that a chunk holds, or is: their positions, and what shows it."""
         if self.matching is not Matching.TEXT:
             return self._named(id if self.has_ids else None, metadata)
         chunk = normalised(text)
@@ -219,17 +196,7 @@ class Gold:
 def gold_of(
     case: Case, result: RetrievalResult[Any], matching: Matching, *, only_relevant: bool = True
 ) -> Gold | Skip:
-    """What a case's chunks are compared with.
-
-    Args:
-        case: holds what is relevant.
-        result: what was retrieved.
-        matching: how to compare.
-        only_relevant: whether what is judged as not relevant is left out.
-
-    Returns:
-        The gold contexts, or the reason why there is nothing to compare.
-    """
+    """What a case's chunks are compared with."""
     grades = case.judgements
     if matching is not Matching.TEXT and grades is not None:
         golds = [id for id, grade in grades.items() if grade > 0 or not only_relevant]
@@ -254,12 +221,7 @@ def _numbered(labels: Iterable[str]) -> dict[str, int]:
 
 
 def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Matched | Skip:
-    """Compares what was retrieved with what is relevant; arguments as of `gold_of`.
-
-    Returns:
-        The relevant contexts and the chunks that are one of them, or the reason why there is
-        nothing to compare.
-    """
+    """Compares what was retrieved with what is relevant; arguments as of `gold_of`."""
     gold = gold_of(case, result, matching, only_relevant=False)
     if isinstance(gold, Skip):
         return gold
@@ -293,16 +255,7 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
 def _later_chunks(
     result: RetrievalResult[Any], golds: Mapping[int, str], *, skipped: Sequence[int]
 ) -> list[int]:
-    """Ranks of the chunks whose document stands above them.
-
-    Args:
-        result: what was retrieved.
-        golds: by rank, the relevant document or chunk that a chunk is.
-        skipped: ranks that are no place already.
-
-    Returns:
-        None of them where a chunk is relevant by its own id: then chunks are what is relevant.
-    """
+    """Ranks of the chunks whose document stands above them."""
     later: list[int] = []
     above: set[str] = set()
     chunks = zip_longest(result.context_ids or (), result.context_metadata or ())
@@ -355,13 +308,7 @@ def named_by(
 ) -> tuple[str, MatchedBy] | None:
     """The gold context that a chunk is, by its document or else by its id.
 
-    Args:
-        id: the chunk's own.
-        documents: see `documents_of`.
-        golds: ids of relevant documents or chunks.
-
-    Returns:
-        The id in ``golds`` and what led there; None where it is none of them.
+    None where it is none of them.
     """
     for document in documents:
         if document in golds:
@@ -376,8 +323,7 @@ def named_by(
 def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | None:
     """Whether a chunk and a span share at least half of the shorter one.
 
-    Returns:
-        None where they do not name the same document, or one of them has no offsets.
+    None where they do not name the same document, or one of them has no offsets.
     """
     if span is None or span.document_id is None or span.start is None:
         return None

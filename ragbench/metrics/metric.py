@@ -37,16 +37,6 @@ from ragbench.errors import ConfigError
 from ragbench.ledger.source import is_own
 from ragbench.text.declining import RULES
 
-__all__ = [
-    "ARGUMENTS",
-    "Argument",
-    "AtLeast",
-    "Options",
-    "definition_of",
-    "definitions_in",
-    "metric",
-]
-
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
@@ -190,11 +180,7 @@ def definition_of(thing: object) -> MetricDefinition | None:
 
 
 def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
-    """The metrics that a module defines, in their order there.
-
-    Args:
-        module: its names with what they stand for.
-    """
+    """The metrics that a module defines, in their order there."""
     own = [v for v in module.values() if getattr(v, "__module__", None) == module["__name__"]]
     return tuple(found for value in own if (found := definition_of(value)) is not None)
 
@@ -231,7 +217,6 @@ class _Signature:
         raise ConfigError(f"{place}the metric '{self.name}' {problem}")
 
     def definition(self, options: Options) -> MetricDefinition:
-        """The metric's definition."""
         arguments = self._arguments()
         needs = frozenset(need for one in arguments for need in ARGUMENTS[one].needs)
         cutoff = options.get("cutoff")

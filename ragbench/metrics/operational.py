@@ -9,15 +9,6 @@ from typing import Any, cast
 from ragbench.core.metric import Skip
 from ragbench.metrics.metric import metric
 
-__all__ = [
-    "generation_latency",
-    "prompt_tokens",
-    "response_tokens",
-    "retrieval_latency",
-    "token_counts",
-    "total_tokens",
-]
-
 _MEASURED = "measured around the call"
 _REPORTED = "usage as reported by the RAG; never estimated"
 
@@ -73,17 +64,7 @@ _SPELLINGS = {
 
 
 def token_counts(metadata: object) -> dict[str, float]:
-    """Finds token counts in what a RAG said of a generation; none is ever estimated.
-
-    Args:
-        metadata: a mapping or an object with attributes that holds the counts, or holds such a
-            thing as ``usage``, ``token_usage`` or ``usage_metadata``. The names of the OpenAI
-            (``completion_tokens``) and Anthropic (``output_tokens``) interfaces are known.
-
-    Returns:
-        Those of ``prompt_tokens``, ``response_tokens`` and ``total_tokens`` that are known. The
-        total of a prompt and a response that are both known is known.
-    """
+    """Finds token counts in what a RAG said of a generation; none is ever estimated."""
     places = [metadata, *(_get(metadata, holder) for holder in _HOLDERS)]
     found: dict[str, float] = {}
     for name, spellings in _SPELLINGS.items():

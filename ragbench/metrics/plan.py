@@ -16,10 +16,6 @@ from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import computable
 from ragbench.metrics.window import Compared, Window
 
-__all__ = [
-    "Plan",
-]
-
 _REMEMBERED = 4096
 """Values of a metric whose cells are kept: most metrics take few, and a cell never changes."""
 _NO_VALUE = Skip("the metric gave no value")
@@ -31,17 +27,7 @@ class Plan:
     """Scores cases by a list of metrics, a window of cases at a time."""
 
     def __init__(self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO) -> None:
-        """Loads what the metrics need, so that what is not installed is known before anything runs.
-
-        Args:
-            metrics: the columns of the result.
-            matching: how retrieved chunks are compared with relevant ones.
-
-        Raises:
-            MissingExtraError: a metric needs a package that is not installed.
-            ConfigError: a metric is not installed here, or asks a model:
-                `ragbench.metrics.judging.JudgePlan` computes those.
-        """
+        """Loads what the metrics need, so that missing packages are known before anything runs."""
         judged = [metric.name for metric in metrics if metric.is_judged]
         if judged:
             raise ConfigError(
@@ -62,17 +48,6 @@ class Plan:
         """Scores a window of cases.
 
         Never raises for a case or a metric that cannot be scored: its cell says so.
-
-        Args:
-            traces: the cases.
-            matched: what `ragbench.metrics.window.compared` gave for each, where that is known.
-
-        Returns:
-            For each case its cells, in the order of ``metrics``.
-
-        Raises:
-            ConfigError: a metric cannot be computed as it is set.
-            MissingExtraError: a metric needs a package that is not installed.
         """
         if not self.metrics:
             return [()] * len(traces)
@@ -118,7 +93,6 @@ class _Column:
         self._known: dict[object, Cell] = {}
 
     def cells(self, window: Window) -> list[Cell]:
-        """A cell a case."""
         if not len(window):
             return []
         columns = [window.column(argument) for argument in self._arguments]
@@ -210,7 +184,6 @@ class _Column:
         return values
 
     def _cell(self, value: object) -> Cell:
-        """What a function gave, as a cell."""
         if isinstance(value, Cell):
             return value
         if isinstance(value, Exception):
@@ -244,7 +217,6 @@ class _Column:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _measured(number: float) -> Cell:
-    """One cell for a value, whichever metrics give it."""
     return Cell.measured(number)
 
 

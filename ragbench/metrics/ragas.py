@@ -18,19 +18,6 @@ from ragbench.core.metric import Skip
 from ragbench.metrics.metric import metric
 from ragbench.plugins import import_ragas, require
 
-__all__ = [
-    "bleu",
-    "chrf",
-    "exact_match",
-    "id_based_context_precision",
-    "id_based_context_recall",
-    "non_llm_context_precision_with_reference",
-    "non_llm_context_recall",
-    "non_llm_string_similarity",
-    "rouge",
-    "string_presence",
-]
-
 Lists = Sequence[Sequence[str]]
 """Texts or ids, a list for each case."""
 Values = Sequence[float | Skip | Exception]
@@ -131,17 +118,10 @@ _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
 def _answer(response: Sequence[str], references: Lists) -> dict[str, Sequence[Any]]:
-    """RAGAS knows one reference."""
     return {"response": response, "reference": [several[0] for several in references]}
 
 
 def _asked(name: str, fields: dict[str, Sequence[Any]]) -> Values:
-    """What a metric of RAGAS gives for cases.
-
-    Args:
-        name: its class.
-        fields: the fields of a sample that it reads, with their values for each case.
-    """
     rows = [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
     return _run(_scores(_instance(name), rows))
 

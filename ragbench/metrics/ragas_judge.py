@@ -21,13 +21,6 @@ from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasClass
 from ragbench.metrics.scorer import JudgeModels
 from ragbench.plugins import import_ragas, require
 
-__all__ = [
-    "ASKING",
-    "RagasJudge",
-    "RagasModels",
-    "ragas_models",
-]
-
 ASKING: ContextVar[JudgeCalls] = ContextVar("ragbench-asking")
 """The judging that a task works on. RAGAS' objects hold their model: with this, one object serves
 all cases at once."""
@@ -62,7 +55,6 @@ class _LLM:
         raise RuntimeError("this judge answers coroutines only")
 
     async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
-        """Asks the judge."""
         return await ASKING.get().ask(prompt, response_model)
 
 
@@ -74,7 +66,6 @@ class _Embeddings:
         return ASKING.get().embedded(text)
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
-        """A vector."""
         return (await ASKING.get().embed([text]))[0]
 
     async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
@@ -96,11 +87,7 @@ class RagasJudge:
     """
 
     def __init__(self) -> None:
-        """Loads ragas, which takes seconds.
-
-        Raises:
-            MissingExtraError: ragas is not installed.
-        """
+        """Loads ragas, which takes seconds."""
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
         self._version = version("ragas")
@@ -202,7 +189,6 @@ def _digest(value: object) -> str:
 
 
 def _prompts(judge: object) -> Iterator[Any]:
-    """All that a metric's object puts into its prompts."""
     known: dict[str, Any] = vars(judge)
     for name, value in sorted(known.items()):
         if hasattr(value, "instruction") and hasattr(value, "output_model"):
@@ -246,7 +232,6 @@ def _is_right_to_decline(asking: JudgeCalls, trace: Trace) -> bool:
 
 
 def _listed(value: Any) -> Any:
-    """RAGAS' models take lists and dictionaries."""
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

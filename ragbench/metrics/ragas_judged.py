@@ -13,12 +13,6 @@ from ragbench.io.yaml_file import read_yaml
 from ragbench.plugins import require
 from ragbench.text.declining import RULES
 
-__all__ = [
-    "CATALOGUE",
-    "DEFINITIONS",
-    "RagasClass",
-]
-
 _SAMPLE = ("user_input", "response", "retrieved_contexts", "reference_contexts", "reference")
 
 
@@ -102,11 +96,6 @@ def _rubrics(metric: Metric) -> dict[str, Any]:
 
 
 def _read_rubrics(path: Path) -> dict[str, str]:
-    """The five descriptions.
-
-    Raises:
-        DataError: the file does not hold them.
-    """
     file = read_yaml(path)
     wanted = {f"score{grade}_description" for grade in range(1, 6)}
     value = cast("object", file.value)

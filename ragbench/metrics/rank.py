@@ -20,19 +20,6 @@ from ragbench.metrics.matching import NO_GOLD
 from ragbench.metrics.metric import AtLeast, metric
 from ragbench.metrics.ranking import UNJUDGED, Ranking
 
-__all__ = [
-    "average_precision",
-    "hit_rate",
-    "judged_share",
-    "ndcg",
-    "precision",
-    "recall",
-    "reciprocal_rank",
-    "set_f1",
-    "set_precision",
-    "set_recall",
-]
-
 _MANNING = "Manning, Raghavan and Schütze 2008, Introduction to Information Retrieval, ch. 8"
 _HIGHEST = 15
 """The highest grade of nDCG(dcg=exp-log2)."""
@@ -205,7 +192,6 @@ def _relevant(grades: Sequence[int], level: int) -> int:
 
 
 def _discounted(gains: Sequence[int]) -> float:
-    """The discounted cumulated gain."""
     while len(_LOGARITHMS) < len(gains):
         _LOGARITHMS.append(math.log2(len(_LOGARITHMS) + 2))
     total = 0.0  # sum() adds up in another way since Python 3.12

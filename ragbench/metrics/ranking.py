@@ -7,12 +7,6 @@ from functools import lru_cache
 
 from ragbench.core.matched import Matched
 
-__all__ = [
-    "UNJUDGED",
-    "Ranking",
-    "ranking_of",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:

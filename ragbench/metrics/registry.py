@@ -31,18 +31,6 @@ from ragbench.metrics.spelling import bound, read_spelling, split_metrics
 from ragbench.plugins import Registry, load_attribute, load_target
 from ragbench.text.declining import RULES
 
-__all__ = [
-    "MetricLike",
-    "StoredMetric",
-    "computable",
-    "default_metrics",
-    "definitions",
-    "find_definition",
-    "parse_metric",
-    "parse_metrics",
-    "stored_metrics",
-]
-
 MetricLike: TypeAlias = Metric | str | Callable[..., Any]
 """A metric, its spelling, a function that `ragbench.metric` made one, or a `functools.partial` of
 that with its parameters and cutoff."""
@@ -65,11 +53,7 @@ _DEFAULT = (
 
 
 def definitions() -> tuple[MetricDefinition, ...]:
-    """Every definition: ragbench's own by family, then those of other packages by entry point.
-
-    Raises:
-        ConfigError: an entry point gives something that is not a metric.
-    """
+    """Every definition: ragbench's own by family, then those of other packages by entry point."""
     return (*_BUILT_IN, *_third_party())
 
 
@@ -78,9 +62,6 @@ def find_definition(name: str) -> MetricDefinition:
 
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
-
-    Raises:
-        ConfigError: no such metric; the message names close ones.
     """
     found = _built_in_index().get(name.casefold())
     if found is None and ".py:" in name:
@@ -100,11 +81,7 @@ def find_definition(name: str) -> MetricDefinition:
 
 
 def parse_metric(text: str) -> Metric:
-    """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``.
-
-    Raises:
-        ConfigError: the text, the name, a parameter or the cutoff is wrong.
-    """
+    """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``."""
     spelling = read_spelling(text)
     definition = find_definition(spelling.name)
     spelled = spelling.name if ".py:" in spelling.name else definition.name
@@ -190,10 +167,6 @@ def stored_metrics(
 
     Nothing has to be installed for that. Where a run of an earlier version kept only a name, the
     definition is today's; `Metric.has_definition` is False where there is none of that name.
-
-    Args:
-        stored: the run's metrics.
-        judged: the names of those that a model judged.
     """
     return tuple(
         _by_name(metric.name, metric.version, is_judged=metric.name in judged)
@@ -212,11 +185,7 @@ def _by_name(name: str, version: int, *, is_judged: bool) -> Metric:
 
 
 def computable(metric: Metric) -> Metric:
-    """A metric with what computes it today, from one that was read from a run.
-
-    Raises:
-        ConfigError: that is not installed here.
-    """
+    """A metric with what computes it today, from one that was read from a run."""
     definition = metric.definition
     if definition.formula is not None:
         return metric
@@ -274,11 +243,6 @@ def _third_party() -> tuple[MetricDefinition, ...]:
 
 
 def _loaded(place: str) -> MetricDefinition:
-    """The metric that stands somewhere.
-
-    Raises:
-        ConfigError: there is none.
-    """
     target = load_target(place, offers=lambda value: definition_of(value) is not None)
     definition = target if isinstance(target, MetricDefinition) else definition_of(target)
     if definition is None:

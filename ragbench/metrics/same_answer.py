@@ -8,12 +8,6 @@ from functools import lru_cache
 
 from ragbench.text.tokens import multilingual_tokens
 
-__all__ = [
-    "answer_is_right",
-    "holds_answer",
-    "is_telling",
-]
-
 _SHORT = 12
 """Tokens up to which an answer is expected to be quoted as it is."""
 _AGREES = 0.5
@@ -56,9 +50,7 @@ def answer_is_right(response: str, reference: str) -> bool | None:
     word, or when it holds most of a long one. Every number of the reference must stand in it: a
     wrong number is the one mistake that words hardly show.
 
-    Returns:
-        None where words cannot tell: the reference is a plain yes or no, the response neither; or
-        the reference is long, and the response shares some of its words, as a paraphrase does.
+    None where words cannot tell: the reference is a plain yes or no, the response neither.
     """
     given, wanted = multilingual_tokens(response), multilingual_tokens(reference)
     if not given or not wanted:

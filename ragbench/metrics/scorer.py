@@ -11,14 +11,6 @@ from ragbench.core.outcome import Judgement, JudgeStep, Quote
 from ragbench.core.trace import Trace
 from ragbench.llm.schema import Schema
 
-__all__ = [
-    "Asks",
-    "Embeds",
-    "JudgeModels",
-    "JudgeScorer",
-    "step_of",
-]
-
 
 class Asks(Protocol):
     """Answers questions with structure; see `ragbench.llm.client.LLMClient.ask`."""
@@ -79,15 +71,7 @@ class JudgeScorer(Protocol):
         ...
 
     def prepare(self, metric: Metric) -> str:
-        """Makes a metric ready, before anything is asked.
-
-        Returns:
-            A digest of its prompts and of all else that its judgements depend on, apart from the
-            models and the case.
-
-        Raises:
-            ConfigError: a parameter of it cannot be used.
-        """
+        """Makes a metric ready, before anything is asked."""
         ...
 
     async def judge(
@@ -96,26 +80,12 @@ class JudgeScorer(Protocol):
         """Judges a case.
 
         Args:
-            metric: a metric that was prepared.
-            trace: the case.
-            panel: who is asked.
             repeat: which of several judgings this is, from 0; each is asked anew.
-
-        Raises:
-            LLMStoppedError: nobody answers any more. What else goes wrong is a failed cell.
         """
         ...
 
 
 def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] = ()) -> JudgeStep:
-    """What is kept of an answer.
-
-    Args:
-        reply: the answer.
-        asked: what was asked for.
-        answer: the answer as JSON holds it.
-        quotes: what it quotes, looked up.
-    """
     told = reply.usage if reply.usage.reported else None
     return JudgeStep(
         asked=asked,

@@ -15,13 +15,6 @@ from dataclasses import dataclass, field
 from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "Spelling",
-    "bound",
-    "read_spelling",
-    "split_metrics",
-]
-
 _QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
 _METRIC = re.compile(
     rf"""\s*(?P<name>[^\W\d][\w.:-]*|[^\s()'",@=]+\.py:[\w.]+)
@@ -52,11 +45,6 @@ def split_metrics(text: str) -> list[str]:
 
 
 def read_spelling(text: str) -> Spelling:
-    """Reads one metric.
-
-    Raises:
-        ConfigError: the text does not follow the grammar.
-    """
     found = _METRIC.fullmatch(text)
     if found is None:
         raise ConfigError(f"'{text}' is not of the form name, name@k or name(parameter=value)@k")
@@ -100,17 +88,6 @@ def bound(
     *,
     spelled: str = "",
 ) -> Metric:
-    """A metric of a definition.
-
-    Args:
-        definition: what is measured.
-        values: its parameters by name, as texts or as they are.
-        cutoff: k of ``@k``.
-        spelled: how the definition was named, where that is not its name.
-
-    Raises:
-        ConfigError: a parameter or the cutoff is wrong or missing.
-    """
     known = {parameter.name: parameter for parameter in definition.parameters}
     found: dict[str, ParameterValue] = {}
     for name, value in values.items():

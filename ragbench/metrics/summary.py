@@ -18,12 +18,6 @@ from ragbench.errors import ConfigError
 from ragbench.metrics.registry import computable
 from ragbench.stats import mean
 
-__all__ = [
-    "NO_FIGURE",
-    "SummaryBuilder",
-    "mean_interval",
-]
-
 
 def mean_interval(
     values: Sequence[float],
@@ -37,16 +31,11 @@ def mean_interval(
     See `ragbench.stats.mean.mean_interval` for the formula and its sources.
 
     Args:
-        values: the measured scores.
-        clusters: the cluster of each, as any number; None for a case that stands alone.
         level: confidence, between 0 and 1.
-        bounds: the ends of the metric's scale; with them there is an interval where all values are
-            equal, the same that a gate prints.
 
-    Returns:
-        None when there are fewer than two clusters, or when all of them agree (on a scale without
-        ends exactly, else but for the last digits): from those no spread can be estimated, and an
-        interval without width would claim certainty.
+    None when there are fewer than two clusters, or when all of them agree (on a scale without ends
+    exactly, else but for the last digits): from those no spread can be estimated, and an interval
+    without width would claim certainty.
     """
     found = mean.mean_interval(values, clusters, level, bounds=bounds)
     if found.low is None or found.high is None or found.low == found.high:
@@ -72,13 +61,6 @@ class SummaryBuilder:
     def __init__(
         self, metrics: Sequence[Metric], figures: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
-        """Starts with no case.
-
-        Args:
-            metrics: the columns of the rows that will be added.
-            figures: by metric name, the run's stored figure of a metric whose summary function is
-                not installed here; see `ragbench.ledger.manifest.MetricInfo.figure`.
-        """
         self.metrics = tuple(metrics)
         self._figures = figures or {}
         self._columns = [array("d") for _ in self.metrics]
@@ -89,12 +71,6 @@ class SummaryBuilder:
         self._members: dict[tuple[str, str], array[int]] = {}
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
-        """Adds one case.
-
-        Args:
-            case: its cluster, tags and language are kept, nothing else of it.
-            cells: one a metric, in their order.
-        """
         row = len(self._clusters)
         for position, (column, cell) in enumerate(zip(self._columns, cells, strict=True)):
             column.append(math.nan if cell.value is None else cell.value)
@@ -187,12 +163,6 @@ class _Figure:
     """Makes the figure of a metric, over a run and over its slices."""
 
     def __init__(self, metric: Metric, stored: Mapping[str, Any] | None) -> None:
-        """Finds what makes it.
-
-        Args:
-            metric: the metric.
-            stored: what the run keeps of its figure, where nothing here can make it.
-        """
         self._aggregate = _aggregate(metric)
         self._stored: Mapping[tuple[str, str] | None, float | None] = {}
         self.problem: str | None = None
@@ -203,12 +173,7 @@ class _Figure:
             self._stored, self.problem = scores, stored["problem"]
 
     def over(self, values: Sequence[float], key: tuple[str, str] | None = None) -> float | None:
-        """The figure of some values; None without any, and where it cannot be made.
-
-        Args:
-            values: the measured ones.
-            key: kind and value of the slice that they are; None for the run.
-        """
+        """The figure of some values; None without any, and where it cannot be made."""
         if self._aggregate is None:
             return self._stored.get(key)
         if not values:

@@ -18,12 +18,6 @@ from ragbench.metrics.scorer import JudgeModels, step_of
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
 
-__all__ = [
-    "DEFINITIONS",
-    "SupportJudge",
-    "SupportVerdict",
-]
-
 _VALUES = {"not_supported": 0.0, "partially_supported": 0.5, "supported": 1.0}
 _INSTRUCTION = (
     "You check claims against evidence. Use only the evidence, not what you know besides. Say "
@@ -54,11 +48,6 @@ class SupportJudge:
     """
 
     def __init__(self) -> None:
-        """Makes the schema.
-
-        Raises:
-            MissingExtraError: pydantic is not installed.
-        """
         self._schema: Schema[SupportVerdict] = schema_of(SupportVerdict)
 
     def identity(self) -> Mapping[str, str]:

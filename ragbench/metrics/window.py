@@ -18,13 +18,6 @@ from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
 from ragbench.metrics.ranking import Ranking, ranking_of
 
-__all__ = [
-    "Compared",
-    "Window",
-    "blocked",
-    "compared",
-]
-
 Check = Callable[[Trace], Cell | None]
 Compared: TypeAlias = Matched | Skip | None
 """A retrieval compared with what is relevant; None where nothing was retrieved."""
@@ -46,13 +39,6 @@ class Window:
         matching: Matching = Matching.AUTO,
         matched: Sequence[Compared] | None = None,
     ) -> None:
-        """Computes nothing yet.
-
-        Args:
-            traces: the cases.
-            matching: how retrieved chunks are compared with relevant ones.
-            matched: what that gave for each case, where it is known already.
-        """
         self.traces = traces
         self.matching = matching
         self.matched = matched
@@ -60,20 +46,14 @@ class Window:
         self._checked: dict[Check, list[Cell | None] | None] = {}
 
     def __len__(self) -> int:
-        """How many cases there are."""
         return len(self.traces)
 
     def of(self, rows: Sequence[int]) -> Window:
-        """Some of the cases."""
         matched = None if self.matched is None else [self.matched[row] for row in rows]
         return Window([self.traces[row] for row in rows], self.matching, matched)
 
     def column(self, argument: str) -> list[Any]:
-        """What each case gives for an argument of a metric's function.
-
-        Args:
-            argument: one of `ragbench.metrics.metric.ARGUMENTS`. Each case has what it needs.
-        """
+        """What each case gives for an argument of a metric's function."""
         found = self._columns.get(argument)
         if found is None:
             read = _READ.get(argument)
@@ -92,9 +72,7 @@ class Window:
     def blocked(self, needs: frozenset[Need], *, abstains: bool) -> list[Cell | None] | None:
         """The cells of cases that a metric must not be asked about; see `blocked`.
 
-        Returns:
-            For each case its cell, None when the metric can be computed; None for the whole where
-            it can for every case.
+        None for the whole where it can for every case.
         """
         found: list[Cell | None] | None = None
         for check in _checks(needs, abstains=abstains):
@@ -120,13 +98,7 @@ def blocked(trace: Trace, *, needs: Iterable[Need], abstains: bool) -> Cell | No
     A failed stage comes before a declined answer, and a declined answer before what the case does
     not know: "I don't know" without a reference answer is an abstention.
 
-    Args:
-        trace: the case.
-        needs: what the metric reads.
-        abstains: whether a declined answer gives an abstained cell.
-
-    Returns:
-        None when the metric can be computed.
+    None when the metric can be computed.
     """
     checks = _checks(frozenset(needs), abstains=abstains)
     return next((cell for check in checks if (cell := check(trace)) is not None), None)

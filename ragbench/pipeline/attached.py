@@ -37,15 +37,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "BothSides",
-    "ForeignRetriever",
-    "StoreWordsStrategy",
-    "for_passages",
-    "foreign_strategy",
-    "open_foreign_retriever",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BothSides:
@@ -57,11 +48,9 @@ class BothSides:
 
     @classmethod
     def of(cls, strategy: Strategy) -> BothSides:
-        """Both sides of a strategy."""
         return cls(questions=strategy, passages=for_passages(strategy))
 
     def retrieve(self, queries: Sequence[SearchQuery], search: Search) -> list[list[Chunk]]:
-        """For each query its chunks, best first."""
         found: list[list[Chunk]] = [[] for _ in queries]
         for kind, strategy in (("query", self.questions), ("passage", self.passages)):
             places = [at for at, query in enumerate(queries) if query.kind == kind]
@@ -98,7 +87,6 @@ class StoreWordsStrategy:
     collection: ForeignCollection
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """See `ragbench.pipeline.strategies.Strategy`."""
         texts = [readable_text(query) for query in queries]
         found = self.collection.search_words(texts, k=search.k, filters=search.filters)
         least = -math.inf if search.threshold is None else search.threshold
@@ -112,19 +100,7 @@ def foreign_strategy(
     embedder_name: str,
     settings: RetrievalSettings,
 ) -> Strategy:
-    """Retrieval from a collection that ragbench did not fill; scores are the store's.
-
-    Args:
-        collection: what is searched.
-        embedder: turns queries into vectors: the one that the collection was filled with; see
-            `ragbench.pipeline.vector_check`. Not needed for ``sparse``.
-        embedder_name: how messages call it.
-        settings: which strategy, and of ``hybrid`` how both rankings are fused.
-
-    Raises:
-        ConfigError: there is no embedder, its vectors have another length than the collection's,
-            or the collection cannot be searched by words.
-    """
+    """Retrieval from a collection that ragbench did not fill; scores are the store's."""
     if settings.strategy == "dense":
         return _foreign_dense(collection, embedder, embedder_name, settings.effort)
     collection.search_words([], k=1)  # says what is missing
@@ -166,19 +142,7 @@ def open_foreign_retriever(
     filters: Filter | None = None,
     native_filter: object = None,
 ) -> ForeignRetriever:
-    """Opens the collection that the file names, as it is.
-
-    Args:
-        indexing: names it, its fields and its embedder.
-        settings: how it is searched.
-        filters: what rows must pass.
-        native_filter: what they must pass, too, in the store's own syntax.
-
-    Raises:
-        ConfigError: the mapping or the embedder does not fit.
-        StoreError: the store cannot be used.
-        LLMError: the embedder's endpoint gives no vectors.
-    """
+    """Opens the collection that the file names, as it is."""
     embedder = indexing.embedder
     with ExitStack() as stack:
         if embedder is not None:
@@ -270,12 +234,10 @@ class ForeignRetriever:
 
     @property
     def word_weights(self) -> WordWeights | None:
-        """What the store knows of words it does not tell."""
         return None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """See `Retriever`."""
         return {"retriever": self.strategy}
 
     @property
@@ -297,19 +259,16 @@ class ForeignRetriever:
 
     @property
     def notes(self) -> Sequence[str]:
-        """See `Retriever`."""
         read = f"read as: {self.collection.described()}"
         warnings = [f"Warning: {line}" for line in (*self.problems, *self.collection.warnings())]
         return [read, *self.collection.guesses(), *warnings]
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """See `Retriever`."""
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
         return BothSides.of(self.search_strategy).retrieve(queries, search)
 
     @property
     def lookup(self) -> GoldLookup:
-        """See `ragbench.pipeline.gold.Searched`."""
         collection = self.collection
         ways: list[Strategy] = []
         if self.embedder is not None:
@@ -326,7 +285,6 @@ class ForeignRetriever:
         )
 
     def variant(self, variant: SearchVariant) -> ForeignRetriever | None:
-        """See `ragbench.pipeline.gold.Searched`."""
         if variant is SearchVariant.PLAIN:
             return self
         if variant is SearchVariant.UNLIMITED:
@@ -350,5 +308,4 @@ class ForeignRetriever:
         return None
 
     def close(self) -> None:
-        """See `Retriever`."""
         self.closing.close()

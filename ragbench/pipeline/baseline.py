@@ -28,12 +28,6 @@ from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.stages import WordWeights
 from ragbench.rag.interface import RAGInterface
 
-__all__ = [
-    "BaselineRAG",
-    "BaselineSettings",
-    "Bm25Retrieval",
-]
-
 
 class BaselineSettings(TypedDict, total=False):
     """The settings of `BaselineRAG`; each has a default."""
@@ -73,21 +67,6 @@ class BaselineRAG(RAGInterface):
         threshold: float = DEFAULT_THRESHOLD,
         max_candidates: int = 3,
     ) -> None:
-        """Indexes the documents.
-
-        Args:
-            documents: the corpus; may be empty, then nothing is found and nothing answered.
-            top_k: how many documents to retrieve when a call does not say, at least 1.
-            k1: see `Bm25Index`.
-            b: see `Bm25Index`.
-            title_weight: see `Bm25Index`.
-            threshold: see `ExtractiveGenerator`.
-            max_candidates: see `ExtractiveGenerator`.
-
-        Raises:
-            ConfigError: a setting is out of its range.
-            DataError: several documents have the same id.
-        """
         super().__init__(RAGConfig(top_k=_checked_top_k(top_k)))
         self._chunks = whole_documents(documents)
         self._index = Bm25Index(self._chunks, k1=k1, b=b, title_weight=title_weight)
@@ -221,18 +200,11 @@ class Bm25Retrieval:
     """How often the title is counted; 0 leaves it out."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if self.top_k < 1:
             raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
         Bm25Index((), k1=self.k1, b=self.b, title_weight=self.title_weight)
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenBm25:
-        """Reads and indexes the documents.
-
-        Raises:
-            DataError: the corpus has problems.
-            ConfigError: there is no corpus.
-        """
         read = documents.read()
         chunker = indexing.chunker
         chunks = (
@@ -272,5 +244,4 @@ class _OpenBm25:
     def query_embedding(self, query: str) -> None:
         return None
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...

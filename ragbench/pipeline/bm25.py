@@ -17,34 +17,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Bm25Index",
-    "Bm25Scores",
-]
-
 
 class Bm25Scores:
     """Scores of texts, named by their position; the formula stands in `Bm25Index`."""
 
     def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
-        """Takes what `build` or `load` made.
-
-        Args:
-            size: how many texts there are.
-            vocabulary: tokens to their numbers in the index.
-            index: a ``bm25s.BM25``; None where no text has a token.
-        """
         self.size = size
         self._vocabulary = vocabulary
         self._index = index
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
-        """Indexes texts, each given as its tokens.
-
-        Raises:
-            ConfigError: a parameter is out of its range.
-        """
         if not 0 <= k1 < math.inf:
             raise ConfigError(f"k1 must be a number of at least 0, not {k1}")
         if not 0 <= b <= 1:
@@ -133,17 +116,6 @@ class Bm25Index:
         b: float = 0.75,
         title_weight: int = 2,
     ) -> None:
-        """Indexes the chunks.
-
-        Args:
-            chunks: what to search; may be empty.
-            k1: how slowly repeated tokens stop counting, at least 0.
-            b: how much long chunks are held down, in [0, 1].
-            title_weight: how often the title is counted; 0 leaves it out.
-
-        Raises:
-            ConfigError: a parameter is out of its range.
-        """
         if title_weight < 0:
             raise ConfigError(f"title_weight must be at least 0, not {title_weight}")
         self.k1 = k1
@@ -160,7 +132,6 @@ class Bm25Index:
         )
 
     def __len__(self) -> int:
-        """How many chunks are indexed."""
         return len(self._chunks)
 
     @property
@@ -175,19 +146,7 @@ class Bm25Index:
         }
 
     def search(self, query: str, k: int) -> list[Chunk]:
-        """The chunks that share a token with the query, best first.
-
-        Args:
-            query: the question; a token that it repeats counts as often as it stands there.
-            k: how many chunks at most, at least 1.
-
-        Returns:
-            At most ``k`` chunks with their scores; equal scores in the order of indexing. Empty
-            when nothing matches: a chunk with the score 0 is never returned.
-
-        Raises:
-            ConfigError: ``k`` is below 1.
-        """
+        """The chunks that share a token with the query, best first."""
         return self.batch_search([query], k)[0]
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:

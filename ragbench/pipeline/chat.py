@@ -18,10 +18,6 @@ from ragbench.pipeline.sentence_support import ABSTENTIONS, abstention
 from ragbench.text.language import guess_language
 from ragbench.text.tokens import normalise
 
-__all__ = [
-    "ChatGenerator",
-]
-
 _PROMPT = 1
 """Version of the prompt; part of the identity."""
 _MOST_CANDIDATES = 50
@@ -58,7 +54,6 @@ class ChatGenerator:
     """What else the model is told, such as ``"Answer in one sentence."``."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if not 1 <= self.candidates <= _MOST_CANDIDATES:
             raise ConfigError(
                 f"candidates must lie between 1 and {_MOST_CANDIDATES}, not {self.candidates}"
@@ -86,22 +81,7 @@ class ChatGenerator:
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """Answers a question from its contexts.
 
-        Args:
-            query: the question.
-            contexts: the texts that may answer it, best first. Without any the model is not asked.
-
-        Returns:
-            The answer; of several candidates the most frequent one (of equals the first), with all
-            different ones as ``multi_responses``, most frequent first. ``confidence`` is the share
-            of candidates that say the same, up to case and punctuation (self-consistency, Wang et
-            al. 2023); None for a single answer, of whose chance to be right nothing is known.
-            ``abstained`` is True for the sentence that the model was given to decline with; else
-            None, so that other ways to decline are recognised by their wording.
-            ``metadata`` holds ``model``, ``usage`` where the endpoint tells tokens, the number of
-            ``contexts`` shown, and ``votes`` of several candidates.
-
-        Raises:
-            LLMError: there is no answer.
+        None for a single answer, of whose chance to be right nothing is known.
         """
         shown = list(contexts)[: self.max_contexts]
         language = guess_language(query)

@@ -17,15 +17,6 @@ from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-__all__ = [
-    "AutoChunker",
-    "MarkdownChunker",
-    "SentenceChunker",
-    "TokenChunker",
-    "WholeChunker",
-    "token_spans",
-]
-
 _VERSION = 1
 _PART = 100_000
 """Characters that are cut at once: a text of any length takes time in proportion to it."""
@@ -40,11 +31,9 @@ class TokenChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         return {"chunker": "tokens", "version": _VERSION, **self.size.identity}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         text = document.text
         return [
             Piece(start=span.start, end=span.end)
@@ -53,7 +42,6 @@ class TokenChunker:
 
 
 def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
-    """The spans of chunks of a stretch of a text."""
     # By name: the package has types for callers that it does not need here.
     split: Any = importlib.import_module("semchunk").chunkerify(
         size.counter.count, size.tokens, memoize=False
@@ -107,11 +95,9 @@ class MarkdownChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         return {"chunker": "markdown", "version": _VERSION, **self.size.identity}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         text = document.text
         found: list[Piece] = []
         for headings, blocks in _sections(text):
@@ -197,7 +183,6 @@ class AutoChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         return {
             "chunker": "auto",
             "markdown": MarkdownChunker(size=self.size).identity,
@@ -205,7 +190,6 @@ class AutoChunker:
         }
 
     def pieces(self, document: Document) -> list[Piece]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         if document.id.lower().endswith(_MARKDOWN):
             return MarkdownChunker(size=self.size).pieces(document)
         return TokenChunker(size=self.size).pieces(document)
@@ -219,11 +203,9 @@ class SentenceChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         return {"chunker": "sentences", "sentences": SENTENCES_VERSION, **self.size.identity}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         text = document.text
         spans = packed(
             text,
@@ -240,11 +222,9 @@ class WholeChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         return {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """See `ragbench.pipeline.chunking.Chunker`."""
         text = document.text
         end = len(text.rstrip())
         start = len(text) - len(text.lstrip())

@@ -13,16 +13,6 @@ from ragbench.plugins import Registry
 from ragbench.text.sentences import Span
 from ragbench.text.token_counter import APPROXIMATE, TokenCounter
 
-__all__ = [
-    "CHUNKERS",
-    "ChunkSize",
-    "Chunker",
-    "Piece",
-    "document_chunks",
-    "make_chunker",
-    "packed",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
@@ -103,7 +93,6 @@ class ChunkSize:
     """What counts tokens."""
 
     def __post_init__(self) -> None:
-        """Refuses sizes that cannot be."""
         if self.tokens < _LEAST:
             raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")
         if not 0 <= self.overlap * 2 < self.tokens:
@@ -114,7 +103,6 @@ class ChunkSize:
 
     @property
     def identity(self) -> dict[str, object]:
-        """As JSON."""
         return {"tokens": self.tokens, "overlap": self.overlap, "counter": self.counter.name}
 
     def less(self, tokens: int) -> ChunkSize:
@@ -130,14 +118,7 @@ def packed(
     *,
     cut: Callable[[Span, ChunkSize], Sequence[Span]],
 ) -> list[Span]:
-    """Neighbouring spans joined for as long as they fit.
-
-    Args:
-        text: the text that the spans are of.
-        spans: in reading order, without overlap.
-        size: the limits.
-        cut: divides a span that does not fit by itself into at least one that does.
-    """
+    """Neighbouring spans joined for as long as they fit."""
     found: list[Span] = []
     taken: list[tuple[Span, int]] = []
     for span in spans:
@@ -218,10 +199,6 @@ CHUNKERS = Registry(
 
 
 def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
-    """The chunker of a name; ``whole`` has no use for a size.
-
-    Raises:
-        ConfigError: no such name.
-    """
+    """The chunker of a name; ``whole`` has no use for a size."""
     make = CHUNKERS.load(name)
     return cast("Chunker", make() if name == "whole" else make(size=size or ChunkSize()))

@@ -12,6 +12,7 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.result import GenerationResult
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.io.settings import from_settings
+from ragbench.masking import mask_text
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.stages import WordWeights
@@ -19,17 +20,6 @@ from ragbench.plugins import load_target
 from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
 from ragbench.rag.interface import RAGInterface
 from ragbench.rag.load import describe_rag, load_rag
-from ragbench.safe_text import mask_text
-
-__all__ = [
-    "OwnGenerator",
-    "OwnOrchestration",
-    "OwnRetrieval",
-    "built",
-    "is_own",
-    "own_orchestration",
-    "own_rag",
-]
 
 
 def is_own(name: object) -> bool:
@@ -38,16 +28,7 @@ def is_own(name: object) -> bool:
 
 
 def built(spec: str, settings: Mapping[str, object], *, folder: Path) -> Any:
-    """What a user's class, or function that builds something, gives for settings.
-
-    Args:
-        spec: ``package.module:Class`` or ``file.py:Class``.
-        settings: its arguments, by name. An instance is taken as it is and has none.
-        folder: where files and modules are looked for.
-
-    Raises:
-        ConfigError: it is not there, takes other arguments, or raised.
-    """
+    """What a user's class, or function that builds something, gives for settings."""
     target = load_target(spec, search_path=folder)
     if not inspect.isclass(target) and not inspect.isroutine(target):
         if settings:
@@ -65,17 +46,7 @@ def built(spec: str, settings: Mapping[str, object], *, folder: Path) -> Any:
 def own_rag(
     spec: str, settings: Mapping[str, object], *, folder: Path, family: str
 ) -> RAGInterface[Any]:
-    """A user's retriever or generator, in any of the forms that ``--rag`` takes.
-
-    Args:
-        spec: ``package.module:attribute`` or ``file.py:attribute``.
-        settings: the arguments of the class.
-        folder: where files and modules are looked for.
-        family: ``"retrieval"`` or ``"generation"``: what it must be able to do.
-
-    Raises:
-        ConfigError: it cannot be built, cannot do it, or its methods are coroutines.
-    """
+    """A user's retriever or generator, in any of the forms that ``--rag`` takes."""
     try:
         rag = load_rag(spec, dict(settings), search_path=folder)
     except InterfaceError as error:
@@ -171,11 +142,6 @@ class OwnOrchestration:
     folder: Path
 
     def made(self, stages: object) -> object:
-        """What the class gives for the stages.
-
-        Raises:
-            ConfigError: it raised.
-        """
         try:
             return self.target(stages=stages, **self.settings)
         except RagbenchError:
@@ -188,11 +154,7 @@ class OwnOrchestration:
 def own_orchestration(
     spec: str, settings: Mapping[str, object], *, folder: Path
 ) -> OwnOrchestration:
-    """A user's orchestration, looked at and not yet called.
-
-    Raises:
-        ConfigError: it is not there, or takes no ``stages`` or not these settings.
-    """
+    """A user's orchestration, looked at and not yet called."""
     target = load_target(spec, search_path=folder)
     if not callable(target):
         raise ConfigError(f"'{spec}' cannot be called with the stages")

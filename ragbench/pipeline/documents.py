@@ -18,22 +18,9 @@ from ragbench.pipeline.chunking import Chunker
 from ragbench.pipeline.word_index import WordsPlace
 from ragbench.stores.attached.mapping import FieldMapping
 
-__all__ = [
-    "Documents",
-    "Indexing",
-    "IndexingSettings",
-    "chunks_digest",
-    "whole_documents",
-    "with_origin",
-]
-
 
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
-    """Each document as one chunk of the same id; its title goes into the metadata.
-
-    Raises:
-        DataError: several documents have the same id.
-    """
+    """Each document as one chunk of the same id; its title goes into the metadata."""
     chunks = [_to_chunk(document) for document in documents]
     counts = Counter(chunk.id for chunk in chunks)
     problems = [
@@ -102,12 +89,6 @@ class Documents:
         return self._read
 
     def read(self) -> Sequence[Document]:
-        """All documents.
-
-        Raises:
-            DataError: the corpus has problems.
-            ConfigError: there is no corpus.
-        """
         if self._read is None:
             if self.source is not None:
                 from ragbench.io.read import read_documents

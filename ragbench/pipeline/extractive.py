@@ -22,12 +22,6 @@ from ragbench.text.question import ParsedQuestion, parse_question
 from ragbench.text.sentences import SENTENCES_VERSION
 from ragbench.text.tokens import TOKENISER_VERSION, normalise
 
-__all__ = [
-    "DEFAULT_THRESHOLD",
-    "ExtractiveGeneration",
-    "ExtractiveGenerator",
-]
-
 _VERSION = "3"
 DEFAULT_THRESHOLD = 0.26
 """Support below which no answer is given: where most of the decisions to answer or not are right on
@@ -75,20 +69,6 @@ class ExtractiveGenerator:
         answer: AnswerPart = "span",
         weight: TermWeight | None = None,
     ) -> None:
-        """Keeps the settings.
-
-        Args:
-            threshold: the least support of an answer, in [0, 1]; 0 answers whenever a sentence
-                shares a word with the question.
-            max_candidates: how many different answers to return at most, at least 1.
-            answer: ``"span"`` answers with a date, a number or a name where that is asked for;
-                ``"sentence"`` always with the whole sentence.
-            weight: what a token is worth, such as its inverse document frequency in a corpus; by
-                default that among the sentences of the contexts at hand.
-
-        Raises:
-            ConfigError: a setting is out of its range.
-        """
         if not 0 <= threshold <= 1:
             raise ConfigError(f"threshold must lie in [0, 1], not {threshold}")
         if max_candidates < 1:
@@ -117,19 +97,8 @@ class ExtractiveGenerator:
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
         """Answers a question from its contexts.
 
-        Args:
-            query: the question.
-            contexts: the texts that may answer it, best first; may be empty.
-
         Returns:
-            The best answer, an exact slice of a context, with up to ``max_candidates`` different
-            ones as ``multi_responses``; or the abstention in the question's language, alone.
-            ``confidence`` is the chance that the response is right: of an answer, that it holds
-            what was asked for; of an abstention, that there is no answer.
             ``metadata`` holds ``language``, ``support`` (of the best sentence, in [0, 1], 0 when
-            there is none), ``threshold``, ``evidence`` (``context_index``, ``start`` and ``end`` of
-            the response, and of its ``sentence`` where it is part of one; None when abstaining) and
-            ``candidates`` (the same, with ``support``, of the best answers, also when abstaining).
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)
@@ -174,7 +143,6 @@ class ExtractiveGenerator:
     def _answer(
         self, query: str, question: ParsedQuestion, sentence: SupportedSentence, context: str
     ) -> _Answer:
-        """What of a sentence is the answer."""
         start, end = sentence.start, sentence.end
         span = answer_span(query, question, context[start:end]) if self.answer == "span" else None
         if span is None:
@@ -202,7 +170,6 @@ class ExtractiveGeneration:
     contexts at hand."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if self.word_weights not in ("corpus", "contexts"):
             raise ConfigError(
                 f"word_weights must be one of corpus, contexts, not {self.word_weights!r}"
@@ -210,11 +177,6 @@ class ExtractiveGeneration:
         self.open(None)
 
     def open(self, weights: WordWeights | None) -> ExtractiveGenerator:
-        """The generator.
-
-        Args:
-            weights: what words are worth in the corpus, where that is known.
-        """
         used = weights if self.word_weights == "corpus" else None
         return ExtractiveGenerator(
             threshold=self.threshold,

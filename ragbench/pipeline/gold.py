@@ -18,15 +18,6 @@ from ragbench.pipeline.stages import Retriever
 from ragbench.pipeline.strategies import Search, Searchable, Strategy
 from ragbench.stores.record import searched_fields
 
-__all__ = [
-    "Gold",
-    "GoldLocator",
-    "GoldLookup",
-    "SearchVariant",
-    "Searched",
-    "golds_of",
-]
-
 _TELLING = 20
 """Characters from which a part of a text says where it comes from."""
 _CHUNKS_OF_A_DOCUMENT = 1000
@@ -50,11 +41,9 @@ class Gold:
 
     @property
     def name(self) -> str:
-        """How results call it."""
         return self.text if self.id is None else self.id
 
     def is_held_by(self, chunk: Chunk) -> bool:
-        """Whether a chunk holds all of it."""
         document = _document_of(chunk)
         if self.id is not None and (document is not None or not self.text):
             return self.id in (chunk.id, document)
@@ -149,15 +138,7 @@ class GoldLookup:
     """Chunks by their ids; None where the store's ids are not those of chunks."""
 
     def chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
-        """Chunks that may hold a gold context.
-
-        Args:
-            gold: what is looked for.
-            filtered: whether they must pass the filter.
-
-        Returns:
-            None where nothing can be asked.
-        """
+        """Chunks that may hold a gold context. None where nothing can be asked."""
         filters = self.filters if filtered else None
         document = gold.document_id if gold.id is None else gold.id
         found: list[Chunk] | None = None
@@ -211,7 +192,6 @@ class _Sought:
     """By position; those that are settled."""
 
     def take(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
-        """Settles the gold that a ranking holds."""
         for at, gold in enumerate(self.golds):
             if at in self.fates:
                 continue
@@ -248,12 +228,6 @@ class GoldLocator:
     def located(
         self, inputs: Sequence[tuple[Case, RetrievalResult[Any]]], top_k: int | None = None
     ) -> list[GoldSearch]:
-        """What became of the gold of each case.
-
-        Args:
-            inputs: cases with gold, and what was retrieved for each.
-            top_k: how many chunks were asked for; None for the retrieval's own setting.
-        """
         asked = self.top_k if top_k is None else top_k
         depth = max(self.depth, asked)
         sought = [

@@ -32,14 +32,6 @@ from ragbench.workers.processes import Threads
 if TYPE_CHECKING:
     from ragbench.embedders.embedder import Vectors
 
-__all__ = [
-    "IndexProgress",
-    "IndexResult",
-    "index",
-    "index_corpus",
-    "index_documents",
-]
-
 _BATCH = 128
 _SAMPLED = 200
 """Chunks whose language is looked at."""
@@ -191,24 +183,7 @@ def index_documents(
     call continues it.
 
     Args:
-        documents: the whole corpus, each id once.
-        database: where to.
-        collection: its name; made where there is none.
-        embedder: makes the vectors.
-        embedder_name: what opens it again; see `ragbench.embedders.embedder.open_embedder`.
-        embedder_settings: those it was opened with; they are stored, so no credentials.
-        chunker: cuts the documents.
-        pool: workers that embed with the same embedder; this process does when not given.
-        words: has the store of a new collection rank by words; see
-            `ragbench.pipeline.word_index.words_of`. One that is there stays as it was made.
-        progress: is told how far it is.
         patience: seconds to wait where another one writes to the same folder.
-
-    Raises:
-        ConfigError: there is no document with text, two documents have one id, or the collection
-            was built with another embedder.
-        StoreError: the store cannot be used, or another indexing is writing to it.
-        LLMError: the embedder's endpoint gives no vectors.
     """
     cut = _Cutting(documents, chunker)
     stream = iter(cut)
@@ -267,7 +242,6 @@ def _passages(embedder: Embedder) -> Map[Sequence[str], Vectors]:
 
 
 def _opened_passages(name: str, settings: Mapping[str, Any]) -> Map[Sequence[str], Vectors]:
-    """What a worker calls."""
     return _passages(open_embedder(name, **settings))
 
 
@@ -282,7 +256,6 @@ class _Cutting:
 
     @property
     def documents(self) -> int:
-        """How many were read."""
         return len(self._ids)
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -342,7 +315,6 @@ def _named(identity: IndexIdentity) -> str:
 
 
 def _languages(chunks: Sequence[Chunk]) -> list[str]:
-    """The languages of at least a tenth of the chunks."""
     counts = Counter(guess_language(chunk.text[:1000]) for chunk in chunks)
     return sorted(language for language, count in counts.items() if count * 10 >= len(chunks))
 
@@ -368,28 +340,6 @@ def index_corpus(
 
     It is read twice: once to find every problem and to count, before anything is written, and once
     to index. Memory holds a document and a batch of chunks, and an id and a digest of every chunk.
-
-    Args:
-        source: see `ragbench.io.read.read_documents`; no standard input.
-        database: see `index_documents`.
-        collection: see `index_documents`.
-        embedder: see `index_documents`.
-        embedder_name: see `index_documents`.
-        embedder_settings: see `index_documents`.
-        chunker: see `index_documents`.
-        pool: see `index_documents`.
-        format: name of the corpus's format; recognised when not given.
-        encoding: of its text files; UTF-8, or UTF-16 with a byte order mark, when not given.
-        fields: field of a document to field of the source.
-        words: see `index`.
-        progress: see `index_documents`.
-        counted: is told how many documents there are, once that is known.
-
-    Raises:
-        DataError: the corpus has problems; nothing was written.
-        ConfigError: as for `index_documents`.
-        StoreError: the store cannot be used.
-        LLMError: the embedder's endpoint gives no vectors.
     """
     read = partial(read_documents, source, format=format, fields=fields, encoding=encoding)
     counts = count()

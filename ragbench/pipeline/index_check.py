@@ -10,8 +10,6 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.stats.mean import mean_interval
 from ragbench.stores.base import NORMAL, Effort, VectorStore
 
-__all__ = ["IndexCheck", "check_index"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexCheck:
@@ -36,7 +34,6 @@ class IndexCheck:
     """Queries whose nearest chunk the index does not put first."""
 
     def __str__(self) -> str:
-        """In one line."""
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         ends = "" if self.low is None else f" ({self.low:.3f} .. {self.high:.3f})"
@@ -50,19 +47,7 @@ class IndexCheck:
 def check_index(
     store: VectorStore, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
 ) -> IndexCheck:
-    """Searches for some of a collection's chunks by the store's index and exactly.
-
-    Args:
-        store: the collection.
-        k: how many results are compared, at least 1.
-        queries: how many chunks are searched for, drawn at random.
-        seed: of the draw.
-        effort: how hard the index looks.
-
-    Raises:
-        ConfigError: `k` or `queries` is below 1.
-        StoreError: the collection holds fewer than two chunks, or the store fails.
-    """
+    """Searches for some of a collection's chunks by the store's index and exactly."""
     if k < 1 or queries < 1:
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
     info = store.info()

@@ -14,10 +14,6 @@ from uuid import uuid4
 from ragbench.errors import StoreError
 from ragbench.stores.base import VectorStore
 
-__all__ = [
-    "Lease",
-]
-
 _HELD = 120.0
 """Seconds after which a lease that nobody renews is nobody's."""
 _RENEWED = 20.0
@@ -39,11 +35,7 @@ class Lease:
     """By the monotonic clock."""
 
     def check_free(self) -> None:
-        """Refuses a collection that another indexing is writing to.
-
-        Raises:
-            StoreError: it is; says where that one runs.
-        """
+        """Refuses a collection that another indexing is writing to."""
         found = _read(self.store.info().lease)
         if not found or found["owner"] == self.owner or not _is_held(found):
             return
@@ -55,21 +47,13 @@ class Lease:
         )
 
     def take(self, identity: dict[str, Any]) -> None:
-        """Marks the collection as incomplete and as ours.
-
-        Raises:
-            StoreError: another one has it.
-        """
+        """Marks the collection as incomplete and as ours."""
         self.check_free()
         self._mark(identity)
         self.check_ours()
 
     def check_ours(self) -> None:
-        """Before a write: whether it is still ours; renewed now and then.
-
-        Raises:
-            StoreError: another one has taken it.
-        """
+        """Before a write: whether it is still ours; renewed now and then."""
         found = _read(self.store.info().lease)
         if not found or found["owner"] != self.owner:
             raise StoreError(

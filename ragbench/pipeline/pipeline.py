@@ -23,12 +23,6 @@ from ragbench.post.stage import PostRetrieval
 from ragbench.rag.adapt import as_rag
 from ragbench.rag.interface import RAGInterface
 
-__all__ = [
-    "OpenPipeline",
-    "Pipeline",
-    "RetrievalStage",
-]
-
 
 class RetrievalStage(Protocol):
     """Stage 3 as a file describes it: its settings, and what opens it.

@@ -26,21 +26,6 @@ from ragbench.errors import (
 from ragbench.ledger.identity import described
 from ragbench.plugins import Registry
 
-__all__ = [
-    "PRE_RETRIEVAL_VERSION",
-    "PRE_RETRIEVE",
-    "QUERY_TRANSFORMS",
-    "PreRetrieval",
-    "PreRetrieved",
-    "QueryKind",
-    "QueryTransform",
-    "SearchQuery",
-    "Transformed",
-    "pre_retrieval_failures",
-    "searched_for",
-    "transformed_object",
-]
-
 QueryKind = Literal["query", "passage"]
 
 
@@ -60,7 +45,6 @@ class SearchQuery:
     """How much its ranking counts among those of the other texts; above 0."""
 
     def __post_init__(self) -> None:
-        """Checks the weight."""
         if not 0 < self.weight < math.inf:
             raise ConfigError(f"the weight of a search query must be above 0, not {self.weight}")
 
@@ -85,17 +69,7 @@ class QueryTransform(Protocol):
         ...
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """Makes one or more queries of a query.
-
-        Args:
-            query: a query of the kind ``"query"``; its text may be empty.
-
-        Returns:
-            At least one query. What weighs half as much as the query given has half its weight.
-
-        Raises:
-            RagbenchError: it cannot be done.
-        """
+        """Makes one or more queries of a query."""
         ...
 
 
@@ -140,19 +114,11 @@ class PreRetrieval:
     ``"raise"``: it is raised. Every other error is always raised."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if self.on_error not in ("keep", "raise"):
             raise ConfigError(f"on_error must be one of keep, raise, not {self.on_error!r}")
 
     def run(self, question: str) -> PreRetrieved:
-        """Takes one question through every transform.
-
-        Args:
-            question: the question; may be empty.
-
-        Raises:
-            RagbenchError: a transform failed, see ``on_error``.
-        """
+        """Takes one question through every transform."""
         queries: tuple[SearchQuery, ...] = (SearchQuery(text=question),)
         failures: list[Failure] = []
         for transform in self.transforms:

@@ -14,15 +14,6 @@ from ragbench.llm.schema import json_values
 from ragbench.pipeline.pre_retrieval import SearchQuery, Transformed
 from ragbench.post.chunks import shown_reply
 
-__all__ = [
-    "LONGEST",
-    "HyDE",
-    "MultiQuery",
-    "Normalise",
-    "Rewrite",
-    "ask_for_texts",
-]
-
 LONGEST = 4000
 """Characters of a query that a model may write: a longer one is not a query."""
 
@@ -33,21 +24,6 @@ _DATA = (
 
 
 def ask_for_texts(chat: ChatModel, task: str, query: str, key: str) -> list[str]:
-    """Asks a model for texts made of a query.
-
-    Args:
-        chat: the model.
-        task: what it is to do, ending in the form of its answer: ``{"<key>": [...]}``.
-        query: handed over as JSON, so that no text can pass for an order.
-        key: where the texts stand in the answer; a single text is as good as a list of one.
-
-    Returns:
-        The texts, without white space around them; repeated ones once.
-
-    Raises:
-        LLMReplyError: there is no such list, or something in it is not a text, empty, or too long.
-        LLMError: there is no answer.
-    """
     answer = chat.complete(
         [
             Message(role="system", content=f"{task} {_DATA}"),
@@ -113,23 +89,15 @@ class HyDE:
     """Version of the prompt; part of the identity."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if not 1 <= self.count <= _MOST_PASSAGES:
             raise ConfigError(f"count must lie between 1 and {_MOST_PASSAGES}, not {self.count}")
         SearchQuery(text="", weight=self.weight)
 
     @property
     def name(self) -> str:
-        """See `QueryTransform.name`."""
         return "hyde"
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """See `QueryTransform.transform`.
-
-        Raises:
-            LLMReplyError: the model's answer cannot be used.
-            LLMError: there is none.
-        """
         if not query.text.strip():
             return Transformed(queries=(query,))
         task = _HYDE_TASK.format(count=self.count)
@@ -171,23 +139,15 @@ class MultiQuery:
     """Version of the prompt; part of the identity."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if not 1 <= self.count <= _MOST_QUERIES:
             raise ConfigError(f"count must lie between 1 and {_MOST_QUERIES}, not {self.count}")
         SearchQuery(text="", weight=self.weight)
 
     @property
     def name(self) -> str:
-        """See `QueryTransform.name`."""
         return "multi_query"
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """See `QueryTransform.transform`.
-
-        Raises:
-            LLMReplyError: the model's answer cannot be used.
-            LLMError: there is none.
-        """
         if not query.text.strip():
             return Transformed(queries=(query,))
         task = _MULTI_QUERY_TASK.format(count=self.count)
@@ -226,17 +186,14 @@ class Normalise:
     to a model; the BM25 of ragbench looks at no case either way."""
 
     def __post_init__(self) -> None:
-        """Checks the form."""
         if self.form not in _FORMS:
             raise ConfigError(f"form must be one of {', '.join(_FORMS)}, not {self.form!r}")
 
     @property
     def name(self) -> str:
-        """See `QueryTransform.name`."""
         return "normalise"
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """See `QueryTransform.transform`."""
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
         if self.casefold:
             # Folding may leave what is not normalised (Unicode Standard, section 5.18).
@@ -274,16 +231,9 @@ class Rewrite:
 
     @property
     def name(self) -> str:
-        """See `QueryTransform.name`."""
         return "rewrite"
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """See `QueryTransform.transform`.
-
-        Raises:
-            LLMReplyError: the model's answer cannot be used.
-            LLMError: there is none.
-        """
         if not query.text.strip():
             return Transformed(queries=(query,))
         text = ask_for_texts(self.chat, _REWRITE_TASK, query.text, "query")[0]

@@ -25,13 +25,6 @@ from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, wr
 from ragbench.rag.fallback import settled
 from ragbench.rag.interface import RAGInterface
 
-__all__ = [
-    "PipelineRAG",
-    "Searching",
-    "Stages",
-    "pipeline_rag",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Searching:
@@ -60,15 +53,7 @@ class Searching:
         return self.retriever.takes_batches and all(isinstance(t, Normalise) for t in transforms)
 
     def results(self, questions: Sequence[str], top_k: int) -> list[RetrievalResult | Exception]:
-        """For each question its chunks, or what its pre-retrieval raised.
-
-        Args:
-            questions: the questions.
-            top_k: how many chunks to return for each, at least 1.
-
-        Raises:
-            LLMStoppedError: no model answers any more.
-        """
+        """For each question its chunks, or what its pre-retrieval raised."""
         asked = [self._asked(question) for question in questions]
         known = [one for one in asked if isinstance(one, PreRetrieved)]
         rankings = iter(self.rankings(self.retriever, known, top_k))
@@ -91,13 +76,7 @@ class Searching:
     def rankings(
         self, retriever: Retriever, asked: Sequence[PreRetrieved], top_k: int
     ) -> list[list[Chunk]]:
-        """One ranking each; single queries are searched for together, and so are several.
-
-        Args:
-            retriever: what is searched.
-            asked: what is searched for.
-            top_k: how many chunks each ranking has at most.
-        """
+        """One ranking each; single queries are searched for together, and so are several."""
         plain = [one.queries[0] for one in asked if len(one.queries) == 1]
         several = [query for one in asked if len(one.queries) > 1 for query in one.queries]
         depth = max(top_k, self.candidates)
@@ -153,14 +132,6 @@ class PipelineRAG(RAGInterface):
     """
 
     def __init__(self, stages: Stages) -> None:
-        """Takes open stages; `Pipeline.open` makes them of a file.
-
-        Args:
-            stages: the stages.
-
-        Raises:
-            ConfigError: ``top_k`` is below 1.
-        """
         if stages.top_k < 1:
             raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
         super().__init__(RAGConfig(top_k=stages.top_k))

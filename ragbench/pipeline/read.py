@@ -33,12 +33,6 @@ from ragbench.post.rerank import Rerank
 from ragbench.post.stage import PostRetrieval
 from ragbench.stores.attached.collection import check_foreign_address
 
-__all__ = [
-    "SECTIONS",
-    "impossible",
-    "load_pipeline",
-]
-
 Found = Iterator[tuple[Place, str]]
 
 
@@ -49,18 +43,7 @@ def impossible(
     post_retrieval: PostRetrieval | None,
     generation: Any,
 ) -> Found:
-    """What cannot be done together.
-
-    Args:
-        file: the file.
-        indexing: stage 1.
-        retrieval: stage 3; None where it is wrong by itself.
-        post_retrieval: stage 4.
-        generation: stage 5; None where it is wrong by itself.
-
-    Yields:
-        Where in the file each such thing stands, and what is wrong.
-    """
+    """What cannot be done together."""
     if retrieval is None:
         return
     foreign = _section(file, "indexing").get("map") is not None

@@ -46,12 +46,6 @@ from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.registry import open_database
 from ragbench.text.tokens import TOKENISER_VERSION
 
-__all__ = [
-    "DenseRetrieval",
-    "HybridRetrieval",
-    "SparseRetrieval",
-]
-
 _UNLIMITED = -1e9
 """A threshold below every score."""
 _PATIENCE = 10.0
@@ -85,11 +79,9 @@ class SparseRetrieval:
     fill only."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         _check(self)
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
-        """See `_opened`."""
         return _opened(self, documents, indexing)
 
 
@@ -125,7 +117,6 @@ class DenseRetrieval:
     """Whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         _check(self)
 
     @property
@@ -134,7 +125,6 @@ class DenseRetrieval:
         return self.embeddings
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
-        """See `_opened`."""
         return _opened(self, documents, indexing)
 
 
@@ -179,7 +169,6 @@ class HybridRetrieval:
     """How many chunks of each ranking are fused."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         _check(self)
 
     @property
@@ -188,7 +177,6 @@ class HybridRetrieval:
         return self.embeddings
 
     def open(self, documents: Documents, indexing: Indexing) -> _OpenEngine | ForeignRetriever:
-        """See `_opened`."""
         return _opened(self, documents, indexing)
 
 
@@ -224,12 +212,6 @@ def _opened(
 
     A collection that is kept outside of this process is brought to the state of the corpus that the
     file names, and is taken as it is when it names none, or when ragbench did not fill it.
-
-    Raises:
-        DataError: the corpus has problems.
-        ConfigError: there is no corpus, or the collection was built with another embedder.
-        StoreError: the store cannot be used.
-        LLMError: the embedder's endpoint gives no vectors.
     """
     if indexing.mapping is not None:
         return open_foreign_retriever(
@@ -270,11 +252,7 @@ def _opened(
 
 
 def _notes(settings: _Settings, store: VectorStore, strategy: Strategy) -> tuple[str, ...]:
-    """What a report says of the search: a filter that lets nothing pass, what an index misses.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """What a report says of the search: a filter that lets nothing pass, what an index misses."""
     given = parse_filters(settings.filters) if settings.filters else None
     problem = filter_problem(store, store.info().dimension, given)
     notes = [] if problem is None else [f"Warning: {problem}"]
@@ -385,7 +363,6 @@ class _OpenEngine:
 
     @property
     def lookup(self) -> GoldLookup:
-        """See `ragbench.pipeline.gold.Searched`."""
         given = self.settings.filters
         dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
         return GoldLookup(
@@ -398,7 +375,6 @@ class _OpenEngine:
         )
 
     def variant(self, variant: SearchVariant) -> _OpenEngine | None:
-        """See `ragbench.pipeline.gold.Searched`."""
         if variant is SearchVariant.PLAIN:
             return self
         if variant is SearchVariant.EXACT:

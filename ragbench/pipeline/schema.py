@@ -15,10 +15,6 @@ from ragbench.post.catalogue import OPERATORS, RERANKERS
 from ragbench.post.rerank import Rerank
 from ragbench.text.token_counter import TokenCounter
 
-__all__ = [
-    "pipeline_schema",
-]
-
 _OWN = r"^[^:]+:[^:]+$"
 _COUNTER: dict[Any, Any] = {TokenCounter: {"type": "string"}}
 _ON_ERROR = {"enum": ["keep", "raise"]}

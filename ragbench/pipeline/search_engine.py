@@ -34,12 +34,6 @@ from ragbench.stores.registry import open_database
 from ragbench.stores.word_store import RanksWords
 from ragbench.text.tokens import TOKENISER_VERSION
 
-__all__ = [
-    "Collection",
-    "RetrievalEngine",
-    "open_engine",
-]
-
 _WORTH_KEEPING = 2000
 """Chunks from which on reading a BM25 index is faster than building it."""
 
@@ -57,13 +51,6 @@ class Collection:
     _own: list[Embedder] = field(default_factory=list[Embedder])
 
     def strategy(self, name: StrategyName) -> Strategy:
-        """A strategy by its name.
-
-        Raises:
-            ConfigError: the embedder is another one than the collection was built with, or cannot
-                be opened.
-            StoreError: the collection cannot be read.
-        """
         if name == "dense":
             return self._dense
         if name == "sparse":
@@ -81,11 +68,7 @@ class Collection:
         return self._embedder.hybrid_weight if weight is None else weight
 
     def check_complete(self) -> None:
-        """Refuses a collection whose indexing did not come to its end.
-
-        Raises:
-            StoreError: it is not complete.
-        """
+        """Refuses a collection whose indexing did not come to its end."""
         if not self.store.info().complete:
             raise StoreError(
                 f"the collection '{self.store.info().name}' is not complete: its indexing was "
@@ -101,11 +84,6 @@ class Collection:
 
     @cached_property
     def identity(self) -> IndexIdentity:
-        """What the collection was made by.
-
-        Raises:
-            StoreError: it was not made by an indexing of ragbench.
-        """
         info = self.store.info()
         return IndexIdentity.from_json(info.identity, collection=info.name)
 
@@ -180,18 +158,6 @@ class RetrievalEngine:
         sparse_folder: Path | None = None,
         allow_incomplete: bool = False,
     ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            database: where the collections are; the caller closes it.
-            embedder: turns queries into vectors; None opens the one that each collection names.
-                One that is given stays the caller's to close.
-            settings: what holds where a call says nothing.
-            sparse_folder: where BM25 indexes are kept, so that opening a large collection again
-                takes no time (`ragbench.pipeline.sparse_index.sparse_cache_folder`); None builds
-                them anew each time.
-            allow_incomplete: whether to search collections whose indexing did not come to its end.
-        """
         self.settings = settings or RetrievalSettings()
         self._database = database
         self._embedder = embedder
@@ -211,26 +177,8 @@ class RetrievalEngine:
     ) -> list[Chunk]:
         """The chunks that fit a question best.
 
-        Args:
-            dataset_id: name of the collection.
-            query_text: the question; one without a letter finds nothing.
-            top_k: how many chunks at most, at least 1; None for the setting's (4).
-            score_threshold: chunks that score less are left out; None for the setting's. See
-                `RetrievalSettings`.
-            filters: what the chunks' metadata must pass, such as ``{"source": "policy.pdf"}``;
-                see `ragbench.core.filter_form`.
-            strategy: ``"dense"``, ``"sparse"`` or ``"hybrid"``; None for the setting's.
-
         Returns:
-            Chunks with text, metadata and ``score``, best first: for dense searches the calibrated
             similarity (`ragbench.embedders.cosine_scale`), for sparse ones the share of the query's
-            weight that the chunk holds (`ragbench.pipeline.bm25`), for hybrid ones the sum
-            of reciprocal ranks (`ragbench.core.fusion`). Empty when nothing fits.
-
-        Raises:
-            ConfigError: an argument is out of its range, or the embedder does not fit.
-            StoreError: the store cannot be reached, or has no such complete collection.
-            LLMError: the embedder's endpoint gives no vectors.
         """
         return self.batch_search(
             dataset_id, [query_text], top_k, score_threshold, filters, strategy=strategy
@@ -253,11 +201,6 @@ class RetrievalEngine:
         return retrieve(query_texts, search) if query_texts else []
 
     def collection(self, dataset_id: str) -> Collection:
-        """An opened collection.
-
-        Raises:
-            StoreError: there is none of this name, or it is not complete.
-        """
         found = self._collections.get(dataset_id)
         if found is None:
             found = Collection(
@@ -281,7 +224,6 @@ class RetrievalEngine:
             self._collections.popitem()[1].close()
 
     def __enter__(self) -> Self:
-        """The engine itself."""
         return self
 
     def __exit__(
@@ -290,7 +232,6 @@ class RetrievalEngine:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes it."""
         self.close()
 
     def _search(

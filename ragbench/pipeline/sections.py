@@ -24,13 +24,6 @@ from ragbench.stores.attached.mapping import FieldMapping
 from ragbench.stores.registry import STORES
 from ragbench.text.token_counter import TokenCounter, token_counter
 
-__all__ = [
-    "Chosen",
-    "PipelineFile",
-    "PipelineModels",
-    "read_indexing",
-]
-
 ValueT = TypeVar("ValueT")
 
 
@@ -63,11 +56,7 @@ class PipelineFile:
         self.problems.extend(self.file.problem(place, line) for line in message.splitlines())
 
     def finish(self) -> None:
-        """Refuses the file when anything was wrong.
-
-        Raises:
-            DataError: something was.
-        """
+        """Refuses the file when anything was wrong."""
         if self.problems:
             found = dict.fromkeys(self.problems)  # a model that is wrong is told once
             raise DataError(sorted(found, key=lambda problem: problem.line or 0))
@@ -104,17 +93,7 @@ class PipelineFile:
     def chosen(
         self, place: Place, registry: Registry, what: str, default: str | None = None
     ) -> Chosen | None:
-        """The implementation that a name, or a mapping with a ``type``, chooses.
-
-        Args:
-            place: where it stands.
-            registry: what can be chosen besides users' classes.
-            what: what is chosen, for messages.
-            default: what is chosen when there is no name.
-
-        Returns:
-            None, and a problem, when there is no such thing.
-        """
+        """The implementation that a name, or a mapping with a ``type``, chooses."""
         value = self.at(place)
         settings = {} if isinstance(value, str) else self.mapping(place)
         name = value if isinstance(value, str) else settings.pop("type", default)
@@ -196,7 +175,6 @@ class PipelineModels:
             self.shared()
 
     def shared(self) -> LateChat | None:
-        """The model of the file; None when there is none."""
         return self._model(("llm",))
 
     def for_stage(self, chosen: Chosen) -> Makers:
@@ -219,7 +197,6 @@ class PipelineModels:
         return {ChatModel: make}
 
     def opened(self) -> tuple[LateChat, ...]:
-        """All models that were made."""
         return tuple(model for model in self._known.values() if model is not None)
 
     def _is_reported(self, chosen: Chosen, *, own: bool) -> bool:
@@ -259,7 +236,6 @@ class _NoModel:
         raise ConfigError(_HOW)
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
-        """See `complete`."""
         raise ConfigError(_HOW)
 
 

@@ -13,18 +13,6 @@ from ragbench.text.question import ParsedQuestion, holds_number
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
-__all__ = [
-    "ABSTENTIONS",
-    "Sentence",
-    "SupportedSentence",
-    "TermWeight",
-    "abstention",
-    "abstention_confidence",
-    "analyse",
-    "answer_confidence",
-    "rank_sentences",
-]
-
 ABSTENTIONS: Mapping[str, str] = MappingProxyType(
     {
         "en": "I don't know.",
@@ -103,15 +91,6 @@ def rank_sentences(
     behind it; phrases is the share of the question's adjacent pairs that stand side by side in it.
     Tokens worth as much as five of the rarest, and five pairs, count as all of a longer question.
     A sentence without a number loses a fifth of that when the question asks for one.
-
-    Args:
-        question: what is asked.
-        contexts: the texts that may answer it, best first.
-        weight: what a token is worth; by default its inverse document frequency among the
-            sentences of the contexts.
-
-    Returns:
-        The sentences; of equally supported ones, the one of the earlier context first.
     """
     analysed = [analyse(context) for context in contexts]
     if weight is None:
@@ -136,13 +115,6 @@ def answer_confidence(support: float, *, is_span: bool = False) -> float:
     """The chance that the best sentence, having this support, holds the right answer.
 
     A logistic curve that rises with the support.
-
-    Args:
-        support: of the sentence.
-        is_span: whether a part of it is the answer, and has to be the right one.
-
-    Returns:
-        A value in (0, 1).
     """
     return _logistic(_RIGHT_SPAN if is_span else _RIGHT, support)
 
@@ -151,9 +123,6 @@ def abstention_confidence(support: float) -> float:
     """The chance that the corpus has no answer when the best sentence has this support.
 
     A logistic curve that falls with the support.
-
-    Returns:
-        A value in (0, 1).
     """
     return 1 - _logistic(_ANSWERABLE, support)
 

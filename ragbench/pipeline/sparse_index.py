@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "INDEX_FORM",
-    "SparseIndex",
-    "function_tokens",
-    "kept_index",
-    "sparse_cache_folder",
-]
-
 INDEX_FORM = 2
 """Changes with what a kept index holds."""
 _VARIABLE = "RAGBENCH_BM25_CACHE"
@@ -42,12 +34,7 @@ _MOST_KEPT = 2**30
 def sparse_cache_folder(environ: Mapping[str, str]) -> Path | None:
     """Where BM25 indexes are kept: one folder per user, whatever the working directory.
 
-    Args:
-        environ: ``RAGBENCH_BM25_CACHE`` names another folder, or ``off``; otherwise
-            ``$XDG_CACHE_HOME/ragbench/bm25``, by default under ``~/.cache``.
-
-    Returns:
-        The folder, which need not exist; None where nothing is kept.
+    None where nothing is kept.
     """
     named = environ.get(_VARIABLE, "").strip()
     if named:
@@ -129,13 +116,6 @@ class SparseIndex:
     def __init__(
         self, ids: Sequence[str], metadata: Callable[[], Sequence[Any]], scores: Bm25Scores
     ) -> None:
-        """Takes what `build` or `load` made.
-
-        Args:
-            ids: of the chunks, ascending.
-            metadata: gives the chunks' metadata, one each; called when a filter is given.
-            scores: of the chunks, in the same order.
-        """
         self._ids = ids
         self._metadata = metadata
         self._scores = scores
@@ -167,11 +147,7 @@ class SparseIndex:
         return cls(ids, lambda: metadata, Bm25Scores.build(tokens, k1=k1, b=b))
 
     def save(self, folder: Path) -> None:
-        """Writes the index to a folder, which appears whole or not at all.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Writes the index to a folder, which appears whole or not at all."""
         draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid4().hex}")
         try:
             draft.mkdir(parents=True)
@@ -203,17 +179,7 @@ class SparseIndex:
     def search(
         self, query: str, *, k: int, threshold: float = 0.0, filters: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """The ids of the chunks that share a word with the query, and their scores, best first.
-
-        Args:
-            query: the question.
-            k: how many at most, at least 1.
-            threshold: chunks that score less are left out.
-            filters: what the chunks' metadata must pass.
-
-        Returns:
-            Of equal scores the lower id first.
-        """
+        """The ids of the chunks that share a word with the query, and their scores, best first."""
         tokens = tokenise(query)
         scores = self._scores.scores(tokens)
         if scores is None:

@@ -22,17 +22,6 @@ from ragbench.pipeline.pre_retrieval import SearchQuery
 from ragbench.pipeline.sentence_support import TermWeight
 from ragbench.plugins import Registry
 
-__all__ = [
-    "GENERATIONS",
-    "ORCHESTRATIONS",
-    "RETRIEVALS",
-    "Generator",
-    "LateSearch",
-    "Orchestration",
-    "Retriever",
-    "WordWeights",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WordWeights:
@@ -105,11 +94,7 @@ class LateSearch:
     retriever: Retriever | None = field(default=None, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """See `ragbench.post.operator.ChunkSearch.search`.
-
-        Raises:
-            ConfigError: the pipeline is not open.
-        """
+        """See `ragbench.post.operator.ChunkSearch.search`."""
         if self.retriever is None:
             raise ConfigError("the pipeline is not open: nothing can be searched")
         return self.retriever.search([SearchQuery(text=query)], top_k)[0]
@@ -134,7 +119,6 @@ class Orchestration:
     for stages that wait for a model elsewhere."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         for name in ("rrf_k", "candidates", "concurrency"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -16,10 +16,6 @@ from ragbench.stores.word_store import RanksWords
 from ragbench.stores.words import WordVector, word_number
 from ragbench.text.tokens import tokenise
 
-__all__ = [
-    "StoredWordsStrategy",
-]
-
 _ROUNDED = 1e-6
 """Scores of a store have six decimals."""
 
@@ -51,7 +47,6 @@ class StoredWordsStrategy:
     """Those of them that a chunk has."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """See `ragbench.pipeline.strategies.Strategy`."""
         tokens = [tokenise(query) for query in queries]
         self._learn(word_number(token) for one in tokens for token in one)
         found: list[list[Chunk]] = [[] for _ in queries]

@@ -19,21 +19,6 @@ from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.base import NORMAL, Effort, Vectors, VectorStore
 from ragbench.stores.record import searched_fields
 
-__all__ = [
-    "LEGS",
-    "DenseStrategy",
-    "HybridStrategy",
-    "RetrievalSettings",
-    "Search",
-    "Searchable",
-    "SparseStrategy",
-    "Strategy",
-    "StrategyName",
-    "effort_of",
-    "exactly",
-    "filter_problem",
-]
-
 LEGS = "ranked_by"
 """Metadata of a hybrid search's chunks: ``{"dense": {"rank": 3, "score": 0.41}, ...}``."""
 
@@ -77,7 +62,6 @@ class RetrievalSettings:
     """Dense and hybrid: whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         Effort(ef=self.ef, exact=self.exact)
         for name in ("top_k", "rrf_k", "candidates"):
             if getattr(self, name) < 1:
@@ -98,16 +82,6 @@ class RetrievalSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> RetrievalSettings:
-        """The settings, some of them from environment variables.
-
-        Args:
-            environ: may hold ``DEFAULT_TOP_K``, ``DEFAULT_SCORE_THRESHOLD`` and
-                ``RETRIEVAL_STRATEGY``, and each of them, or ``RAGBENCH_<SETTING>`` such as
-                ``RAGBENCH_RRF_K``, which comes before.
-
-        Raises:
-            ConfigError: a value is wrong; the message names the variable.
-        """
         found: dict[str, object] = {}
         for field in fields(cls):
             names = [f"RAGBENCH_{field.name.upper()}", _VARIABLES.get(field.name, "")]
@@ -198,7 +172,6 @@ class DenseStrategy:
     """How hard the store's index looks."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """See `ragbench.pipeline.strategies.Strategy`."""
         asked = [at for at, query in enumerate(queries) if query.strip()]
         found: list[list[Chunk]] = [[] for _ in queries]
         if not asked:
@@ -245,16 +218,7 @@ def exactly(strategy: Strategy) -> Strategy | None:
 
 
 def filter_problem(store: Searchable, dimension: int, filters: Filter | None) -> str | None:
-    """What is wrong with a filter that lets no chunk of a collection pass; None where some do.
-
-    Args:
-        store: is asked for one chunk that passes and, where there is none, for some that need not.
-        dimension: of its vectors.
-        filters: what is searched with.
-
-    Returns:
-        One line that names the fields that no chunk has which was looked at, or those there are.
-    """
+    """What is wrong with a filter that lets no chunk of a collection pass; None where some do."""
     import numpy as np
 
     if filters is None:
@@ -298,7 +262,6 @@ class HybridStrategy:
     """How many chunks of each ranking are fused; never fewer than are asked for."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """See `ragbench.pipeline.strategies.Strategy`."""
         wider = replace(search, k=max(search.k, self.candidates))
         legs = [leg.retrieve(queries, wider) for leg in (self.dense, self.sparse)]
         return [self._fused(rankings, search.k) for rankings in zip(*legs, strict=True)]
@@ -329,7 +292,6 @@ class SparseStrategy:
     """Of that store."""
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """See `ragbench.pipeline.strategies.Strategy`."""
         rankings = [
             self.index.search(
                 query, k=search.k, threshold=search.threshold or 0.0, filters=search.filters

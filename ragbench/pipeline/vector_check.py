@@ -16,12 +16,6 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.pipeline.strategies import DenseStrategy, HybridStrategy, Strategy
 from ragbench.stores.attached.collection import ForeignCollection
 
-__all__ = [
-    "SelfSearch",
-    "self_search",
-    "vector_problem",
-]
-
 _CHUNKS = 16
 _FEWEST = 8
 """Of fewer different texts nothing is said."""
@@ -48,16 +42,7 @@ class SelfSearch:
 def self_search(collection: ForeignCollection, embedder: Embedder) -> SelfSearch | None:
     """Searches a collection for some of its chunks.
 
-    Args:
-        collection: any; filters of its own are not kept to, and it says nothing of these rows.
-        embedder: makes vectors as long as the collection's.
-
-    Returns:
-        None where the collection is too small to tell anything.
-
-    Raises:
-        StoreError: the store fails.
-        LLMError: the embedder's endpoint gives no vectors.
+    None where the collection is too small to tell anything.
     """
     view = collection.on_trial()
     texts = _asked({chunk.text for chunk in view.sampled() if chunk.text.strip()})
@@ -81,24 +66,13 @@ def _asked(texts: Collection[str]) -> list[str]:
 
 
 def _own_score(text: str, hits: list[Chunk]) -> float | None:
-    """The score with which a text is found; None where it is not."""
     return next((chunk.score for chunk in hits if chunk.text == text), None)
 
 
 def vector_problem(
     collection: ForeignCollection, strategy: Strategy, *, embedder_name: str
 ) -> str | None:
-    """What is to be said of the embedder that a search uses; None where it fits or uses none.
-
-    Args:
-        collection: what is searched.
-        strategy: how, see `ragbench.pipeline.attached.foreign_strategy`.
-        embedder_name: how messages call the embedder.
-
-    Raises:
-        StoreError: the store fails.
-        LLMError: the embedder's endpoint gives no vectors.
-    """
+    """What is to be said of the embedder that a search uses; None where it fits or uses none."""
     dense = strategy.dense if isinstance(strategy, HybridStrategy) else strategy
     seen = self_search(collection, dense.embedder) if isinstance(dense, DenseStrategy) else None
     if seen is None:

@@ -12,12 +12,6 @@ from ragbench.pipeline.chunking import Chunker, document_chunks
 from ragbench.stores.base import Database
 from ragbench.stores.words import WordsForm, check_words
 
-__all__ = [
-    "AverageLength",
-    "WordsPlace",
-    "words_of",
-]
-
 WordsPlace: TypeAlias = Literal["here", "store"]
 """Who ranks by words: ragbench, from an index that it builds of all chunks; or the store."""
 
@@ -29,20 +23,17 @@ class AverageLength:
     """Tokens of a chunk, on average over those that were seen."""
 
     def __init__(self, form: WordsForm) -> None:
-        """Has seen nothing; the form says what is counted."""
         self._form = form
         self._tokens = 0
         self._chunks = 0
 
     def see(self, chunks: Iterable[Chunk]) -> None:
-        """Counts chunks."""
         for chunk in chunks:
             self._tokens += len(self._form.tokens(chunk))
             self._chunks += 1
 
     @property
     def value(self) -> float:
-        """The average; 0 where nothing was seen."""
         return self._tokens / self._chunks if self._chunks else 0.0
 
     def warn_of_drift(self) -> None:
@@ -66,21 +57,7 @@ def words_of(
 ) -> WordsForm | None:
     """How a collection keeps words; of a new one the average length is measured.
 
-    Args:
-        place: who is to rank by words; None for whoever does where the collection is there, and
-            for ragbench where it is not.
-        database: where the collection is, or will be.
-        collection: its name.
-        documents: the whole corpus; read where the average is measured.
-        chunker: cuts them.
-
-    Returns:
-        None where the store is not to rank by words.
-
-    Raises:
-        ConfigError: the place is unknown, the store does not rank by words, or the collection was
-            made for another place.
-        StoreError: the store cannot be used.
+    None where the store is not to rank by words.
     """
     if place is None:
         return None

@@ -21,11 +21,6 @@ from ragbench.workers.pool import Batch, WorkerPool
 if TYPE_CHECKING:
     from ragbench.embedders.embedder import Vectors
 
-__all__ = [
-    "Embedding",
-    "Writing",
-]
-
 Embedding = WorkerPool[Sequence[str], "Vectors"]
 """Gives the vectors of texts, a batch of them at a time."""
 
@@ -41,17 +36,6 @@ class Writing:
         chunker: Chunker,
         unread: Callable[[Sequence[str]], int],
     ) -> None:
-        """Reads what the collection holds.
-
-        Args:
-            store: the collection.
-            pool: gives the vectors of texts.
-            chunker: cut what is written.
-            unread: says how many texts are longer than what is read of them.
-
-        Raises:
-            StoreError: another indexing is writing to it, or it was not made by one.
-        """
         info = store.info()
         self._store = store
         self._pool = pool
@@ -76,11 +60,7 @@ class Writing:
         self._unread = unread
 
     def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
-        """Stores what is not there yet, in order, while the next batches are embedded.
-
-        Yields:
-            For each batch how many chunks it has, and how many of them were there.
-        """
+        """Stores what is not there yet, in order, while the next batches are embedded."""
         begun: deque[tuple[int, list[Chunk], Batch[Sequence[str], Vectors]]] = deque()
         for chunks in batches:
             new = self._new(chunks)
@@ -113,11 +93,7 @@ class Writing:
         return chunks, chunks - len(new)
 
     def finish(self) -> int:
-        """Removes what is no part of the corpus, and marks the rest complete; says how many.
-
-        Raises:
-            StoreError: the collection does not hold what was written: another program writes, too.
-        """
+        """Removes what is no part of the corpus, and marks the rest complete; says how many."""
         stale = [id_ for id_ in self._known if id_ not in self.seen]
         if stale:
             self._begin()

@@ -24,15 +24,6 @@ from ragbench.post.operator import (
 )
 from ragbench.post.times import KnownTime, age_text, known_time
 
-__all__ = [
-    "REFLECTION_ID",
-    "Context",
-    "Metadata",
-    "Neighbours",
-    "Reflection",
-    "Temporal",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
@@ -52,16 +43,13 @@ class Context:
     """What stands between two of them."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(not_empty("fields", self.fields))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "augment.context"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         return OperatorOutput(chunks=tuple(map(self._headed, context.chunks)))
 
     def _headed(self, entry: RankedChunk) -> RankedChunk:
@@ -87,16 +75,13 @@ class Metadata:
     """Metadata keys, in the order in which they are written."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(not_empty("fields", self.fields))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "augment.metadata"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         return OperatorOutput(chunks=tuple(map(self._described, context.chunks)))
 
     def _described(self, entry: RankedChunk) -> RankedChunk:
@@ -128,16 +113,13 @@ class Neighbours:
     """How many neighbours to ask for at each."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(at_least("first", self.first, 1), at_least("top_k", self.top_k, 1))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "augment.neighbours"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         present = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
         for entry in context.chunks[: self.first]:
@@ -194,20 +176,13 @@ class Reflection:
     """How many chunks it reads."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(at_least("first", self.first, 1))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "augment.reflection"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`.
-
-        Raises:
-            RagbenchError: the model gives no answer, or an empty one.
-        """
         read = context.chunks[: self.first]
         if not read:
             return OperatorOutput(chunks=context.chunks)
@@ -238,16 +213,13 @@ class Temporal:
     """The metadata key of the time; see `ragbench.post.times.known_time`."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(not_empty("field", self.field))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "augment.temporal"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         times = [known_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]
         now = context.query.now
         undated = sum(time is None for time in times)

@@ -12,23 +12,14 @@ from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem, RagbenchError
 from ragbench.io.settings import from_settings
 from ragbench.io.yaml_file import Place, YamlFile, read_yaml, spoken_of
+from ragbench.masking import mask_text
 from ragbench.plugins import load_target
 from ragbench.post.catalogue import OPERATORS, RERANKERS, build_reranker, types_by_action
 from ragbench.post.operator import ChunkNeighbours, ChunkSearch, Operator
 from ragbench.post.rerank import Reranker
 from ragbench.post.stage import PostRetrieval
 from ragbench.post.times import parse_time
-from ragbench.safe_text import mask_text
 from ragbench.text.token_counter import TokenCounter, token_counter
-
-__all__ = [
-    "Resources",
-    "Variant",
-    "build_operator",
-    "load_post_retrieval",
-    "load_variants",
-    "read_stage",
-]
 
 _OF_RERANK = ("top_k", "timeout", "on_error")
 """Settings of the operator itself; the others are the reranker's."""
@@ -86,7 +77,6 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
 
 
 def _own(spec: str, settings: dict[str, Any], resources: Resources) -> Operator:
-    """An operator of the user's."""
     target = load_target(spec, search_path=resources.folder)
     if not callable(target):
         raise ConfigError(f"unknown action '{spec}': it is not a class")
@@ -214,16 +204,7 @@ class Variant:
 
 
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
-    """Reads a stage from a YAML file.
-
-    Args:
-        path: the file; see docs/post_retrieval.md for what stands in it.
-        resources: for operators that need a service or a language model; what the file names
-            under ``service`` and ``chat`` (as ``package.module:attribute``) takes their place.
-
-    Raises:
-        DataError: the file has problems; holds all of them, with their lines.
-    """
+    """Reads a stage from a YAML file."""
     reading = _Reading(file=read_yaml(path))
     top = reading.mapping((), (*_OF_STAGE, *_SHARED))
     resources = reading.resources(top, resources or Resources())
@@ -235,16 +216,7 @@ def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostR
 def read_stage(
     file: YamlFile, place: Place, resources: Resources
 ) -> tuple[PostRetrieval, list[Problem]]:
-    """Reads a stage out of a file that holds other things too.
-
-    Args:
-        file: the file.
-        place: where in it the stage stands: a mapping with ``operators``, or their list alone.
-        resources: see `load_post_retrieval`.
-
-    Returns:
-        The stage, with what is right in it, and everything that is wrong with it.
-    """
+    """Reads a stage out of a file that holds other things too."""
     reading = _Reading(file=file)
     if isinstance(file.at(place), list):
         return reading.listed(place, resources), reading.problems
@@ -253,15 +225,7 @@ def read_stage(
 
 
 def load_variants(path: Path, resources: Resources | None = None) -> tuple[Variant, ...]:
-    """Reads several stages from a YAML file: a list ``variants``, each with a ``name``.
-
-    Args:
-        path: the file.
-        resources: see `load_post_retrieval`.
-
-    Raises:
-        DataError: the file has problems; holds all of them, with their lines.
-    """
+    """Reads several stages from a YAML file: a list ``variants``, each with a ``name``."""
     reading = _Reading(file=read_yaml(path))
     top = reading.mapping((), ("variants", *_SHARED))
     resources = reading.resources(top, resources or Resources())

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "CandidateTokens",
-    "QueryWeights",
-    "candidate_tokens",
-    "query_weights",
-]
-
 _JOINING = b"-_/.:,"
 """What may stand within a token, but never at its end."""
 _UNKNOWN = -(1 << 31)
@@ -113,7 +106,6 @@ def _enlarged(table: _Table, size: int) -> _Table:
 
 
 def _free_slot(hashes: NDArray[np.uint64], hash_: int) -> int | None:
-    """Where a hash belongs; None when it is there."""
     slot = hash_ >> (65 - len(hashes).bit_length())
     while held := int(hashes[slot]):
         if held == hash_:
@@ -172,17 +164,12 @@ class CandidateTokens:
 
     @property
     def lengths(self) -> NDArray[np.intp]:
-        """How many tokens each text has."""
         import numpy as np
 
         return np.bincount(self.rows, minlength=len(self.texts))
 
     def counts(self, wanted: Sequence[str]) -> NDArray[np.intp]:
-        """How often each of the wanted tokens, each named once, stands in each text.
-
-        Returns:
-            A row a text, a column a token.
-        """
+        """How often each of the wanted tokens, each named once, stands in each text."""
         import numpy as np
 
         columns = self._columns(wanted)[self.numbers]
@@ -202,10 +189,7 @@ class CandidateTokens:
         """Where the wanted tokens, each named once, stand.
 
         Returns:
-            For each text the offsets of the words that hold one, and the places of these tokens
-            among the wanted. None for a text where that is not so simple: where a wanted token is
             only a part of a word, or where the word is not of ASCII characters and may reach over
-            the end of a sentence.
         """
         import numpy as np
 
@@ -271,11 +255,7 @@ _APART = WHITE_SPACE + bytes(set(string.punctuation.encode()) - set(_JOINING))
 
 
 def candidate_tokens(texts: Sequence[str]) -> CandidateTokens:
-    """The tokens of `ragbench.text.tokens.tokenise` in each text.
-
-    Args:
-        texts: at least one.
-    """
+    """The tokens of `ragbench.text.tokens.tokenise` in each text."""
     import numpy as np
 
     known = _vocabulary()
@@ -312,13 +292,7 @@ class QueryWeights:
     _hits: Sequence[tuple[list[int], list[int]] | None]
 
     def held(self, place: int, start: int, end: int) -> set[int]:
-        """Which tokens, by their place, stand in a stretch of a candidate's text.
-
-        Args:
-            place: the candidate's.
-            start: where the stretch begins; white space or the text's end is around it.
-            end: the offset behind it.
-        """
+        """Which tokens, by their place, stand in a stretch of a candidate's text."""
         hits = self._hits[place]
         if hits is None:
             held = set(tokenise(self.texts[place][start:end]))
@@ -336,12 +310,6 @@ class QueryWeights:
 
 
 def query_weights(query: str, texts: Sequence[str]) -> QueryWeights:
-    """Weighs the query's tokens.
-
-    Args:
-        query: the question.
-        texts: the candidates; at least one.
-    """
     tokens = list(dict.fromkeys(tokenise(query)))
     found = candidate_tokens(texts)
     holding = found.counts(tokens) > 0

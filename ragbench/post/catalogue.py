@@ -27,17 +27,6 @@ from ragbench.post.operator import ChunkNeighbours, ChunkSearch
 from ragbench.post.rerank import Reranker
 from ragbench.text.token_counter import TokenCounter
 
-__all__ = [
-    "OPERATORS",
-    "RERANKERS",
-    "Listed",
-    "ListedSetting",
-    "build_reranker",
-    "listed",
-    "types_by_action",
-]
-
-
 OPERATORS = Registry(
     kind="operators",
     builtin={
@@ -124,11 +113,6 @@ class Listed:
 
 
 def listed(registry: Registry) -> list[Listed]:
-    """Everything in a registry, in its order.
-
-    Raises:
-        ConfigError: the entry point of another package does not exist.
-    """
     return [_listed(name, registry.load(name)) for name in registry.targets()]
 
 

@@ -17,19 +17,6 @@ from ragbench.post.operator import Query, RankedChunk
 from ragbench.post.times import parse_time
 from ragbench.text.sentences import Span
 
-__all__ = [
-    "DERIVED",
-    "chunks_of",
-    "made_from",
-    "numbered_passages",
-    "numbers_schema",
-    "query_of",
-    "rewritten",
-    "shown_reply",
-    "sliced",
-    "written_back",
-]
-
 
 def numbered_passages(question: str, texts: Sequence[str]) -> str:
     """The question and the passages, numbered from 1, as JSON: no text can pass for an order."""
@@ -38,12 +25,7 @@ def numbered_passages(question: str, texts: Sequence[str]) -> str:
 
 
 def numbers_schema(key: str, count: int) -> Schema[list[int]]:
-    """The form of an answer that names passages, such as ``{"keep": [1, 3]}``.
-
-    Args:
-        key: where the list stands.
-        count: how many passages there are. Another number is refused.
-    """
+    """The form of an answer that names passages, such as ``{"keep": [1, 3]}``."""
 
     def check(value: object) -> list[int]:
         if not isinstance(value, list):
@@ -67,14 +49,7 @@ DERIVED = "derived"
 
 
 def rewritten(entry: RankedChunk, text: str, *, by: str, more: Sequence[str] = ()) -> RankedChunk:
-    """A chunk with another text. Id, document, offsets and metadata are those of the origin.
-
-    Args:
-        entry: the origin.
-        text: the new text.
-        by: the operator's name.
-        more: ids of other chunks that the text was made of.
-    """
+    """A chunk with another text. Id, document, offsets and metadata are those of the origin."""
     change = {"by": by, "from": [entry.chunk.id, *more]}
     return replace(entry, chunk=replace(entry.chunk, text=text, metadata=_with(entry, change)))
 
@@ -87,12 +62,6 @@ def sliced(
     Where the origin knows its offsets in its document, so does the result: from the first
     character kept to the last. Each stretch, as ``[start, end]`` in the origin's text, is in the
     metadata.
-
-    Args:
-        entry: the origin.
-        spans: the stretches, in reading order; at least one.
-        by: the operator's name.
-        joined_by: what stands between two stretches.
     """
     chunk = entry.chunk
     text = joined_by.join([chunk.text[span.start : span.end] for span in spans])
@@ -134,11 +103,6 @@ _IDS = ("id", "entry_id", "node_id")
 
 
 def query_of(data: Mapping[str, Any]) -> Query:
-    """The question in a mapping.
-
-    Raises:
-        InputError: ``question`` is not a text, or ``now`` not a time.
-    """
     question = data.get("question", "")
     if not isinstance(question, str):
         raise InputError(f"question must be a text, not {type(question).__name__}")
@@ -154,9 +118,6 @@ def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
 
     An item without an id is named by its position, one whose id another item has by both; each
     differs from all ids that were given.
-
-    Raises:
-        InputError: it is not a list, or holds something that is not an item.
     """
     items: Any = data.get("memory_data") or []
     if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
@@ -181,14 +142,7 @@ def written_back(
     chunks: Sequence[RankedChunk],
     score_field: str | None,
 ) -> list[dict[str, Any]]:
-    """Chunks as items: an item that came in with its other keys, text and score brought up to date.
-
-    Args:
-        data: what came in.
-        given: the chunks that were made of it.
-        chunks: the final ones.
-        score_field: the metadata key that the final score goes under too; None for none.
-    """
+    """Chunks as items: an item that came in with its other keys, text and score updated."""
     items = {
         chunk.id: item for chunk, item in zip(given, data.get("memory_data") or [], strict=True)
     }
@@ -231,7 +185,6 @@ def _chunk(position: int, item: object) -> Chunk:
 
 
 def _id(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-    """The id of an item; empty when it has none."""
     for place in (item, metadata):
         for key in _IDS:
             if place.get(key) not in (None, ""):

@@ -24,13 +24,6 @@ from ragbench.post.operator import (
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 
-__all__ = [
-    "NOTHING",
-    "SUMMARY_ID",
-    "Abstractive",
-    "Extractive",
-]
-
 SUMMARY_ID = "compress.abstractive"
 """The id of the chunk that stands for all with ``scope="all"``."""
 
@@ -69,7 +62,6 @@ class Abstractive:
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             one_of("scope", self.scope, ("each", "all")),
             None if self.budget is None else at_least("budget", self.budget, 1),
@@ -77,15 +69,9 @@ class Abstractive:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "compress.abstractive"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`.
-
-        Raises:
-            RagbenchError: the model gives no answer, or an empty one.
-        """
         question, chunks = context.query.text, context.chunks
         if not chunks:
             return OperatorOutput(chunks=chunks)
@@ -154,12 +140,10 @@ class Extractive:
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(at_least("budget", self.budget, 1))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "compress.extractive"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:

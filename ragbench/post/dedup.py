@@ -18,13 +18,6 @@ from ragbench.post.operator import (
 )
 from ragbench.text.tokens import WHITE_SPACE, hash_words, normalise, tokenise
 
-__all__ = [
-    "Dedup",
-    "DedupNear",
-    "may_resemble",
-    "shingle_words",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dedup:
@@ -35,11 +28,9 @@ class Dedup:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.dedup"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         kept: list[RankedChunk] = []
         ids: set[str] = set()
         texts: set[str] = set()
@@ -81,12 +72,7 @@ def may_resemble(texts: Sequence[str], *, size: int, similarity: float) -> list[
     reaches s, r >= s * (r + n - r) = s * n. Hashes of shingles can only make r larger.
 
     Args:
-        texts: any number.
-        size: words a shingle, at least 1.
         similarity: s, in [0, 1].
-
-    Returns:
-        False only where no other text reaches it; also true for texts shorter than a shingle.
     """
     import numpy as np
 
@@ -138,16 +124,13 @@ class DedupNear:
     """Words a shingle, at least 1."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(between("similarity", self.similarity, 0, 1), at_least("shingle", self.shingle, 1))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.dedup_near"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         kept: list[RankedChunk] = []
         known = _Known(similarity=self.similarity)
         texts = [entry.chunk.text for entry in context.chunks]

@@ -24,16 +24,6 @@ from ragbench.post.operator import (
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter, count_within
 
-__all__ = [
-    "LlmFilter",
-    "Nothing",
-    "Percentile",
-    "Threshold",
-    "TokenBudget",
-    "TopK",
-    "reaching",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nothing:
@@ -41,11 +31,9 @@ class Nothing:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "none"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         return OperatorOutput(chunks=context.chunks)
 
 
@@ -66,15 +54,9 @@ class LlmFilter:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.llm"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`.
-
-        Raises:
-            RagbenchError: the model gives no answer, or one that is not of the form asked for.
-        """
         chunks = context.chunks
         if not chunks:
             return OperatorOutput(chunks=chunks)
@@ -111,16 +93,13 @@ class Percentile:
     """p, from 0 to 100."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(between("percentile", self.percentile, 0, 100))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.percentile"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         scores = sorted(entry.score for entry in context.chunks if entry.score is not None)
         if not scores:
             return reaching(context.chunks, -math.inf)
@@ -142,16 +121,13 @@ class Threshold:
     """On the scale of whatever scored the chunks last."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(finite("min_score", self.min_score))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.threshold"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         return reaching(context.chunks, self.min_score)
 
 
@@ -176,7 +152,6 @@ class TokenBudget:
     """What counts tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             at_least("budget", self.budget, 1),
             one_of("policy", self.policy, ("drop", "truncate")),
@@ -184,11 +159,9 @@ class TokenBudget:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.token_budget"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         left = self.budget
         kept: list[RankedChunk] = []
         for entry in context.chunks:
@@ -207,14 +180,7 @@ class TokenBudget:
 def truncated(
     entry: RankedChunk, budget: int, counter: TokenCounter, *, by: str
 ) -> RankedChunk | None:
-    """As many of a chunk's first sentences as a budget allows; None when not even the first fits.
-
-    Args:
-        entry: the chunk.
-        budget: tokens.
-        counter: counts them.
-        by: the operator's name.
-    """
+    """As many of a chunk's first sentences as a budget allows; None when the first does not fit."""
     text = entry.chunk.text
     best: Span | None = None
     for sentence in split_sentences(text):
@@ -236,14 +202,11 @@ class TopK:
     """How many chunks to keep."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(at_least("k", self.k, 1))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "filter.top_k"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`."""
         return OperatorOutput(chunks=context.chunks[: self.k])

@@ -21,14 +21,6 @@ from ragbench.post.operator import (
     refuse,
 )
 
-__all__ = [
-    "Chat",
-    "JsonFormat",
-    "LongContext",
-    "Template",
-    "Xml",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chat:
@@ -49,7 +41,6 @@ class Chat:
     objects with ``role`` and ``content``, as chat interfaces take them."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             not_empty("role_field", self.role_field),
             not_empty("default_role", self.default_role),
@@ -58,7 +49,6 @@ class Chat:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "format.chat"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
@@ -89,11 +79,9 @@ class LongContext:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "format.long_context"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """See `Operator.apply`: a permutation."""
         chunks = context.chunks
         return OperatorOutput(chunks=in_order([*chunks[::2], *chunks[1::2][::-1]]))
 
@@ -124,7 +112,6 @@ class JsonFormat:
     """Spaces a level; all in one line when not given."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             not_empty("fields", self.fields),
             *(one_of("fields", field, _FIELDS) for field in self.fields),
@@ -133,7 +120,6 @@ class JsonFormat:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "format.structured"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
@@ -152,7 +138,6 @@ def _value(entry: RankedChunk, field: Field) -> object:
 
 
 def _plain(value: object) -> object:
-    """A value that JSON knows."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -190,7 +175,6 @@ class Template:
     """What stands behind the last chunk."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             _problem("template", self.template, (*_OF_CHUNK, "question"), metadata=True),
             _problem("header", self.header, ("question",)),
@@ -199,7 +183,6 @@ class Template:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "format.template"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
@@ -287,7 +270,6 @@ class Xml:
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             _no_name("root", self.root),
             _no_name("element", self.element),
@@ -297,7 +279,6 @@ class Xml:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "format.xml"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:

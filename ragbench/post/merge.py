@@ -25,16 +25,6 @@ from ragbench.post.operator import (
     refuse,
 )
 
-__all__ = [
-    "FUSIONS",
-    "Fusion",
-    "LinkExpand",
-    "QueryMerge",
-    "SecondaryQuery",
-    "fuse",
-    "newcomers",
-]
-
 Fusion = Literal["concat", "interleave", "weighted", "rrf"]
 FUSIONS = ("concat", "interleave", "weighted", "rrf")
 
@@ -42,11 +32,7 @@ Rankings = Sequence[Sequence[RankedChunk]]
 
 
 def newcomers(chunks: Sequence[Chunk]) -> list[RankedChunk]:
-    """What a service gave, as chunks that retrieval did not give.
-
-    Raises:
-        InterfaceError: one of them is not a chunk, or has a score that is not finite.
-    """
+    """What a service gave, as chunks that retrieval did not give."""
     found: list[RankedChunk] = []
     for chunk in chunks:
         if not isinstance(chunk, Chunk):  # pyright: ignore[reportUnnecessaryIsInstance] - users' code
@@ -75,11 +61,6 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
       chunk
       has no score counts by places instead: 1 for the first of n, 1/n for the last.
     - ``rrf``: by `ragbench.core.fusion.reciprocal_rank_scores`.
-
-    Args:
-        rankings: best first; the first one is what stood before.
-        fusion: how.
-        weights: one per ranking; only ``weighted`` and ``rrf`` look at them.
 
     Returns:
         The union, ranks from 1. Of equal sums the lower id comes first, as in retrieval.
@@ -147,7 +128,6 @@ class LinkExpand:
     """Of what was found, against 1 for what stood there; for ``weighted`` and ``rrf``."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             at_least("first", self.first, 1),
             at_least("depth", self.depth, 1),
@@ -158,7 +138,6 @@ class LinkExpand:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "merge.link_expand"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
@@ -203,7 +182,6 @@ class SecondaryQuery:
     """Against 1 for the chunks that stand; for ``weighted`` and ``rrf``."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             not_empty("query", self.query.strip()),
             at_least("top_k", self.top_k, 1),
@@ -211,7 +189,6 @@ class SecondaryQuery:
         )
 
     def about(self, question: str) -> str:
-        """The query for a question."""
         return self.query.replace("{question}", question)
 
 
@@ -231,12 +208,10 @@ class QueryMerge:
     """How the rankings become one; see `ragbench.post.merge`."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(not_empty("queries", self.queries), one_of("fusion", self.fusion, FUSIONS))
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return "merge.multi_query"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:

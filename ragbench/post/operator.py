@@ -12,27 +12,6 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "ChunkNeighbours",
-    "ChunkSearch",
-    "ChunkService",
-    "Operator",
-    "OperatorInput",
-    "OperatorOutput",
-    "Query",
-    "RankedChunk",
-    "above",
-    "as_query",
-    "at_least",
-    "between",
-    "finite",
-    "in_order",
-    "not_empty",
-    "one_of",
-    "ranked",
-    "refuse",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
@@ -142,14 +121,6 @@ def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
 
 
 def refuse(*problems: str | None) -> None:
-    """Refuses settings.
-
-    Args:
-        *problems: what is wrong, each beginning with the name of the setting; None for nothing.
-
-    Raises:
-        ConfigError: there is a problem; one line each.
-    """
     found = [problem for problem in problems if problem is not None]
     if found:
         raise ConfigError("\n".join(found))
@@ -160,15 +131,7 @@ class ChunkSearch(Protocol):
     """Finds chunks by a query."""
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """Finds chunks for a query.
-
-        Args:
-            query: the question; the service embeds it, where that is its way.
-            top_k: how many chunks at most, at least 1.
-
-        Returns:
-            The chunks, best first.
-        """
+        """Finds chunks for a query."""
         ...
 
 
@@ -177,15 +140,7 @@ class ChunkNeighbours(Protocol):
     """Finds chunks by a chunk."""
 
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
-        """Finds chunks that are linked with a chunk, or stand beside it.
-
-        Args:
-            chunk_id: the chunk.
-            top_k: how many at most, at least 1.
-
-        Returns:
-            Other chunks, the nearest first; none for an id that is not known.
-        """
+        """Finds chunks that are linked with a chunk, or stand beside it."""
         ...
 
 
@@ -226,7 +181,6 @@ def not_empty(name: str, value: Sequence[object]) -> str | None:
 
 
 def one_of(name: str, value: object, choices: Sequence[object]) -> str | None:
-    """A value that must be one of a few."""
     if value in choices:
         return None
     return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"

@@ -23,17 +23,6 @@ from ragbench.post.operator import (
     refuse,
 )
 
-__all__ = [
-    "IReranker",
-    "NotedScores",
-    "Rerank",
-    "Reranked",
-    "Reranker",
-    "checked_scores",
-    "rerank",
-    "rerank_batch",
-]
-
 
 @runtime_checkable
 class Reranker(Protocol):
@@ -49,17 +38,7 @@ class Reranker(Protocol):
         ...
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
-        """Scores chunks for one query.
-
-        Args:
-            query: the question, with embeddings and the time where they are known.
-            chunks: at least one, in their present order; not to be changed. The ``score`` of each
-                is its present one: an earlier step's, else retrieval's.
-
-        Returns:
-            One finite number a chunk, in the order given, higher is better; as `NotedScores` where
-            there is something to say about them.
-        """
+        """Scores chunks for one query."""
         ...
 
 
@@ -81,25 +60,17 @@ class NotedScores(Sequence[float]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[float]: ...
     def __getitem__(self, index: int | slice) -> float | Sequence[float]:
-        """The score at a place, or the scores of a slice."""
         return self.values[index]
 
     def __len__(self) -> int:
-        """How many scores there are."""
         return len(self.values)
 
     def __iter__(self) -> Iterator[float]:
-        """The scores in order."""
         return iter(self.values)
 
 
 def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-    """Asks a reranker for scores and makes sure that there is one finite number a chunk.
-
-    Raises:
-        InterfaceError: there are more or fewer, or one is not finite. What the reranker itself
-            raises passes through.
-    """
+    """Asks a reranker for scores and makes sure that there is one finite number a chunk."""
     given = reranker.score(query, chunks)
     values = tuple(float(score) for score in given)
     if len(values) != len(chunks):
@@ -191,11 +162,7 @@ def rerank_batch(
     timeout: float | None = None,
     top_k: int | None = None,
 ) -> list[Reranked]:
-    """`rerank` for several queries, each with its own chunks, in their order.
-
-    Raises:
-        ValueError: there are not as many lists of chunks as queries.
-    """
+    """`rerank` for several queries, each with its own chunks, in their order."""
     return [
         rerank(query, given, reranker, on_error=on_error, timeout=timeout, top_k=top_k)
         for query, given in zip(queries, chunks, strict=True)
@@ -263,7 +230,6 @@ class Rerank:
     """What happens when the reranker fails: the chunks keep their order, or the error is raised."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(
             None if self.top_k is None else at_least("top_k", self.top_k, 1),
             None if self.timeout is None else above("timeout", self.timeout, 0),
@@ -271,7 +237,6 @@ class Rerank:
 
     @property
     def name(self) -> str:
-        """See `Operator.name`."""
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:

@@ -21,14 +21,6 @@ from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, Rerank, Reranker, checked_scores
 from ragbench.post.stage import PostRetrieval
 
-__all__ = [
-    "ScoreStore",
-    "StoredReranker",
-    "needs_store",
-    "rerankers_of",
-    "with_stored_scores",
-]
-
 _TABLES = """
 CREATE TABLE IF NOT EXISTS scores (
     model TEXT NOT NULL, query BLOB NOT NULL, chunk BLOB NOT NULL, score REAL NOT NULL,
@@ -46,14 +38,6 @@ class ScoreStore:
     """
 
     def __init__(self, path: Path | None) -> None:
-        """Opens the file, creating it when it does not exist.
-
-        Args:
-            path: the file; None for one in memory.
-
-        Raises:
-            RunError: it cannot be opened, or is something else.
-        """
         self.asked = 0
         """Scores that a reranker was asked for."""
         self.reused = 0
@@ -69,7 +53,6 @@ class ScoreStore:
             raise RunError(f"{path} cannot be used as a store of scores: {error}") from error
 
     def __enter__(self) -> Self:
-        """The store itself."""
         return self
 
     def __exit__(
@@ -78,11 +61,9 @@ class ScoreStore:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes the file."""
         self._db.close()
 
     def known(self, model: str, query: bytes, chunks: Sequence[bytes]) -> dict[bytes, float]:
-        """The scores that are known, by chunk."""
         wanted = set(chunks)
         with self._lock:
             rows = self._db.execute(
@@ -93,7 +74,6 @@ class ScoreStore:
         return found
 
     def keep(self, model: str, query: bytes, scores: dict[bytes, float]) -> None:
-        """Stores scores by chunk."""
         rows = [(model, query, chunk, score) for chunk, score in scores.items()]
         with self._lock:
             # One transaction: a commit a row would take longer than most rerankers.
@@ -112,7 +92,6 @@ class ScoreStore:
         return () if row is None else tuple(json.loads(row[0]))
 
     def keep_notes(self, model: str, query: bytes, chunks: bytes, notes: Sequence[str]) -> None:
-        """Stores what the reranker said."""
         with self._lock:
             self._db.execute(
                 "INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?)",
@@ -134,16 +113,13 @@ class StoredReranker:
     """Digest of all that its scores depend on besides query and chunk."""
 
     def __post_init__(self) -> None:
-        """Takes the reranker's digest."""
         object.__setattr__(self, "model", fingerprint(described(self.reranker)))
 
     @property
     def name(self) -> str:
-        """The reranker's."""
         return self.reranker.name
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """See `Reranker.score`."""
         texts = [chunk.text for chunk in chunks]
         whole = _digest(*texts)
         asked = _digest(query.text)

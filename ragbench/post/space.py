@@ -15,12 +15,6 @@ from ragbench.post.build import Resources, Variant, build_operator
 from ragbench.post.operator import Operator
 from ragbench.post.stage import PostRetrieval
 
-__all__ = [
-    "MOST_CANDIDATES",
-    "Candidate",
-    "load_space",
-]
-
 MOST_CANDIDATES = 512
 """The largest space: all of it is tried."""
 _ANY = "any"
@@ -43,17 +37,6 @@ def load_space(path: Path, resources: Resources | None = None) -> tuple[Candidat
 
     A value ``{any: [a, b]}``, in the place of an operator or of one of its settings, stands for
     each of its alternatives; ``none`` for no operator. The space is all combinations.
-
-    Args:
-        path: the file; see docs/post_retrieval.md.
-        resources: for operators that need a service or a language model.
-
-    Returns:
-        All combinations. The first one takes the first of each ``any``.
-
-    Raises:
-        DataError: the file has problems, nothing in it has alternatives, or the space is larger
-            than `MOST_CANDIDATES`; holds all problems, with their lines.
     """
     file = read_yaml(path)
     operators = _operators(file)
@@ -153,7 +136,6 @@ def _alternatives(values: Sequence[Any]) -> list[Any]:
 
 
 def _resolved(value: object, place: Place, chosen: Mapping[Place, Any]) -> Any:
-    """A value with what was chosen in the place of each ``any``."""
     if place in chosen:
         return chosen[place]
     if isinstance(value, Mapping):

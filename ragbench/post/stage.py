@@ -26,17 +26,6 @@ from ragbench.post.operator import (
     refuse,
 )
 
-__all__ = [
-    "POST_RETRIEVAL_VERSION",
-    "POST_RETRIEVE",
-    "PostRetrieval",
-    "PostRetrieved",
-    "Step",
-    "post_retrieved",
-    "steps_of",
-    "written_text",
-]
-
 POST_RETRIEVAL_VERSION = 3
 """Raised whenever an operator gives something else for the same input: stored outcomes of the
 stage are then not used again."""
@@ -138,7 +127,6 @@ class PostRetrieval:
     """Only for `execute`: the metadata key under which each item's final score is written."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         refuse(one_of("on_error", self.on_error, ("keep", "raise")))
 
     @property
@@ -230,7 +218,6 @@ class PostRetrieval:
 
 
 def _reads_now(step: object) -> bool:
-    """Also of rerankers within rerankers."""
     if getattr(step, "reads_now", False):
         return True
     inner: list[object] = [getattr(step, "reranker", None)]
@@ -257,7 +244,6 @@ def _snapshot(chunks: Sequence[RankedChunk]) -> tuple[tuple[str, float | None], 
 
 
 def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
-    """What an operator made of what stood before it."""
     texts: dict[str, set[str]] = {}
     for entry in before:
         texts.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
@@ -301,18 +287,7 @@ POST_RETRIEVE = "post_retrieve"
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
-    """Takes one retrieval result through the operators.
-
-    Args:
-        stage: the operators.
-        query: the question.
-        result: what was retrieved. An embedding of the question is taken from its metadata's
-            ``query_embedding``, those of chunks from their metadata's ``embedding``.
-
-    Returns:
-        The final chunks as a result. It has ids only when the given one had: positions are no
-        ids. Its metadata says what each operator did; see `steps_of` and `written_text`.
-    """
+    """Takes one retrieval result through the operators."""
     done = stage.run(_query(query, result.metadata), result.to_chunks())
     chunks = [entry.chunk for entry in done.chunks]
     scores = [entry.score for entry in done.chunks if entry.score is not None]

@@ -10,14 +10,6 @@ from typing import Literal
 
 from ragbench.core.chunk import Chunk
 
-__all__ = [
-    "KnownTime",
-    "age_text",
-    "ages_in_hours",
-    "known_time",
-    "parse_time",
-]
-
 Precision = Literal["year", "month", "day", "time"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,8 +49,7 @@ def known_time(value: object) -> KnownTime | None:
             the month, the first is); seconds, milliseconds, microseconds or nanoseconds since
             1970. Without a zone it is UTC.
 
-    Returns:
-        None when the value is nothing of the kind, or names no year.
+    None when the value is nothing of the kind, or names no year.
     """
     if isinstance(value, datetime):
         return KnownTime(
@@ -148,16 +139,7 @@ def _as_people_write(text: str) -> KnownTime | None:
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
-    """How old each chunk is.
-
-    Args:
-        chunks: the chunks.
-        field: the field of their metadata that holds the time.
-        now: what ages are counted from; None for the newest time among the chunks.
-
-    Returns:
-        Hours, at least 0 (a time in the future counts as now); None for a chunk without a time.
-    """
+    """How old each chunk is. None for a chunk without a time."""
     times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
     known = [time for time in times if time is not None]
     if not known:

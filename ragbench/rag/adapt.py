@@ -22,12 +22,6 @@ from ragbench.rag.objects import (
 from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, Shape, compose
 
-__all__ = [
-    "ADAPTERS",
-    "AnyRAG",
-    "as_rag",
-]
-
 AnyRAG = RAGInterface[Any] | AsyncRAGInterface[Any]
 
 ADAPTERS = Registry(
@@ -109,7 +103,6 @@ def _rebuild(obj: object, retrieve: object, generate: object, top_k: int | None)
 
 
 def _ready(obj: object, top_k: int | None) -> AnyRAG | None:
-    """What needs no adapter, or has its own class."""
     if isinstance(obj, str):
         if not obj.lower().startswith(("http://", "https://")):
             raise InterfaceError(
@@ -188,7 +181,6 @@ def _has_family(obj: object, family: str) -> bool:
 
 
 def _shapes_of(obj: object) -> list[Shape]:
-    """What an object is to the frameworks that know it."""
     found = (ADAPTERS.load(name)(obj) for name in ADAPTERS.targets())
     return [shape for shape in found if shape is not None]
 

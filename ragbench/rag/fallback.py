@@ -27,38 +27,9 @@ from ragbench.rag.forms import (
     top_k_of_method,
 )
 
-__all__ = [
-    "Derivation",
-    "PartialBatchError",
-    "Route",
-    "derive",
-    "drive",
-    "drive_async",
-    "kind_of",
-    "routes_of",
-    "settled",
-    "to_batch",
-    "to_contexts",
-    "to_generation_result",
-    "to_response",
-    "to_retrieval_result",
-]
-
 
 def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
-    """Checks or wraps what a retrieval method returned.
-
-    Args:
-        value: a `RetrievalResult`, or a list of strings (the old form).
-        where: the method that returned it, for the message.
-
-    Returns:
-        The same object when it is a `RetrievalResult` whose ids are strings; integer ids become
-        strings in a new result that shares every other list.
-
-    Raises:
-        InterfaceError: it is something else, or an element is of the wrong kind.
-    """
+    """Checks or wraps what a retrieval method returned."""
     if isinstance(value, RetrievalResult):
         result = cast("RetrievalResult[Any]", value)
         _check_strings(result.contexts, "contexts", where)
@@ -75,11 +46,7 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
 
 
 def to_contexts(value: object, where: str) -> list[str]:
-    """The contexts of what a retrieval method returned, as the old interface's list.
-
-    Raises:
-        InterfaceError: see `to_retrieval_result`.
-    """
+    """The contexts of what a retrieval method returned, as the old interface's list."""
     if isinstance(value, list):
         given = cast("list[str]", value)
         _check_strings(given, "contexts", where)
@@ -90,15 +57,7 @@ def to_contexts(value: object, where: str) -> list[str]:
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
-    """Checks or wraps what a generation method returned.
-
-    Args:
-        value: a `GenerationResult`, or a string (the old form).
-        where: the method that returned it, for the message.
-
-    Raises:
-        InterfaceError: it is something else, or a candidate is not a string.
-    """
+    """Checks or wraps what a generation method returned."""
     if isinstance(value, GenerationResult):
         result = cast("GenerationResult[Any]", value)
         if result.multi_responses is not None:
@@ -110,20 +69,12 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
 
 
 def to_response(value: object, where: str) -> str:
-    """The answer in what a generation method returned.
-
-    Raises:
-        InterfaceError: see `to_generation_result`.
-    """
+    """The answer in what a generation method returned."""
     return value if isinstance(value, str) else to_generation_result(value, where).response
 
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
-    """Checks that a batch method returned one result a query.
-
-    Raises:
-        InterfaceError: no list, or another number of results than queries.
-    """
+    """Checks that a batch method returned one result a query."""
     if not isinstance(values, list) and (
         isinstance(values, (str, bytes)) or not isinstance(values, Sequence)
     ):
@@ -221,12 +172,7 @@ class Route:
 
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
-    """The routes of a class by the name of the method that is called.
-
-    Args:
-        cls: the class.
-        implemented: names of the methods that it, or a class it inherits from, wrote.
-    """
+    """The routes of a class by the name of the method that is called."""
     found: dict[str, Route] = {}
     known = {
         name: Route(
@@ -249,20 +195,7 @@ def derive(
     columns: tuple[Sequence[Any], ...],
     top_k: int | None = None,
 ) -> Derivation:
-    """Derives one call from an implemented form.
-
-    Args:
-        rag: the object whose methods are called.
-        target: the method that was called.
-        route: what stands in for it; None when there is nothing.
-        columns: for each positional argument, its values for all queries of the call.
-        top_k: how many contexts are wanted; not passed on when None, so that a method written
-            without it still works.
-
-    Raises:
-        InterfaceError: nothing stands in, it takes no ``top_k``, the columns are of different
-            lengths, or it returned something unusable.
-    """
+    """Derives one call from an implemented form."""
     family, form = FORMS[target]
     if route is None:
         raise InterfaceError(
@@ -308,11 +241,7 @@ def drive(derivation: Derivation) -> Any:
 
 
 async def drive_async(derivation: Derivation) -> Any:
-    """Runs a derivation over coroutine methods, one call at a time.
-
-    Raises:
-        InterfaceError: a method returned something that cannot be awaited.
-    """
+    """Runs a derivation over coroutine methods, one call at a time."""
     try:
         pending = next(derivation)
         while True:
@@ -342,13 +271,6 @@ class PartialBatchError(InterfaceError):
     """
 
     def __init__(self, outcomes: Sequence[object], where: str) -> None:
-        """Keeps the outcomes.
-
-        Args:
-            outcomes: for each query, in order, its result or the exception that it failed with;
-                at least one exception.
-            where: the method, for the message.
-        """
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]
@@ -363,12 +285,7 @@ class PartialBatchError(InterfaceError):
 
 
 def settled(outcomes: Sequence[Any], where: str) -> list[Any]:
-    """The results of a batch when there is no exception among them.
-
-    Raises:
-        PartialBatchError: some of several queries failed.
-        Exception: the only query failed; its own exception.
-    """
+    """The results of a batch when there is no exception among them."""
     errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if not errors:
         return list(outcomes)

@@ -18,29 +18,6 @@ from typing import Any
 
 from ragbench.errors import InterfaceError, warn
 
-__all__ = [
-    "FAMILIES",
-    "FORMS",
-    "GENERATION",
-    "RETRIEVAL",
-    "Family",
-    "Form",
-    "TopKParameter",
-    "accepts_second_argument",
-    "check_complete",
-    "check_kind",
-    "is_abstract",
-    "keyword_for_top_k",
-    "known_families",
-    "parameter_names",
-    "pass_top_k",
-    "routes",
-    "top_k_of_function",
-    "top_k_of_method",
-    "warn_of_hidden",
-    "written",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
@@ -66,7 +43,6 @@ class Family:
 
     @property
     def forms(self) -> tuple[Form, Form, Form, Form]:
-        """All four."""
         return (self.plain, self.rich, self.batch, self.rich_batch)
 
     def substitutes(self, form: Form) -> tuple[Form, Form, Form]:
@@ -102,15 +78,7 @@ FORMS: Mapping[str, tuple[Family, Form]] = {
 
 
 def routes(implemented: Iterable[str]) -> dict[str, Form]:
-    """Which implemented form each form falls back on, were it not implemented itself.
-
-    Args:
-        implemented: names of the methods that the user wrote.
-
-    Returns:
-        Method name to the form that stands in for it. A method is left out when nothing else
-        can stand in: it is then either the only primitive or its family has none.
-    """
+    """Which implemented form each form falls back on, were it not implemented itself."""
     written = set(implemented)
     found: dict[str, Form] = {}
     for family, form in FORMS.values():
@@ -143,11 +111,6 @@ def is_abstract(cls: type) -> bool:
 
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
-    """Checks the families that a class says it has.
-
-    Raises:
-        InterfaceError: none, or an unknown one.
-    """
     chosen = frozenset([names] if isinstance(names, str) else names)
     if not chosen or not chosen <= set(FAMILIES):
         raise InterfaceError(
@@ -158,16 +121,7 @@ def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
 
 
 def check_kind(cls: type, implemented: Iterable[str], *, awaited: bool) -> None:
-    """Refuses a coroutine method in a class whose methods are called without ``await``.
-
-    Args:
-        cls: the class.
-        implemented: names of the methods that it, or a class it inherits from, wrote.
-        awaited: whether its methods are coroutines.
-
-    Raises:
-        InterfaceError: names the method.
-    """
+    """Refuses a coroutine method in a class whose methods are called without ``await``."""
     for name in sorted(implemented):
         if not awaited and inspect.iscoroutinefunction(getattr(cls, name)):
             raise InterfaceError(
@@ -177,12 +131,7 @@ def check_kind(cls: type, implemented: Iterable[str], *, awaited: bool) -> None:
 
 
 def check_complete(cls: type, families: Iterable[str], implemented: frozenset[str]) -> None:
-    """Refuses a class with a family that has no method to derive the others from.
-
-    Raises:
-        InterfaceError: names the family, the methods that would do, and the two ways to say that
-            it is meant so.
-    """
+    """Refuses a class with a family that has no method to derive the others from."""
     for name in sorted(families):
         forms = [form.name for form in FAMILIES[name].forms]
         if implemented.isdisjoint(forms):
@@ -282,12 +231,7 @@ def top_k_of_method(cls: type, name: str) -> TopKParameter:
 
 
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> TopKParameter:
-    """How a function whose first argument is the query, or the queries, takes ``top_k``.
-
-    Args:
-        function: the function or bound method.
-        skipped: how many leading parameters are not the caller's.
-    """
+    """How a function whose first argument is the query, or the queries, takes ``top_k``."""
     parameters = _parameters(function)
     if parameters is None:
         return TopKParameter.POSITIONAL
@@ -304,11 +248,7 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> TopK
 def pass_top_k(
     way: TopKParameter, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The arguments that tell a method how many contexts are wanted: positional and by keyword.
-
-    Raises:
-        InterfaceError: a number is wanted, and the method cannot be told.
-    """
+    """The arguments that tell a method how many contexts are wanted: positional and by keyword."""
     if top_k is None:
         return (), {}
     if way is TopKParameter.KEYWORD:

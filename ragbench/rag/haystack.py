@@ -12,10 +12,6 @@ from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, Shape, cut
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
-__all__ = [
-    "haystack_shape",
-]
-
 _QUERY_SOCKETS = ("query", "question")
 _ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
 
@@ -50,10 +46,6 @@ def _parts_of_pipeline(obj: Any) -> Parts:
     The query goes to every open input named ``query`` or ``question`` and to every mandatory text
     input; ``top_k`` to the components that give documents. The documents are those that no
     other component turns into documents again (a ranker's rather than its retriever's).
-
-    Raises:
-        InterfaceError: a mandatory input cannot be filled from a query, or neither documents nor
-            an answer come out.
     """
     where = f"{type(obj).__name__}.run"
     sockets = _query_sockets(obj, where)

@@ -15,15 +15,6 @@ from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, compose
 from ragbench.rag.shapes import as_mapping
 
-__all__ = [
-    "HTTPGenerator",
-    "HTTPRag",
-    "HTTPRetriever",
-    "RagEndpoint",
-    "RemoteQueryError",
-    "http_rag",
-]
-
 
 class RagEndpoint(JsonEndpoint):
     """A server that is a RAG, or a part of one."""
@@ -52,19 +43,10 @@ class _HTTP(RAGInterface[Metadata], abstract=True):
         timeout: float = 60.0,
         retries: int = 3,
     ) -> None:
-        """Opens no connection yet.
-
-        Args:
-            url: the base URL; ``/retrieve`` and ``/generate`` are below it.
-            headers: sent with every request, for example an ``Authorization``.
-            timeout: seconds for connecting and for each read.
-            retries: how often a request is repeated that could not connect or got 502, 503, 504.
-        """
         super().__init__()
         self._endpoint = RagEndpoint(url, headers=headers, timeout=timeout, retries=retries)
 
     def close(self) -> None:
-        """Closes the connections."""
         self._endpoint.close()
 
     def stage_identity(self, stage: str) -> object:
@@ -72,7 +54,6 @@ class _HTTP(RAGInterface[Metadata], abstract=True):
         return self._endpoint.stage_identity(stage)
 
     def __repr__(self) -> str:
-        """The URL without credentials."""
         return f"{type(self).__name__}({self._endpoint.url!r})"
 
 
@@ -82,12 +63,6 @@ class HTTPRetriever(_HTTP, families=("retrieval",)):
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[Metadata]]:
-        """Asks for all queries in one request.
-
-        Raises:
-            HTTPRagError: the request failed.
-            PartialBatchError: the server answered, and some queries failed there.
-        """
         payload = {"queries": queries, "top_k": top_k}
         where = f"{self._endpoint.url}/retrieve"
         items = _results(self._endpoint.post("/retrieve", payload), len(queries), where)
@@ -100,12 +75,6 @@ class HTTPGenerator(_HTTP, families=("generation",)):
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[Metadata]]:
-        """Asks for all queries in one request.
-
-        Raises:
-            HTTPRagError: the request failed.
-            PartialBatchError: the server answered, and some queries failed there.
-        """
         contexts = [list(given) for given in contexts_list]
         payload = {"queries": queries, "contexts": contexts}
         where = f"{self._endpoint.url}/generate"
@@ -118,17 +87,7 @@ class HTTPRag(HTTPRetriever, HTTPGenerator, families=("retrieval", "generation")
 
 
 def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
-    """The RAG behind a URL, by its last segment.
-
-    Args:
-        url: ``.../retrieve`` only retrieves, ``.../generate`` only generates, ``.../answer`` does
-            both in one call; any other is the base URL of a server that does both in two.
-        **options: of `HTTPRag`.
-
-    Raises:
-        ConfigError: an unknown option, or no URL of http or https.
-        MissingExtraError: httpx is not installed.
-    """
+    """The RAG behind a URL, by its last segment."""
     unknown = sorted(options.keys() - {"headers", "timeout", "retries"})
     if unknown:
         raise ConfigError(

@@ -18,12 +18,6 @@ from ragbench.rag.forms import (
     written,
 )
 
-__all__ = [
-    "AsyncRAGInterface",
-    "RAGBase",
-    "RAGInterface",
-]
-
 
 class RAGBase(Generic[MetaT]):
     """What the plain and the async interface share: configuration, routes, identity."""
@@ -44,28 +38,12 @@ class RAGBase(Generic[MetaT]):
         config = OwnConfig()
 
     def __init__(self, config: RAGConfig | None = None) -> None:
-        """Keeps the configuration.
-
-        Args:
-            config: the system's configuration; the default one when not given.
-        """
         self.config = RAGConfig() if config is None else config
 
     def __init_subclass__(
         cls, *, families: Iterable[str] | None = None, abstract: bool = False, **kwargs: Any
     ) -> None:
-        """Works out which method stands in for which, and refuses a class that can do nothing.
-
-        Args:
-            families: say ``("retrieval",)`` or ``("generation",)`` for a system that does only
-                one of the two.
-            abstract: the class is a base for others and need not be complete.
-            **kwargs: for other base classes.
-
-        Raises:
-            InterfaceError: a family has no method to derive the others from, or a method of a
-                plain interface is a coroutine.
-        """
+        """Works out which method stands in for which, and refuses a class that can do nothing."""
         super().__init_subclass__(**kwargs)
         if families is not None:
             cls.families = known_families(cls, families)
@@ -86,12 +64,6 @@ class RAGBase(Generic[MetaT]):
         lets ragbench use the class's source, its configuration and the arguments it was built
         with. Override it when you know better, for example to return the index's version for
         ``"retrieve"`` and the prompt and model for ``"generate"``.
-
-        Args:
-            stage: ``"retrieve"`` or ``"generate"``.
-
-        Returns:
-            Anything that JSON can hold, or None.
         """
         return None
 

@@ -12,10 +12,6 @@ from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, Shape, cut, refuse_beyond
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
 
-__all__ = [
-    "langchain_shape",
-]
-
 
 def langchain_shape(obj: object) -> Shape | None:
     """What has ``invoke`` or ``ainvoke``; a retriever says that documents come out."""

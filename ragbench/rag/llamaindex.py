@@ -9,10 +9,6 @@ from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, Shape, cut, refuse_beyond
 from ragbench.rag.shapes import read_retrieval
 
-__all__ = [
-    "llamaindex_shape",
-]
-
 
 def llamaindex_shape(obj: object) -> Shape | None:
     """An engine has ``query`` and ``aquery``; a retriever ``retrieve`` and ``aretrieve``."""

@@ -15,23 +15,16 @@ from ragbench.core.config import RAGConfig
 from ragbench.errors import ConfigError, InterfaceError, RagbenchError
 from ragbench.ledger.identity import described, settings_of
 from ragbench.ledger.source import described_class, is_own
+from ragbench.masking import mask_url
 from ragbench.plugins import error_text, load_target
 from ragbench.rag.adapt import AnyRAG, as_rag
 from ragbench.rag.http import http_rag
 from ragbench.rag.interface import RAGBase
 from ragbench.rag.parts import Adapted
-from ragbench.safe_text import mask_url
 
 if TYPE_CHECKING:
     from ragbench.core.origin import Origin
     from ragbench.ledger.inputs import Inputs
-
-__all__ = [
-    "describe_rag",
-    "load_rag",
-    "may_be_on_workers",
-    "stage_origin",
-]
 
 
 def describe_rag(
@@ -45,14 +38,6 @@ def describe_rag(
     `RAGBase.stage_identity` says. It holds nothing of the machine and no credentials: values under
     names such as ``api_key`` are masked, paths below the current directory are relative to it, and
     others are their last part with a digest of the whole.
-
-    Args:
-        rag: the system.
-        spec: the name or URL that it was loaded by.
-        arguments: what it was built with.
-
-    Returns:
-        A mapping of what JSON can hold, the same for the same system in every process.
     """
     found: dict[str, Any] = {"spec": _spec(spec)}
     if isinstance(rag, Adapted):
@@ -72,14 +57,7 @@ def describe_rag(
 
 
 def may_be_on_workers(spec: str) -> bool:
-    """Whether a class or factory says that workers may build what it makes: ``on_workers = True``.
-
-    Args:
-        spec: the name that it is loaded by.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
+    """Whether a class or factory lets workers build what it makes: ``on_workers = True``."""
     return "://" not in spec and getattr(load_target(spec), "on_workers", False) is True
 
 
@@ -90,19 +68,7 @@ def stage_origin(
     description: Mapping[str, Any],
     **settings: Any,
 ) -> Origin:
-    """What a RAG's outcomes in a stage come from.
-
-    Args:
-        rag: the system.
-        stage: ``"retrieve"`` or ``"generate"``.
-        inputs: what was seen while it was loaded and asked.
-        description: what `describe_rag` says of it.
-        **settings: what else its outcomes depend on, such as ``top_k``.
-
-    Returns:
-        Where a class of the user's names its version (`RAGBase.stage_identity`), that alone: the
-        user knows better. Else all that was seen, with what the system says of itself.
-    """
+    """What a RAG's outcomes in a stage come from."""
     from ragbench.ledger.origin import named_origin  # a command that asks nothing needs none
 
     named = _named_version(rag, stage)
@@ -223,7 +189,6 @@ def _call(target: Callable[..., Any], given: dict[str, Any], spec: str) -> Any:
 
 
 def _arguments(target: Callable[..., Any], given: dict[str, Any], spec: str) -> dict[str, Any]:
-    """What the target takes by name, with what it does not take in its configuration."""
     parameters = inspect.signature(target).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return given

@@ -22,19 +22,8 @@ from ragbench.rag.interface import RAGBase
 from ragbench.rag.parts import Parts, converting, is_coroutine_function
 from ragbench.rag.shapes import read_generation, read_retrieval
 
-__all__ = [
-    "has_both_families",
-    "interface_methods",
-    "name_of",
-    "parts_of_duck",
-    "parts_of_generator",
-    "parts_of_rag",
-    "parts_of_retriever",
-]
-
 
 def name_of(function: object) -> str:
-    """How a function is called in messages."""
     inner = getattr(function, "func", function)  # functools.partial
     name = getattr(inner, "__qualname__", None)
     return name if isinstance(name, str) else type(function).__name__
@@ -81,7 +70,6 @@ def _of_query_only(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def interface_methods(obj: object) -> tuple[str, ...]:
-    """Names of the interface's methods that an object has."""
     return tuple(name for name in FORMS if callable(getattr(obj, name, None)))
 
 

@@ -24,13 +24,6 @@ from ragbench.rag.forms import TopKParameter, pass_top_k
 from ragbench.rag.parts import Parts, is_coroutine_function
 from ragbench.rag.shapes import as_mapping, read_answer
 
-__all__ = [
-    "ANSWER_KEY",
-    "AnswerMemo",
-    "OneCall",
-    "parts_of_one_call",
-]
-
 
 class AnswerMemo:
     """The latest answers by query and contexts, a bounded number of them.
@@ -40,17 +33,11 @@ class AnswerMemo:
     """
 
     def __init__(self, size: int = 4096) -> None:
-        """Makes an empty memo.
-
-        Args:
-            size: how many answers are kept; the one unused for longest goes first.
-        """
         self._size = size
         self._answers: OrderedDict[bytes, GenerationResult[Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def put(self, query: str, contexts: Sequence[str], answer: GenerationResult[Any]) -> None:
-        """Keeps an answer."""
         key = _key(query, contexts)
         with self._lock:
             self._answers[key] = answer
@@ -86,20 +73,11 @@ class OneCall:
     """The book-keeping between the two halves of a call."""
 
     def __init__(self, where: str) -> None:
-        """Starts with nothing known.
-
-        Args:
-            where: the system's name, for messages.
-        """
         self.where = where
         self.memo = AnswerMemo()
 
     def retrieval(self, query: str, value: object) -> RetrievalResult[Any]:
-        """Reads what the system returned, keeps its answer and returns its retrieval.
-
-        Raises:
-            InterfaceError: it shows no contexts, so that there is no retrieval to measure.
-        """
+        """Reads what the system returned, keeps its answer and returns its retrieval."""
         retrieval, answer = read_answer(value, self.where)
         if retrieval is None:
             raise InterfaceError(
@@ -140,16 +118,6 @@ def parts_of_one_call(
     ask_batch: Callable[..., Any] | None = None,
     keyword: str | None = None,
 ) -> Parts:
-    """Splits calls in two.
-
-    Args:
-        source: the object behind it.
-        ask: takes a query, and by ``keyword`` the number of contexts wanted.
-        where: its name, for messages.
-        ask_batch: the same for a list of queries, where the system has that; an exception among
-            what it returns stands for a query that failed.
-        keyword: the parameter that says how many contexts are wanted, where there is one.
-    """
     call = OneCall(where)
     if is_coroutine_function(ask):
         methods = _async_methods(call, ask, keyword)

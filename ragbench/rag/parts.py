@@ -15,29 +15,9 @@ from ragbench.errors import InterfaceError
 from ragbench.rag.forms import FORMS, RETRIEVAL
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 
-__all__ = [
-    "Adapted",
-    "Parts",
-    "Shape",
-    "compose",
-    "converting",
-    "cut",
-    "is_coroutine_function",
-    "refuse_beyond",
-]
-
 
 def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
-    """Refuses to ask for more contexts than a retriever was built to return.
-
-    Args:
-        top_k: how many contexts are wanted.
-        built_with: the retriever's own number; anything but an integer is taken for unknown.
-        where: the retriever, for the message.
-
-    Raises:
-        InterfaceError: more are wanted.
-    """
+    """Refuses to ask for more contexts than a retriever was built to return."""
     if top_k is None or not isinstance(built_with, int) or top_k <= built_with:
         return
     raise InterfaceError(
@@ -72,7 +52,6 @@ class Parts:
     """Takes back a retrieval of an earlier process; see `Adapted.restore`."""
 
     def only(self, family: str) -> Parts:
-        """The methods of one family."""
         chosen = {
             name: made for name, made in self.methods.items() if FORMS[name][0].name == family
         }
@@ -129,10 +108,6 @@ class Adapted:
         A system that retrieves and generates in one call keeps its answer with the retrieval.
         Whoever continues a run calls this before it asks for the generation, so that the system
         is not asked a second time.
-
-        Args:
-            query: the query.
-            result: the stored retrieval, with its metadata.
         """
         for restore in self._restores:
             restore(query, result)
@@ -151,7 +126,6 @@ class Adapted:
         return super().__reduce_ex__(protocol) if self.rebuild is None else self.rebuild
 
     def __repr__(self) -> str:
-        """What is adapted, by type."""
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
 
 
@@ -162,11 +136,6 @@ def compose(
 
     It is an `AsyncRAGInterface` as soon as one of them is a coroutine function; plain ones then
     run in a thread, so that they do not hold up the others.
-
-    Args:
-        name: the class's name, which error messages show.
-        parts: the methods; together at least one.
-        top_k: how many contexts to ask for when a call does not say.
     """
     methods = {method: made for part in parts for method, made in part.methods.items()}
     awaited = any(is_coroutine_function(made) for made in methods.values())
@@ -194,14 +163,7 @@ def converting(
     convert: Callable[[Any, int], Any],
     pass_top_k: Callable[[int | None], tuple[tuple[int, ...], dict[str, int]]] | None = None,
 ) -> Callable[..., Any]:
-    """A function whose value is converted; a coroutine function when the given one is.
-
-    Args:
-        function: what is called, with a query, or a list of queries, first.
-        convert: takes the value and how many queries were asked for: counted before the call,
-            since a function may empty the list that it is given.
-        pass_top_k: for retrieval: the arguments that tell the function how many are wanted.
-    """
+    """A function whose value is converted; a coroutine function when the given one is."""
     if pass_top_k is None:
 
         def call(*args: Any) -> Any:

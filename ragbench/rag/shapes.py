@@ -21,16 +21,6 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.rag.fallback import kind_of, to_generation_result, to_retrieval_result
 
-__all__ = [
-    "ANSWER_KEYS",
-    "CONTEXT_KEYS",
-    "as_mapping",
-    "has_contexts",
-    "read_answer",
-    "read_generation",
-    "read_retrieval",
-]
-
 CONTEXT_KEYS = (
     "contexts",
     "documents",
@@ -61,19 +51,7 @@ def has_contexts(value: Mapping[str, Any]) -> bool:
 
 
 def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
-    """Makes a result of whatever a foreign retrieval returned.
-
-    Args:
-        value: a `RetrievalResult`, a list of strings or documents, or a mapping that holds one.
-        where: what returned it, for the message.
-
-    Returns:
-        The same object when it is a `RetrievalResult`; a list of strings is kept as the same
-        object. Ids and scores are there only when every document has one.
-
-    Raises:
-        InterfaceError: it is nothing of that, or a document has no text.
-    """
+    """Makes a result of whatever a foreign retrieval returned."""
     if isinstance(value, RetrievalResult):
         return to_retrieval_result(cast("object", value), where)
     fields = as_mapping(value)
@@ -192,7 +170,6 @@ def _bare(document: Any) -> _Item | None:
 
 
 def as_mapping(value: object) -> Mapping[str, Any] | None:
-    """The value when it is a mapping, else None."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
 
 
@@ -247,15 +224,7 @@ ANSWER_KEYS = (
 
 
 def read_generation(value: object, where: str) -> GenerationResult[Any]:
-    """Makes a result of whatever a foreign generation returned.
-
-    Args:
-        value: a string, a `GenerationResult`, a message, a response object, or a mapping.
-        where: what returned it, for the message.
-
-    Raises:
-        InterfaceError: there is no answer in it.
-    """
+    """Makes a result of whatever a foreign generation returned."""
     if isinstance(value, (str, GenerationResult)):
         return to_generation_result(cast("object", value), where)
     mapping = as_mapping(value)
@@ -274,19 +243,7 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
 def read_answer(
     value: object, where: str
 ) -> tuple[RetrievalResult[Any] | None, GenerationResult[Any]]:
-    """Splits what a system returned that retrieves and generates in one call.
-
-    Args:
-        value: what `read_generation` understands, with contexts beside the answer where the
-            system shows them; or a tuple of the answer and the contexts, in either order.
-        where: what returned it, for the message.
-
-    Returns:
-        The retrieval, None when the system shows no contexts, and the generation.
-
-    Raises:
-        InterfaceError: there is no answer in it.
-    """
+    """Splits what a system returned that retrieves and generates in one call."""
     if isinstance(value, tuple):
         return _from_tuple(cast("tuple[Any, ...]", value), where)
     fields = as_mapping(value)

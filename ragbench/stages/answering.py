@@ -16,10 +16,6 @@ from ragbench.rag.parts import Adapted
 from ragbench.stages.calls import attempt, attempt_async
 from ragbench.stages.rag import RAG, GenerateInput, contexts_for_generation, generate_stage
 
-__all__ = [
-    "Answering",
-]
-
 _GENERATE = "generate"
 
 
@@ -31,14 +27,6 @@ class Answering:
     """
 
     def __init__(self, rag: RAG) -> None:
-        """Asks nothing yet.
-
-        Args:
-            rag: whose generation it is.
-
-        Raises:
-            ConfigError: it does not generate, or answers in one call with its retrieval.
-        """
         if "generation" not in rag.families:
             raise ConfigError("the RAG does not generate: there is nobody to answer")
         if isinstance(rag, Adapted) and rag.answers_in_one_call:
@@ -54,7 +42,6 @@ class Answering:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Starts the event loop that a RAG of coroutines needs."""
         if self._stage.call_async is not None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -67,7 +54,6 @@ class Answering:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stops it."""
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -75,15 +61,6 @@ class Answering:
             self._loop = None
 
     def answer(self, query: str, left: RetrievalResult[Any]) -> Outcome[GenerationResult[Any]]:
-        """What generation gives for what post-retrieval left.
-
-        Args:
-            query: the question.
-            left: post-retrieval's result.
-
-        Raises:
-            LLMStoppedError: no model answers any more, or may be asked.
-        """
         texts, _ = contexts_for_generation(left, b"")
         key = (query, *texts)
         with self._lock:

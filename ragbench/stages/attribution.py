@@ -34,15 +34,6 @@ from ragbench.metrics.same_answer import answer_is_right, holds_answer, is_telli
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
 
-__all__ = [
-    "CauseTally",
-    "KnownGold",
-    "attribute",
-    "held_golds",
-    "is_unanswerable",
-    "known_gold",
-]
-
 _CORRECT = 0.5
 """What a judge has to give, of 1, for an answer to count as right."""
 _EXAMPLES = 5
@@ -64,12 +55,7 @@ class KnownGold(NamedTuple):
 
 
 def known_gold(trace: Trace, matching: Matching) -> KnownGold | None:
-    """What is known of where a case's answer stands; None when nothing is.
-
-    Args:
-        trace: a case.
-        matching: how the run compares chunks with the gold.
-    """
+    """What is known of where a case's answer stands; None when nothing is."""
     result = trace.context.value
     gold = None if result is None else gold_of(trace.case, result, matching)
     if gold is not None and not isinstance(gold, Skip):
@@ -110,10 +96,6 @@ def attribute(
     """The cause of a case.
 
     Args:
-        trace: the case with the outcomes of its stages, context texts included.
-        matching: how the run compares chunks with the gold.
-        biography: what post-retrieval did to the chunks; made of the trace when not given.
-        corpus: which gold the searched documents hold; None when nobody looked.
         correctness: what a judge made of the answer; from 0.5 on it is right. Without a value, the
             words of response and reference decide.
     """
@@ -388,7 +370,6 @@ class CauseTally:
     _examples: dict[Cause, list[str]] = field(default_factory=dict[Cause, list[str]])
 
     def add(self, case: str, attribution: Attribution) -> None:
-        """Counts a case by its id."""
         cause = attribution.cause
         self._cases[cause] += 1
         self._estimated[cause] += attribution.basis.is_estimate

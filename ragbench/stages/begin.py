@@ -49,17 +49,6 @@ from ragbench.text.declining import read_answer
 if TYPE_CHECKING:
     from ragbench.stages.judge import Judge
 
-__all__ = [
-    "Asked",
-    "Begun",
-    "Draw",
-    "KnownManifest",
-    "begin",
-    "dated",
-    "earlier_matching",
-    "journal_of",
-]
-
 _PACKAGES = (
     "bm25s", "ragas", "ragbench", "rapidfuzz", "rouge-score", "sacrebleu",
 )  # fmt: skip
@@ -104,20 +93,7 @@ def begin(
     watch: Watch,
     trust: bool,
 ) -> Begun:
-    """Begins a run over the cases of a journal.
-
-    Args:
-        asked: what is evaluated.
-        journal: holds the cases, and what is recorded of them.
-        draw: where the cases came from.
-        folder: of the run.
-        name: the dataset's, in reports.
-        watch: saw the system being loaded.
-        trust: whether stored outcomes are used even where it cannot be told what has changed.
-
-    Raises:
-        ConfigError: there is nothing to score at all.
-    """
+    """Begins a run over the cases of a journal."""
     system, source = asked.system, draw.source
     absent = absent_stages(system, journal.recorded_counts(), source)
     manifest = Manifest(
@@ -139,13 +115,7 @@ def begin(
 
 @contextmanager
 def journal_of(folder: RunFolder, draw: Draw, *, fresh: bool) -> Generator[Journal]:
-    """The folder's journal with the cases in it, for the length of a block.
-
-    Args:
-        folder: of the run.
-        draw: the cases.
-        fresh: whether what an earlier run left is forgotten.
-    """
+    """The folder's journal with the cases in it, for the length of a block."""
     if fresh:
         with folder.new_journal() as path, Journal(path) as new:
             new.replace_cases(draw)
@@ -225,12 +195,6 @@ class Draw:
     """What was read out of cases that they do not say, counted."""
 
     def __iter__(self) -> Iterator[Case | Entry]:
-        """The cases, in order.
-
-        Raises:
-            DataError: there is none.
-            InterruptedRunError: `stopped` said so.
-        """
         case = None
         for case in self.selection.apply(self.cases):
             if self.stopped():

@@ -22,12 +22,6 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Gold, Matching, gold_of
 from ragbench.post.stage import Step, steps_of
 
-__all__ = [
-    "BiographyTally",
-    "best_order",
-    "biography_of",
-]
-
 _Held = dict[str, tuple[int, ...]]
 """By chunk id: positions of the gold contexts that it holds."""
 
@@ -35,12 +29,7 @@ _Held = dict[str, tuple[int, ...]]
 def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     """What post-retrieval did to the chunks of a case.
 
-    Args:
-        trace: the case. Its texts are read only where gold contexts are compared by text.
-        matching: how chunks are compared with gold contexts, as the run decided it.
-
-    Returns:
-        None where no post-retrieval ran, or where it failed.
+    None where no post-retrieval ran, or where it failed.
     """
     before = trace.retrieval.value
     after = None if trace.post_retrieval is None else trace.post_retrieval.value
@@ -152,8 +141,7 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
     others behind them in their order. Where a chunk is one gold context at most, no order scores
     more.
 
-    Returns:
-        None where nothing was retrieved, or gold contexts are not known.
+    None where nothing was retrieved, or gold contexts are not known.
     """
     result = trace.retrieval.value
     if result is None:
@@ -199,7 +187,6 @@ class _Effect:
     examples: list[str] = field(default_factory=list[str])
 
     def record(self) -> OperatorEffect:
-        """What it came to."""
         count = self.counts
         notes = sorted(self.notes.items(), key=lambda item: (-item[1], item[0]))
         return OperatorEffect(
@@ -231,12 +218,6 @@ class BiographyTally:
     _no_gold: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, case: str, biography: Biography | None) -> None:
-        """Counts a case.
-
-        Args:
-            case: its id.
-            biography: None counts nothing.
-        """
         if biography is None:
             return
         self._counts["cases"] += 1

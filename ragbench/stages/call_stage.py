@@ -34,12 +34,6 @@ from ragbench.stages.in_child import TIMED_OUT, ask_in_child
 from ragbench.stages.stage import STOPPED, Counts, Row, Running, Settled, restored
 from ragbench.workers.pool import Batch, Task, WorkerPool
 
-__all__ = [
-    "CallStage",
-    "Given",
-    "Work",
-]
-
 InputT = TypeVar("InputT")
 ValueT = TypeVar("ValueT")
 
@@ -85,7 +79,6 @@ class CallStage(Generic[InputT, ValueT]):
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
-        """See `Stage.settle`."""
         todo = self.take(window, run)
         self._ask(todo, run)
         if any(self.name not in item.row.settled for item in todo):
@@ -227,11 +220,7 @@ def _ask_suspects(
     run: Running,
     keep: Keep[InputT, ValueT],
 ) -> Sequence[Work[InputT]]:
-    """Asks the cases that an earlier process died with, each in a process of its own.
-
-    Returns:
-        The others, and those that gave no answer there: nothing is known against them.
-    """
+    """Asks the cases that an earlier process died with, each in a process of its own."""
     suspects: set[int] = set() if run.in_flight is None else set(run.in_flight.left_over())
     if not suspects:
         return todo
@@ -252,7 +241,6 @@ def _ask_suspects(
 def _plain(
     stage: CallStage[InputT, ValueT],
 ) -> Callable[[Sequence[InputT]], Sequence[ValueT]]:
-    """The stage's call as a plain function."""
     if stage.call is not None:
         return stage.call
     coroutine = cast("Callable[[Sequence[InputT]], Any]", stage.call_async)

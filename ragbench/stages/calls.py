@@ -14,17 +14,6 @@ from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import InterfaceError, LLMStoppedError
 from ragbench.rag.fallback import PartialBatchError
 
-__all__ = [
-    "Done",
-    "Split",
-    "attempt",
-    "attempt_async",
-    "never",
-    "run_async",
-    "run_plain",
-    "untold",
-]
-
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
@@ -40,7 +29,6 @@ Split = Callable[[int, BaseException], None]
 
 
 def never() -> bool:
-    """Asks for no stop."""
     return False
 
 
@@ -56,24 +44,7 @@ def attempt(
     stopped: Callable[[], bool] = never,
     split: Split = untold,
 ) -> Iterator[Done[ItemT, ValueT]]:
-    """Calls a stage for a batch and, where it raises, for ever smaller parts of it.
-
-    Args:
-        call: gives one value an item, in order.
-        items: the batch; not empty.
-        stage: named in the failures.
-        stopped: asked before each call; once true, no further call is made.
-        split: told of each call for several items that failed.
-
-    Yields:
-        Each part as it is finished, in order: what a part gave is known, and can be stored, before
-        the next one is called. Only items whose own call raised are failed.
-
-    Raises:
-        LLMStoppedError: the call raised it: no model answers any more, and to call all the others
-            a failure would lose what a later run can still do.
-        BaseException: one that does not derive from `Exception` (Ctrl-C) passes through.
-    """
+    """Calls a stage for a batch and, where it raises, for ever smaller parts of it."""
     waiting = [items]
     while waiting and not stopped():
         part = waiting.pop()
@@ -101,7 +72,6 @@ async def attempt_async(
     stopped: Callable[[], bool] = never,
     split: Split = untold,
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
-    """`attempt` for a coroutine function."""
     waiting = [items]
     while waiting and not stopped():
         part = waiting.pop()
@@ -170,17 +140,7 @@ def run_plain(
     """Runs batches through a plain callable.
 
     Args:
-        call: gives one value an item, in order.
-        batches: none of them empty.
-        stage: named in failures.
-        concurrency: how many batches may be in flight, each in a thread; 1 stays in this thread.
         timeout: seconds allowed an item; None for no limit.
-        stopped: asked before each call; once true, no further call is made.
-        split: told of each call for several items that failed; in the thread that made it.
-
-    Yields:
-        Each batch, or part of one that had to be split, with its outcomes, as it is finished: in
-        order when concurrency is 1.
     """
     limited = call if timeout is None else with_deadline(call, timeout)
     if concurrency == 1 or len(batches) < 2:
@@ -269,17 +229,7 @@ async def run_async(
     """Runs batches through a coroutine function, in the running event loop.
 
     Args:
-        call: gives one value an item, in order.
-        batches: none of them empty.
-        stage: named in failures.
-        finished: told of each batch, or part of one, and its outcomes as it is done.
-        concurrency: how many calls may be in flight.
         timeout: seconds allowed an item; the call is cancelled when they are over.
-        stopped: asked before each call; once true, no further call is made.
-        split: told of each call for several items that failed.
-
-    Raises:
-        Exception: what ``finished`` raised.
     """
     limited = call if timeout is None else with_async_deadline(call, timeout)
     remaining = iter(batches)

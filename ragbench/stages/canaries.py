@@ -30,13 +30,6 @@ from ragbench.text.quotes import find_quote
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import multilingual_tokens
 
-__all__ = [
-    "Canary",
-    "CanaryKind",
-    "judge_canaries",
-    "plant",
-]
-
 
 class CanaryKind(StrEnum):
     """How a canary was made, and so whether it is supported."""
@@ -91,16 +84,7 @@ _FEWEST_OWN = 2
 
 
 def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
-    """Makes canaries of a run's own texts; the same run and seed give the same ones.
-
-    Args:
-        traces: the cases of the run; read once.
-        count: how many are wanted; as many of each kind as can be.
-        seed: of the draw.
-
-    Returns:
-        At most ``count``: fewer where the run's contexts hold too few sentences.
-    """
+    """Makes canaries of a run's own texts; the same run and seed give the same ones."""
     sources = _drawn(traces, seed, count * _POOL)
     kinds = list(CanaryKind)
     common = _common_words(sources)
@@ -225,18 +209,6 @@ def judge_canaries(
     """Has canaries judged by a run's metrics and leaves what came of it in the run's folder.
 
     Nobody is asked again whom the same canaries were put to before.
-
-    Args:
-        canaries: see `plant`.
-        metrics: the run's; those that `reads_canaries` are asked.
-        judging: who judges.
-        folder: the run's.
-        run: the fingerprints of the run's manifest.
-        stopped: asked before each question; once true, no more is asked.
-
-    Raises:
-        LLMStoppedError: no model answers any more.
-        InterruptedRunError: ``stopped`` said so.
     """
     asked = [metric for metric in metrics if reads_canaries(metric)]
     basis = fingerprint(([tuple(canary) for canary in canaries], [m.name for m in asked]))

@@ -12,10 +12,6 @@ from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
 from ragbench.text.sentences import split_sentences
 from ragbench.text.tokens import tokenise
 
-__all__ = [
-    "judged_answers",
-]
-
 _SUPPORT = "support"
 _FAITHFULNESS = "ragas:faithfulness"
 _VERDICTS = {0: "not supported", 1: "supported"}
@@ -32,14 +28,7 @@ def judged_answers(
     metrics: Sequence[Metric],
     judgements: Sequence[Sequence[Judgement]],
 ) -> Iterator[JudgedAnswer]:
-    """What judges said of an answer's claims, a judge and metric each.
-
-    Args:
-        response: the answer.
-        shown: ids of the chunks that generation was given, in their order.
-        metrics: the run's.
-        judgements: what each cell of the case rests on, in the order of the metrics.
-    """
+    """What judges said of an answer's claims, a judge and metric each."""
     for metric, made in zip(metrics, judgements, strict=False):
         if metric.name.partition("(")[0] not in (_SUPPORT, _FAITHFULNESS):
             continue
@@ -77,7 +66,6 @@ def _claims(step: JudgeStep, response: str, shown: Sequence[str]) -> Iterator[Ju
 
 
 def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[JudgedSentence]:
-    """The answer's sentences with their claims."""
     sentences = [response[span.start : span.end] for span in split_sentences(response)]
     words = [frozenset(tokenise(sentence)) for sentence in sentences]
     whole = [claim for claim in claims if claim.text == response]

@@ -15,13 +15,6 @@ from ragbench.ledger.manifest import write_atomic
 from ragbench.metrics.matching import Matching, gold_texts, holds, normalised
 from ragbench.stages.attribution import is_unanswerable
 
-__all__ = [
-    "CORPUS_GOLD",
-    "corpus_gold",
-    "read_corpus_gold",
-    "write_corpus_gold",
-]
-
 CORPUS_GOLD = "corpus_gold.json"
 """The file in a run's folder."""
 _MOST_PAIRS = 200_000
@@ -43,11 +36,6 @@ def corpus_gold(
     An id is there when a document has it, a text when a document holds it. Where no gold id is a
     document's, ids say nothing, and only texts count. What could not be looked for is not called
     absent.
-
-    Args:
-        cases: the run's.
-        documents: all that retrieval can return.
-        matching: how the run compares chunks with the gold.
     """
     known = {case.id: gold for case in cases if (gold := _gold(case, matching))}
     here = {document.id for document in documents}
@@ -79,13 +67,7 @@ def _gold(case: Case, matching: Matching) -> _Gold | None:
 
 
 def write_corpus_gold(folder: Path, run: Mapping[str, str], found: CorpusGold) -> None:
-    """Keeps what was found, for reports that are made later.
-
-    Args:
-        folder: the run's.
-        run: the fingerprints of its manifest.
-        found: which gold the documents hold.
-    """
+    """Keeps what was found, for reports that are made later."""
     told = {"run": _asked_of(run), "documents": found.documents, "absent": found.absent}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     write_atomic(folder / CORPUS_GOLD, orjson.dumps(told, option=options))

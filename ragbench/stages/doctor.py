@@ -31,8 +31,6 @@ from ragbench.errors import DataError, Problem
 from ragbench.stages.far_dump import SOURCE_FIELDS
 from ragbench.stages.validate import share_of
 
-__all__ = ["DoctorTally", "earlier_retrievals", "earlier_verdicts"]
-
 _Told = TypeVar("_Told")
 
 _RANKS = (("1", 1), ("2-5", 5), ("6-20", 20), ("21+", math.inf))
@@ -65,7 +63,6 @@ class DoctorTally:
     pairs: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts a query."""
         self.chunks += len(dump.chunks)
         self.duplicates += sum(
             one.count for one in verdict.inspection or () if one.kind is WarningKind.DUPLICATE_TEXT
@@ -104,7 +101,6 @@ class DoctorTally:
                 return
 
     def result(self) -> RetrievalDoctor:
-        """What is found."""
         ranks = {name: self.ranks[name] for name in (*(name for name, _ in _RANKS), _NEVER)}
         return RetrievalDoctor(
             answer_ranks=ranks,
@@ -193,20 +189,12 @@ def _mcnemar(won: int, lost: int) -> float:
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
-    """Whether the answer was present, by query id, from a file of verdicts.
-
-    Raises:
-        DataError: it cannot be read, or is no file of verdicts.
-    """
+    """Whether the answer was present, by query id, from a file of verdicts."""
     return _by_query(path, lambda row: bool(row["answer_present"]))
 
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
-    """All that a file of verdicts tells, by query id.
-
-    Raises:
-        DataError: it cannot be read, or is no file of verdicts.
-    """
+    """All that a file of verdicts tells, by query id."""
     return _by_query(path, _retrieval)
 
 

@@ -30,17 +30,6 @@ from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import counter_for_model
 
-__all__ = [
-    "ASSUMPTIONS",
-    "FEW",
-    "MANY",
-    "Assumption",
-    "DryRun",
-    "JudgingEstimate",
-    "assumed_answer",
-    "is_assumed",
-]
-
 _MARK = "\u2060"
 """Stands in assumed texts, so that a prompt that holds one is told apart."""
 _SOURCES = ("answer", "response", "text", "context")
@@ -67,20 +56,13 @@ ASSUMPTIONS = (
 
 
 def is_assumed(prompt: str) -> bool:
-    """Whether a prompt holds an assumed answer."""
     return _MARK in prompt
 
 
 def assumed_answer(
     schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
 ) -> Any:
-    """A value that follows a JSON schema, about as long as a model's.
-
-    Args:
-        schema: what is asked for.
-        given: the input of the prompt.
-        assumption: how much is said.
-    """
+    """A value that follows a JSON schema, about as long as a model's."""
     return _Writer(schema, given, assumption).value(schema, "")
 
 
@@ -164,13 +146,6 @@ class DryRun:
         embeddings: LLMSettings | None,
         panel: Sequence[LLMSettings] = (),
     ) -> None:
-        """Has counted nothing.
-
-        Args:
-            chat: the language model's settings.
-            embeddings: those of the model for embeddings.
-            panel: those of the judges beside the language model.
-        """
         self.cases = 0
         """Judgements that would be made."""
         self._chat = chat
@@ -181,7 +156,6 @@ class DryRun:
         self._thread = LoopThread()
 
     def __enter__(self) -> DryRun:
-        """Opens the cache, where there is one."""
         self._thread.start()
         try:
             self._thread.run(self._open())
@@ -205,7 +179,6 @@ class DryRun:
         self._stack.close()
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
         try:
             self._thread.run(self._close())
         finally:
@@ -226,13 +199,6 @@ class DryRun:
         self._thread.run(judge())
 
     def count(self, judging: Judging, metrics: Sequence[Metric], traces: Sequence[Trace]) -> None:
-        """Counts canaries that would be judged.
-
-        Args:
-            judging: who would judge.
-            metrics: the run's.
-            traces: the canaries.
-        """
         plan = judging.plan([metric for metric in metrics if reads_canaries(metric)])
 
         async def judge() -> None:
@@ -245,7 +211,6 @@ class DryRun:
         self._thread.run(judge())
 
     def estimate(self) -> JudgingEstimate:
-        """What was counted."""
         least, most = self._panels
         return JudgingEstimate(
             least=least.estimate(),
@@ -254,7 +219,6 @@ class DryRun:
         )
 
     def _cache(self, settings: LLMSettings) -> ResponseCache | None:
-        """A cache that is not there yet is not made."""
         path = None if settings.cache is None else Path(settings.cache).expanduser()
         if path is None or not path.exists():
             return None

@@ -23,17 +23,6 @@ from ragbench.io.dumps.pieces import Piece, PieceItem, Place, PlacedRetrieval, S
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
-__all__ = [
-    "SOURCE_FIELDS",
-    "FarQuery",
-    "FarRetrieval",
-    "check_unchanged",
-    "far_calls",
-    "read_pieces",
-    "retrieval_digest",
-    "whole_retrieval",
-]
-
 SOURCE_FIELDS = ("source", "document_id", "doc_id", "file", "file_name", "url", "title")
 """Where in a chunk's metadata its source may be."""
 
@@ -74,16 +63,6 @@ def retrieval_digest(dump: RetrievalDump) -> bytes:
 
 
 def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Sequence[PieceItem]]:
-    """What workers read of a dump, piece by piece, in order.
-
-    Args:
-        split: the dump.
-        pool: makes the calls of `far_calls`.
-
-    Raises:
-        DataError: a worker cannot read it.
-        RunError: workers end whenever they read a piece.
-    """
     pieces = split.pieces()
     begun = deque[Any]()
     # A piece is enough for many batches: a few are read while those before them are judged.
@@ -100,11 +79,7 @@ def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Seque
 
 
 def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDump:
-    """A retrieval with its texts: read again where they have stayed where they are.
-
-    Raises:
-        DataError: they cannot be read any more.
-    """
+    """A retrieval with its texts: read again where they have stayed where they are."""
     if split is None or not isinstance(dump, FarRetrieval):
         return dump
     try:
@@ -117,11 +92,7 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
 
 
 def check_unchanged(split: SplitDump) -> None:
-    """Refuses verdicts on a dump of which parts may be from before a change and parts from after.
-
-    Raises:
-        DataError: it is another one than when the command began to read it, or gone.
-    """
+    """Refuses verdicts on a dump that may be partly from before and partly from after a change."""
     try:
         version = version_of_address(split.address)
     except OSError as error:
@@ -136,12 +107,7 @@ def check_unchanged(split: SplitDump) -> None:
 def far_calls(
     split: SplitDump, make: Callable[[], Callable[[RetrievalDump], Outcome[Verdict]]]
 ) -> Map[Task, Any]:
-    """Makes the two calls; a worker is given a partial of this.
-
-    Args:
-        split: the dump.
-        make: makes what judges a retrieval.
-    """
+    """Makes the two calls; a worker is given a partial of this."""
     return by_kind({READ: partial(_reader, split), JUDGE: partial(_judge, split, make)})
 
 

@@ -10,10 +10,6 @@ from typing import Any
 from ragbench.core.outcome import Outcome, Status
 from ragbench.safe_text import shown_line
 
-__all__ = [
-    "GivingUp",
-]
-
 _LONGEST = 300
 
 
@@ -34,12 +30,6 @@ class GivingUp:
     _answered: set[str] = field(default_factory=set[str])
 
     def count(self, stage: str, outcomes: Iterable[Outcome[Any]]) -> None:
-        """Takes in what a stage gave.
-
-        Args:
-            stage: its name.
-            outcomes: of cases that it was asked for by this process.
-        """
         if not self.after or self.because or stage in self._answered:
             return
         last: Outcome[Any] | None = None

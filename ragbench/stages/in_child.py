@@ -17,11 +17,6 @@ from ragbench.errors import RagbenchError, RunError
 from ragbench.stages.calls import attempt
 from ragbench.workers.processes import end_with_parent
 
-__all__ = [
-    "TIMED_OUT",
-    "ask_in_child",
-]
-
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
@@ -42,22 +37,7 @@ def ask_in_child(
     """Asks one case in a process of its own, which may come down.
 
     Args:
-        call: gives one value an item; called in a copy of this process.
-        item: the case's.
-        stage: named in failures.
         timeout: seconds from the start of the process on; None for no limit.
-        make: makes the call in a new process, and `call` is then not used: a function of a module,
-            or a partial of one. Better than a copy, in which libraries with threads of their own
-            (ONNX Runtime, PyTorch) may never answer; and all there is on Windows.
-
-    Returns:
-        What the call gave. A case that takes its process down has failed, and the failure says
-        how: ``"took the process down (signal 11, SIGSEGV)"``.
-
-    Raises:
-        RunError: this platform cannot copy a process, and there is no `make`.
-        RagbenchError: `make` raised it, or the call where it is not a case's own fault: no model
-            answers any more.
     """
     if make is None and "fork" not in get_all_start_methods():
         raise RunError(

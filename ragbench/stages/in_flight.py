@@ -16,10 +16,6 @@ from typing import Self
 
 from ragbench.errors import RunError
 
-__all__ = [
-    "InFlight",
-]
-
 _WIDTH = 8
 """Bytes of a slot: a case's number and 1, so that 0 is a free one."""
 
@@ -28,15 +24,6 @@ class InFlight:
     """The numbers of the cases that are being asked."""
 
     def __init__(self, path: Path, slots: int) -> None:
-        """Opens the file, or makes it.
-
-        Args:
-            path: the file; beside the journal.
-            slots: calls in flight at most, at least 1; more are made room for.
-
-        Raises:
-            RunError: it cannot be written.
-        """
         self._path = path
         self._lock = threading.Lock()
         try:
@@ -62,7 +49,6 @@ class InFlight:
         self._free = list(range(slots - 1, len(numbers) - 1, -1))
 
     def __enter__(self) -> Self:
-        """The file itself."""
         return self
 
     def __exit__(
@@ -71,7 +57,6 @@ class InFlight:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes it. An error that gets here has not taken the process down."""
         if error is not None:
             suspects = set(self._left_over)
             self.end([number for number in self._place if number not in suspects])

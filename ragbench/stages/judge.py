@@ -22,16 +22,6 @@ from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
 from ragbench.stages.stage import Row, Running
 
-__all__ = [
-    "Job",
-    "Judge",
-    "JudgeStage",
-    "Judging",
-    "Rehearsal",
-    "judge_many",
-    "judge_of",
-]
-
 JobT = TypeVar("JobT")
 _A_SLOT = 4
 """Cells in the work for each call that may be in flight: while some wait for a rate limit or for
@@ -60,18 +50,11 @@ class Judging:
     """Takes the judging's place: nothing is judged then."""
 
     def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
-        """How these judges judge.
-
-        Raises:
-            ConfigError: a metric cannot be computed as it is set.
-            MissingExtraError: a metric needs a package that is not installed.
-        """
         panel = [juror.endpoint for juror in self.panel]
         return JudgePlan(metrics, repeats=self.repeats, panel=panel, vote=self.vote)
 
     @property
     def limits(self) -> CallLimits:
-        """How calls are made."""
         known = self.chat or self.embeddings
         return CallLimits() if known is None else known.limits
 
@@ -179,16 +162,11 @@ class Judge:
     """For the manifest; see `ragbench.stages.judge_identity`."""
 
     def stage(self, table: CellTable) -> JudgeStage:
-        """The stage that settles their cells."""
         return JudgeStage(plan=self.plan, table=table, judging=self.judging)
 
 
 def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> Judge:
-    """Prepares the judged ones of a run's metrics.
-
-    Raises:
-        ConfigError: there is nobody to ask.
-    """
+    """Prepares the judged ones of a run's metrics."""
     chat = embeddings = None
     if judging is not None:
         chat = None if judging.chat is None else judging.chat.endpoint
@@ -217,18 +195,7 @@ async def judge_many(
     concurrency: int,
     stopped: Callable[[], bool],
 ) -> None:
-    """Works through jobs, a bounded number at a time.
-
-    Args:
-        jobs: taken one after the other, as there is room.
-        judge: does one; what fails alone it keeps to itself.
-        panel: who is asked.
-        concurrency: the most calls in flight.
-        stopped: asked before each call; once true, no further one is made.
-
-    Raises:
-        RagbenchError: a job raised it; no further job was begun.
-    """
+    """Works through jobs, a bounded number at a time."""
     stopping: list[RagbenchError] = []
     asked = _Stoppable(panel, stopped)
     waiting = iter(jobs)

@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from ragbench.llm.endpoint import Endpoint, Price
     from ragbench.metrics.judging import JudgePlan
 
-__all__ = [
-    "judge_info",
-    "judge_key",
-    "price_of",
-]
-
 
 def judge_info(
     plan: JudgePlan, chat: Endpoint | None, embeddings: Endpoint | None
@@ -29,14 +23,6 @@ def judge_info(
     The fingerprint is over endpoint, model, parameters, prompts and the versions of what makes
     them: two runs compare when it is the same. How often a case is judged and what tokens cost is
     not part of it.
-
-    Args:
-        plan: the judged metrics.
-        chat: the language model.
-        embeddings: the model for embeddings.
-
-    Raises:
-        ConfigError: a metric needs a model that is not named.
     """
     from ragbench.llm.budget import price_for
 
@@ -62,12 +48,7 @@ def judge_info(
 
 
 def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
-    """What a metric's cells depend on beside the case, empty for one that nobody judges.
-
-    Args:
-        info: the manifest's ``judge``.
-        metric: a metric of that run.
-    """
+    """What a metric's cells depend on beside the case, empty for one that nobody judges."""
     if not metric.is_judged:
         return b""
     key = None if info is None else info["keys"].get(metric.name)

@@ -18,10 +18,6 @@ from ragbench.stages.panel import PanelTally, by_judge
 if TYPE_CHECKING:
     from ragbench.llm.endpoint import Price
 
-__all__ = [
-    "JudgeTally",
-]
-
 
 @dataclass(slots=True)
 class _Account:
@@ -47,7 +43,6 @@ class _Account:
     panel: PanelTally = field(default_factory=PanelTally)
 
     def add(self, judgements: Sequence[Judgement]) -> None:
-        """Counts the judgements of a cell."""
         for judgement in judgements:
             for step in judgement.steps:
                 self.answers += 1
@@ -76,7 +71,6 @@ class _Account:
             self.errors += variance / len(values)
 
     def line(self, metric: Metric, price: Price | None) -> JudgeLine:
-        """What it came to."""
         cost: Decimal | None = None
         if self.answers and not self.unpriced:
             cost = self.cost
@@ -123,11 +117,7 @@ class JudgeTally:
                 self._accounts.setdefault(position, _Account()).add(found)
 
     def report(self, canaries: tuple[CanaryLine, ...] = ()) -> JudgeReport | None:
-        """What it came to; None when no metric of the run asks a model.
-
-        Args:
-            canaries: what the judge made of claims of known truth.
-        """
+        """What it came to; None when no metric of the run asks a model."""
         if self.judge is None:
             return None
         price = price_of(self.judge)

@@ -15,8 +15,6 @@ from ragbench.pipeline.gold import golds_of
 from ragbench.stages.call_stage import CallStage, Given
 from ragbench.stages.stage import Row, Settled, passed_on, skipped
 
-__all__ = ["LOCATE", "LocateInput", "Locator", "locate_stage"]
-
 LOCATE = "locate"
 """The stage's name."""
 
@@ -35,13 +33,7 @@ class Locator(Protocol):
 def locate_stage(
     locator: Locator, identity: bytes, top_k: int | None
 ) -> CallStage[LocateInput, GoldSearch]:
-    """The stage that looks for what retrieval has missed.
-
-    Args:
-        locator: looks for it.
-        identity: fingerprint of the retrieval.
-        top_k: how many chunks were asked for; None for the retrieval's own setting.
-    """
+    """The stage that looks for what retrieval has missed."""
     return CallStage(
         name=LOCATE,
         identity=identity,

@@ -13,12 +13,6 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching, golds_of, match
 from ragbench.metrics.window import Compared
 
-__all__ = [
-    "decode_matched",
-    "encode_matched",
-    "matches_of",
-]
-
 
 def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
     """The chunks of a case compared with the gold, by the stage that gave them.

@@ -27,13 +27,6 @@ from ragbench.validators.validator import Validator
 from ragbench.workers.open import opened_engine
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
-__all__ = [
-    "Workers",
-    "check_buildable",
-    "lost_case",
-    "staffed",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workers:
@@ -58,11 +51,7 @@ def lost_case(stage: str, _case: object) -> Outcome[Any]:
 
 
 def check_buildable(rag: RAG) -> None:
-    """Refuses a RAG that workers cannot be asked in place of.
-
-    Raises:
-        ConfigError: its methods are coroutines, or what it answers is known when it retrieves.
-    """
+    """Refuses a RAG that workers cannot be asked in place of."""
     if rag.is_async or (isinstance(rag, Adapted) and rag.answers_in_one_call):
         kind = "its methods are coroutines" if rag.is_async else "it answers while it retrieves"
         raise ConfigError(
@@ -83,15 +72,7 @@ def staffed(
     """The same stages, with workers behind those that may have some.
 
     Args:
-        stages: those of the run.
-        workers: where they are, and what is built there.
-        top_k: handed to retrieval.
         timeout: seconds per query; None for no limit.
-        stopped: asked before a lost batch is given again.
-
-    Raises:
-        ConfigError: no such engine, or a cluster that cannot be reached.
-        MissingExtraError: Ray is not installed.
     """
     with ExitStack() as stack:
         engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))

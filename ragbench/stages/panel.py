@@ -11,11 +11,6 @@ from ragbench.core.outcome import Judgement, Status
 from ragbench.core.report import JurorPair, JurorScore
 from ragbench.stats.agreement import agreement
 
-__all__ = [
-    "PanelTally",
-    "by_judge",
-]
-
 _LEVELS = 12
 """Up to so many different values are taken for levels, of which kappa speaks."""
 

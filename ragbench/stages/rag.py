@@ -32,19 +32,6 @@ from ragbench.rag.parts import Adapted
 from ragbench.stages.call_stage import CallStage, Given
 from ragbench.stages.stage import NO_RETRIEVAL, Row, Settled, passed_on
 
-__all__ = [
-    "RAG",
-    "GenerateInput",
-    "PostRetrieveInput",
-    "chunk_service",
-    "contexts_for_generation",
-    "generate_stage",
-    "given_contexts",
-    "post_retrieve_stage",
-    "reads_chunks",
-    "retrieve_stage",
-]
-
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""
 
@@ -52,12 +39,7 @@ PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 def post_retrieve_stage(
     stage: PostRetrieval, identity: bytes
 ) -> CallStage[PostRetrieveInput, RetrievalResult[Any]]:
-    """The stage that takes a case's chunks through the operators.
-
-    Args:
-        stage: the operators.
-        identity: fingerprint of them.
-    """
+    """The stage that takes a case's chunks through the operators."""
 
     def call(inputs: Sequence[PostRetrieveInput]) -> Sequence[RetrievalResult[Any]]:
         return [post_retrieved(stage, query, result) for query, result in inputs]
@@ -89,15 +71,6 @@ def reads_chunks(*stages: str) -> Callable[[Row], Given[PostRetrieveInput] | Set
 def contexts_for_generation(
     result: RetrievalResult[Any], texts: bytes
 ) -> tuple[Sequence[str], bytes]:
-    """What generation is given of a post-retrieval result.
-
-    Args:
-        result: the stage's result.
-        texts: digests of its contexts, one behind the other.
-
-    Returns:
-        The texts with their digests: what a format operator wrote, or else the contexts.
-    """
     written = written_text(result)
     if written is None:
         return result.contexts, texts
@@ -120,16 +93,7 @@ GenerateInput = tuple[str, Sequence[str]]
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[str, RetrievalResult[Any]]:
-    """The stage that calls ``batch_retrieve_with_metadata``.
-
-    Args:
-        rag: the system.
-        identity: fingerprint of its retrieval, ``top_k`` included.
-        top_k: handed to the RAG when given.
-
-    Raises:
-        InterfaceError: ``top_k`` is given, and the RAG's method cannot be told.
-    """
+    """The stage that calls ``batch_retrieve_with_metadata``."""
     where = f"{type(rag).__name__}.{RETRIEVAL.rich_batch.name}"
     way = top_k_of_method(type(cast("object", rag)), RETRIEVAL.rich_batch.name)
     extra, options = pass_top_k(way, top_k, where)
@@ -169,12 +133,7 @@ def _was_recovered(body: bytes) -> bool:
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    """The stage that calls ``batch_generate_with_metadata``.
-
-    Args:
-        rag: the system.
-        identity: fingerprint of its generation.
-    """
+    """The stage that calls ``batch_generate_with_metadata``."""
     where = f"{type(rag).__name__}.{GENERATION.rich_batch.name}"
 
     def check(values: object, size: int) -> Sequence[GenerationResult[Any]]:
@@ -264,13 +223,7 @@ def _takes_batches(rag: RAG, family: Family) -> bool:
 def chunk_service(rag: RAG) -> ChunkSearch | None:
     """What operators may ask of a RAG.
 
-    Args:
-        rag: the system.
-
-    Returns:
-        Its retrieval as a search; with neighbours too when it has a method
-        ``neighbours(chunk_id, top_k)`` that returns chunks. None for a RAG whose methods are
-        coroutines, or that does not retrieve.
+    None for a RAG whose methods are coroutines, or that does not retrieve.
     """
     if not isinstance(rag, RAGInterface) or "retrieval" not in rag.families:
         return None
@@ -287,7 +240,6 @@ class _Search:
     rag: RAGInterface[Any] = field(repr=False, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """See `ChunkSearch.search`."""
         given = self.rag.retrieve_with_metadata(query, top_k)
         where = f"{self.name}.retrieve_with_metadata"
         return to_retrieval_result(given, where).to_chunks()[:top_k]
@@ -298,5 +250,4 @@ class _SearchAndNeighbours(_Search):
     asked: Callable[[str, int], Sequence[Chunk]] = field(repr=False, metadata={"setting": False})
 
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
-        """See `ChunkNeighbours.neighbours`."""
         return self.asked(chunk_id, top_k)

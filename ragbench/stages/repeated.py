@@ -11,12 +11,6 @@ from ragbench.core.outcome import Cell
 from ragbench.core.repeats import Repeats
 from ragbench.stats.repeats import variance_components
 
-__all__ = [
-    "RepeatCells",
-    "Repeated",
-    "averaged",
-]
-
 _LITTLE = 0.1
 """Share of the variance at which noise is little."""
 _LONG = 0.02
@@ -47,13 +41,6 @@ class Repeated:
         later: Sequence[RepeatCells],
         seconds: Mapping[str, Sequence[float]] = MappingProxyType({}),
     ) -> None:
-        """Begins without a case.
-
-        Args:
-            metrics: of the run.
-            later: what the second time and on gave; none where cases were asked once.
-            seconds: how long each stage took then, a number a case and time.
-        """
         self._metrics = tuple(metrics)
         self._later = tuple(later)
         self._seconds = seconds
@@ -64,11 +51,6 @@ class Repeated:
 
         A metric whose figure is no mean over cases keeps the first time's: of its values, a mean
         need not be one.
-
-        Args:
-            case: its id.
-            digest: of the case; a repeat that asked another one of the same id does not count.
-            cells: of the first time.
         """
         if not self._later:
             return ()
@@ -93,11 +75,7 @@ class Repeated:
         return averaged(cells, asked)
 
     def kept_answers(self, first: Mapping[str, Sequence[float]]) -> Iterator[str]:
-        """That a system seems to keep its answers, so that asking it again shows no noise.
-
-        Args:
-            first: how long each stage took the first time, a number a case.
-        """
+        """That a system seems to keep its answers, so that asking it again shows no noise."""
         for stage, seconds in self._seconds.items():
             if not seconds or not first.get(stage):
                 continue

@@ -22,8 +22,6 @@ from ragbench.rag.load import stage_origin
 from ragbench.stages.locate import LOCATE
 from ragbench.stages.system import System
 
-__all__ = ["OutcomeReuse", "RunVersion", "run_version"]
-
 _TRUSTED = "--reuse: stored outcomes were used although {because}"
 
 
@@ -43,10 +41,6 @@ def run_version(base: Path, *, leaving_out: Collection[str | Path] = ()) -> RunV
     """The folder that a command goes on in: its latest, or the next where something changed.
 
     A finished run whose system has changed since stays as it is, to be compared with.
-
-    Args:
-        base: the command's first folder; later ones have ``-2``, ``-3`` ... behind their names.
-        leaving_out: see `OutcomeReuse`.
     """
     latest, number = base, 1
     while (following := base.with_name(f"{base.name}-{number + 1}")).exists():
@@ -99,15 +93,6 @@ class OutcomeReuse:
         leaving_out: Collection[str | Path] = (),
         trust: bool = False,
     ) -> None:
-        """Compares what is there with what outcomes came from.
-
-        Args:
-            journal: holds the outcomes, and what they came from.
-            system: what is evaluated.
-            watch: saw the system being loaded, and sees it being asked.
-            leaving_out: files and folders that are not inputs: the dataset, the run's folder.
-            trust: use stored outcomes even where it cannot be told that nothing has changed.
-        """
         self._journal = journal
         self._watch = watch
         inputs = Inputs(watch, leaving_out=leaving_out)
@@ -146,12 +131,7 @@ class OutcomeReuse:
         return generation + 1, asked_again_sentence(reuse)
 
     def identity(self, stage: str, described: str) -> bytes:
-        """What a stage's outcomes are kept under.
-
-        Args:
-            stage: its name.
-            described: fingerprint of how it is described.
-        """
+        """What a stage's outcomes are kept under."""
         return bytes.fromhex(fingerprint((described, self._generations[stage])))
 
     def keep(self) -> None:

@@ -23,13 +23,6 @@ from ragbench.stages.locate import LOCATE
 from ragbench.stages.validate import VALIDATE, ValidationTally
 from ragbench.text.declining import read_answer
 
-__all__ = [
-    "Declining",
-    "RunTally",
-    "failures_of",
-    "stage_outcomes",
-]
-
 _KINDS = 1000
 """How many messages are told apart: a message that quotes its query differs for every case."""
 _OTHERS = "(other messages)"
@@ -139,7 +132,6 @@ class RunTally:
     validation: ValidationTally = field(default_factory=ValidationTally)
 
     def add(self, trace: Trace, cells: Sequence[Cell]) -> None:
-        """Counts a case."""
         if trace.validation is not None:
             self.validation.add(trace)
         if trace.location is not None and trace.location.value is not None:
@@ -184,7 +176,6 @@ class RunTally:
             self.score_orders.add(result.scores)
 
     def stages(self) -> tuple[StageCount, ...]:
-        """How each stage ended."""
         return tuple(
             StageCount(
                 stage=stage,

@@ -21,15 +21,6 @@ from ragbench.stages.matches import decode_matched, encode_matched, matches_of
 from ragbench.stages.stage import Row, Running
 from ragbench.workers.pool import Task, WorkerPool
 
-__all__ = [
-    "CellTable",
-    "ScoreInput",
-    "ScoreStage",
-    "ScoredMetric",
-    "lost_cells",
-    "scorer",
-]
-
 _GENERATED = frozenset(
     {
         Need.RESPONSE,
@@ -53,7 +44,6 @@ class ScoredMetric(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, judge: bytes = b"") -> ScoredMetric:
-        """The same for a metric."""
         needs, abstains = metric.definition.needs, metric.definition.abstains
         return cls(metric, abstains or not needs.isdisjoint(_GENERATED), judge)
 
@@ -73,14 +63,6 @@ class CellTable:
     def __init__(
         self, journal: Journal, metrics: Sequence[ScoredMetric], matching: Matching
     ) -> None:
-        """Finds the metrics in the journal, or gives them a column.
-
-        Args:
-            journal: where cells are kept.
-            metrics: those of the run, in its order.
-            matching: how retrieved chunks are compared with relevant ones. AUTO is decided from
-                the first window.
-        """
         self.metrics = tuple(metrics)
         self.matching = matching
         self._journal = journal
@@ -118,12 +100,7 @@ class CellTable:
             self._lines[row.number] = _Line(question, answer, cells)
 
     def carry(self, window: Sequence[Row], kept: Sequence[bool]) -> None:
-        """Takes over cells that do not depend on how chunks are compared.
-
-        Args:
-            window: rows whose cells are stored.
-            kept: whether a metric's cells stay, in the metrics' order.
-        """
+        """Takes over cells that do not depend on how chunks are compared."""
         journal, text = self._journal, str(self.matching)
         stored = journal.scores.cells([row.number for row in window])
         self._lines.clear()
@@ -188,7 +165,6 @@ class ScoreStage:
     _is_decided: list[bool] = field(default_factory=list[bool])
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
-        """See `Stage.settle`."""
         table = self.table
         if self.tally is not None:
             for row in window:
@@ -216,15 +192,7 @@ class ScoreStage:
         run.settled(self.name, len(window), reused=len(groups.get((), ())))
 
     def rematch(self, windows: Iterable[Sequence[Row]], matching: Matching) -> Iterator[Row]:
-        """Scores again what depends on how chunks are compared, once all cases are known.
-
-        Args:
-            windows: the cases of the run with all outcomes; their cells are stored.
-            matching: how chunks are compared.
-
-        Returns:
-            Each row with all of its cells.
-        """
+        """Scores again what depends on how chunks are compared, once all cases are known."""
         table = self.table
         table.matching = matching
         self._plans.clear()
@@ -309,11 +277,7 @@ class ScoreInput(NamedTuple):
 def scorer(
     metrics: Sequence[Metric],
 ) -> Callable[[Sequence[ScoreInput]], Sequence[tuple[Cell, ...]]]:
-    """What a worker calls: a partial of this makes it.
-
-    Args:
-        metrics: those of the run that nobody judges.
-    """
+    """What a worker calls: a partial of this makes it."""
     by_name = {metric.name: metric for metric in metrics}
     plans: dict[tuple[tuple[str, ...], Matching], Plan] = {}
 

@@ -22,25 +22,6 @@ from ragbench.safe_text import shown_line
 from ragbench.stages.giving_up import GivingUp
 from ragbench.stages.in_flight import InFlight
 
-__all__ = [
-    "NO_GENERATION",
-    "NO_RETRIEVAL",
-    "STOPPED",
-    "AbsentStage",
-    "CallSettings",
-    "Counts",
-    "InLoop",
-    "Progress",
-    "Row",
-    "Running",
-    "Settled",
-    "SplitCalls",
-    "Stage",
-    "passed_on",
-    "restored",
-    "skipped",
-]
-
 InLoop = Callable[[Coroutine[Any, Any, None]], None]
 """Runs a coroutine to its end in the run's event loop."""
 
@@ -70,7 +51,6 @@ class CallSettings:
     more are asked; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
         if self.give_up_after < 0:
             raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
@@ -149,15 +129,7 @@ class Row:
         return self._trace
 
     def keys(self, matching: str) -> tuple[bytes, bytes]:
-        """Digests of all that a cell depends on, besides the metric itself.
-
-        Args:
-            matching: how retrieved chunks are compared with relevant ones.
-
-        Returns:
-            The key of metrics that read no answer, which keep their cells when only the answers
-            change, and the key of those that do.
-        """
+        """Digests of all that a cell depends on, besides the metric itself."""
         retrieved, between = self.settled["retrieve"].digest, self.settled.get("post_retrieve")
         if between is not None:
             retrieved = fixed_digest(retrieved, between.digest)
@@ -175,13 +147,6 @@ class SplitCalls:
     _told: set[str] = field(default_factory=set[str])
 
     def tell(self, stage: str, size: int, error: BaseException) -> None:
-        """Takes in a call that failed.
-
-        Args:
-            stage: the stage that made it.
-            size: for how many cases.
-            error: what it raised.
-        """
         if stage in self._told:
             return
         self._told.add(stage)
@@ -220,7 +185,6 @@ class Running:
     def settled(
         self, stage: str, done: int, *, failed: int = 0, reused: int = 0, recorded: int = 0
     ) -> None:
-        """Reports progress."""
         if done:
             self.report(Progress(stage, self.cases, done, failed, reused, recorded))
 
@@ -234,12 +198,7 @@ class Stage(Protocol):
         ...
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
-        """Settles each row's turn at this stage.
-
-        Raises:
-            InterruptedRunError: the run was stopped; what is finished is in the journal.
-            LLMStoppedError: no model answers any more; what was answered is in the journal.
-        """
+        """Settles each row's turn at this stage."""
         ...
 
 
@@ -263,14 +222,6 @@ class Counts:
 def restored(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> Settled:
-    """A stored outcome.
-
-    Args:
-        stage: the stage's name.
-        stored: what the journal holds.
-        journal: holds the context texts.
-        with_texts: whether context texts are read too; without, each is an empty string.
-    """
     texts = journal.texts(stored.texts) if with_texts else [""] * (len(stored.texts) // SIZE)
     outcome = replace(
         decode_outcome(stage, stored.status, texts, stored.body),
@@ -295,7 +246,6 @@ class AbsentStage:
     """Why a case without a record has no outcome."""
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
-        """See `Stage.settle`."""
         journal, counts = run.journal, Counts()
         known = {} if journal.was_empty else journal.outcomes(self.name, [r.number for r in window])
         for row in window:

@@ -24,12 +24,6 @@ from ragbench.stages.stage import (
     skipped,
 )
 
-__all__ = [
-    "STAGES",
-    "StoredTraces",
-    "TracedCase",
-]
-
 _INTERRUPTED = "not asked yet: the run was interrupted"
 STAGES = ("retrieve", "locate", "post_retrieve", "validate", "generate")
 """In the order in which a case goes through them."""
@@ -62,7 +56,6 @@ class StoredTraces:
     """Whether context texts are read too; without, each context is an empty string."""
 
     def __iter__(self) -> Iterator[TracedCase]:
-        """Every case of the run."""
         judge = self.manifest.judge
         wanted = [(metric.identity, judge_key(judge, metric)) for metric in self.metrics]
         numbers = self.journal.scores.find(wanted)

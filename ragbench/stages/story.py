@@ -17,10 +17,6 @@ from ragbench.post.stage import POST_RETRIEVE, Step, steps_of, written_text
 from ragbench.stages.attribution import KnownGold, held_golds, known_gold
 from ragbench.stages.claims import judged_answers
 
-__all__ = [
-    "story_of",
-]
-
 _MOST_MARKS = 50
 """Marks that a chunk is shown with."""
 
@@ -31,14 +27,6 @@ def story_of(
     judgements: Sequence[Sequence[Judgement]] = (),
     metrics: Sequence[Metric] = (),
 ) -> CaseStory:
-    """What happened to a case.
-
-    Args:
-        trace: the case with the outcomes of its stages, context texts included.
-        matching: how chunks are compared with the gold.
-        judgements: what each cell of the case rests on.
-        metrics: of the cells, in the same order.
-    """
     case, shown, retrieved = trace.case, trace.context.value, trace.retrieval.value
     generated = trace.generation.value
     steps = () if trace.post_retrieval is None or shown is None else steps_of(shown)

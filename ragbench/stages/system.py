@@ -23,8 +23,6 @@ from ragbench.stages.stored import STAGES
 from ragbench.stages.validate import VALIDATE, validate_stage, validator_fingerprint
 from ragbench.validators.validator import Validator
 
-__all__ = ["System", "absent_stages", "call_stages", "system_of"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class System:
@@ -51,11 +49,6 @@ def system_of(
     validator: Validator | None,
     locator: Locator | None = None,
 ) -> System:
-    """Describes what is evaluated.
-
-    Raises:
-        ConfigError: post-retrieval or validation does not fit it.
-    """
     settings: dict[str, Any] = {"top_k": top_k}
     stages: dict[str, str] = {}
     if rag is None:
@@ -89,11 +82,7 @@ def system_of(
 
 
 def absent_stages(system: System, recorded: Mapping[str, int], source: str) -> dict[str, str]:
-    """Stages that nobody can be asked for, and what is said of a case without a record.
-
-    Raises:
-        ConfigError: there is nothing to score at all.
-    """
+    """Stages that nobody can be asked for, and what is said of a case without a record."""
     rag = system.rag
     if rag is None and not recorded:
         raise ConfigError(
@@ -115,14 +104,7 @@ NOT_RECORDED = "not recorded"
 def call_stages(
     system: System, absent: Mapping[str, str], identity: Callable[[str, str], bytes]
 ) -> list[Stage]:
-    """The stages up to generation, in order.
-
-    Args:
-        system: what is asked.
-        absent: stages that nobody can be asked for, and why.
-        identity: of a stage and the fingerprint of how it is described, what its outcomes are
-            kept under.
-    """
+    """The stages up to generation, in order."""
     found: list[Stage] = []
     for stage in STAGES:
         if stage in absent:
@@ -146,11 +128,7 @@ def _call_stage(name: str, system: System, identity: bytes) -> Stage:
 
 
 def _check_room(rag: RAG) -> None:
-    """Refuses post-retrieval for a RAG that nothing can be put into.
-
-    Raises:
-        ConfigError: it does not retrieve, or it answers in the same call.
-    """
+    """Refuses post-retrieval for a RAG that nothing can be put into."""
     if "retrieval" not in rag.families:
         raise ConfigError("the RAG does not retrieve: post-retrieval has nothing to work on")
     if isinstance(rag, Adapted) and rag.answers_in_one_call:

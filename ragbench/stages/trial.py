@@ -29,13 +29,6 @@ from ragbench.stages.biography import BiographyTally, best_order, biography_of
 from ragbench.stages.rag import contexts_for_generation
 from ragbench.text.token_counter import TokenCounter
 
-__all__ = [
-    "NOT_GENERATED",
-    "Ceiling",
-    "Trial",
-    "percentile",
-]
-
 NOT_GENERATED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="generation was not asked")
 _NOTHING_LEFT: Outcome[Any] = Outcome(
     status=Status.SKIPPED, reason="there was nothing to generate from"
@@ -62,7 +55,6 @@ class _Answers:
     failures: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, answer: Outcome[GenerationResult[Any]]) -> None:
-        """Counts a case."""
         self.counts[answer.status] += 1
         if answer.seconds is not None:
             self.seconds.append(answer.seconds)
@@ -76,7 +68,6 @@ class _Answers:
             self.usages.append(Usage(prompt_tokens=prompt, completion_tokens=response))
 
     def record(self, price: Price | None) -> VariantAnswers:
-        """What it came to."""
         answered, declined = self.counts[Status.MEASURED], self.counts[Status.ABSTAINED]
         told = self.usages if len(self.usages) == answered + declined else []
         costs = [float(price.of(usage)) for usage in told] if price is not None else []
@@ -127,21 +118,13 @@ class Trial:
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
-        """Puts the store before the rerankers."""
         stage = self.variant.stage
         self.stage = stage if self.scores is None else with_stored_scores(stage, self.scores)
 
     def take(
         self, window: Sequence[Trace], plan: Plan, first: Trial, pool: ThreadPoolExecutor
     ) -> None:
-        """Takes a window of cases through the variant and scores them.
-
-        Args:
-            window: cases as retrieval left them.
-            plan: what is measured.
-            first: the variant that the others are compared with; it took the window before.
-            pool: works on several cases at once.
-        """
+        """Takes a window of cases through the variant and scores them."""
         known = 0 if self.scores is None else self.scores.reused
         if not self.seconds:
             self._warm_up(window)
@@ -232,13 +215,6 @@ class Trial:
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
-        """What the variant came to.
-
-        Args:
-            effects: what was measured, and how it differs from the first variant.
-            is_first: whether it is the first one.
-            price: of the tokens of generation.
-        """
         failures = self.failures + self.answers.failures
         return VariantReport(
             name=self.variant.name,

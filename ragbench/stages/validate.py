@@ -47,18 +47,6 @@ from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
 from ragbench.workers.pool import Batch, Task, WorkerPool
 
-__all__ = [
-    "VALIDATE",
-    "DumpStage",
-    "ValidateInput",
-    "ValidationTally",
-    "share_of",
-    "validate_query",
-    "validate_stage",
-    "validator_call",
-    "validator_fingerprint",
-]
-
 VALIDATE = "validate"
 """The stage's name."""
 
@@ -106,12 +94,7 @@ def validate_query(validator: Validator, dump: RetrievalDump) -> Verdict:
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateInput, Verdict]:
-    """The stage that judges a case's chunks.
-
-    Args:
-        validator: the judge.
-        identity: fingerprint of it.
-    """
+    """The stage that judges a case's chunks."""
 
     def call(inputs: Sequence[ValidateInput]) -> Sequence[Verdict]:
         return [
@@ -138,11 +121,7 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ValidateI
 def validator_call(
     make: Callable[[], Validator],
 ) -> Callable[[RetrievalDump], Outcome[Verdict]]:
-    """What a worker calls: a partial of this makes it.
-
-    Args:
-        make: makes the validator.
-    """
+    """What a worker calls: a partial of this makes it."""
     validator = make()
 
     def call(dump: RetrievalDump) -> Outcome[Verdict]:
@@ -174,12 +153,6 @@ class DumpStage:
     name = VALIDATE
 
     def __init__(self, identity: bytes, pool: WorkerPool[Any, Outcome[Verdict]]) -> None:
-        """Begins nothing yet.
-
-        Args:
-            identity: fingerprint of the validator.
-            pool: makes the calls of `validator_call`, or of `ragbench.stages.far_dump.far_calls`.
-        """
         self._stage: CallStage[RetrievalDump | Task, Verdict] = CallStage(
             name=VALIDATE,
             identity=identity,
@@ -192,11 +165,7 @@ class DumpStage:
         self._begun: deque[_Begun] = deque()
 
     def windows(self, retrievals: Iterable[RetrievalDump], run: Running) -> Iterator[Sequence[Row]]:
-        """Yields the windows of a run, each when its calls and those of some more are begun.
-
-        Raises:
-            InterruptedRunError: the run was stopped; what was begun is finished.
-        """
+        """Yields the windows of a run, each when its calls and those of some more are begun."""
         for cut in self._pool.cut(retrievals, _letters):
             if run.stopped():
                 self._finish_all(run)
@@ -211,7 +180,6 @@ class DumpStage:
             yield self._begun[0].window
 
     def settle(self, window: Sequence[Row], run: Running) -> None:
-        """See `ragbench.stages.stage.Stage.settle`."""
         try:
             self._finish(self._begun.popleft(), run)
         except RagbenchError as error:
@@ -296,12 +264,7 @@ class ValidationTally:
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
-        """Counts a verdict; a failure is in no figure.
-
-        Args:
-            name: the id of the case, or of the query.
-            outcome: what the stage gave.
-        """
+        """Counts a verdict; a failure is in no figure."""
         verdict = outcome.value
         if verdict is None:
             if outcome.failure is not None:

@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Agreement",
-    "Estimated",
-    "agreement",
-    "rank_correlation",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimated:
@@ -70,14 +63,6 @@ def agreement(
 
     Args:
         pairs: the level that each gave, item by item; from 0.
-        levels: how many levels there are.
-        clusters: what each item shares with others; None means that it stands alone.
-        confidence: of the intervals.
-        resamples: number of resamples.
-        seed: of the draws.
-
-    Raises:
-        InputError: there is no pair, or a level is out of range.
     """
     import numpy as np
 
@@ -122,16 +107,6 @@ def rank_correlation(
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; with ties,
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
     is made as in `agreement`.
-
-    Args:
-        pairs: the grade that each gave, item by item, on any two scales.
-        clusters: what each item shares with others; None means that it stands alone.
-        confidence: of the interval.
-        resamples: number of resamples.
-        seed: of the draws.
-
-    Returns:
-        In [-1, 1]; no value where one of them gave one grade only.
     """
     import numpy as np
 

@@ -12,10 +12,6 @@ from dataclasses import dataclass
 
 from ragbench.errors import InputError
 
-__all__ = [
-    "MeanBet",
-]
-
 _MOST = 0.75
 """Share of the stake that a single bet can lose, at most."""
 _PRIOR = 0.5
@@ -56,16 +52,6 @@ class MeanBet:
     _squares: float = 0.0
 
     def see(self, value: float, *, lowest: float, highest: float) -> None:
-        """Settles the bets with a value.
-
-        Args:
-            value: its mean, given all before, is the one that is asked about.
-            lowest: it could not lie below; known before it was drawn.
-            highest: it could not lie above; likewise.
-
-        Raises:
-            InputError: it lies outside; the bet would not have been fair.
-        """
         slack = 1e-9 * self.scale
         if not lowest - slack <= value <= highest + slack:
             raise InputError(f"a value of {value:g} lies outside of {lowest:g} to {highest:g}")

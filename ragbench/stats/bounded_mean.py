@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "bounded_mean_p_value",
-]
-
 # Of the sum over a grid: halving it changes a p-value of 1e-3 by 1e-14, one of 1e-11 by 1e-17.
 _STEP = 1.0 / 16.0
 _NEGLIGIBLE = 1e-17
@@ -45,18 +41,6 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
     the Mean of a Bounded Random Variable"; Bayesian bootstrap: Rubin 1981. The probability is
     computed, not simulated: the inversion integral of the moment generating function
     ``prod(1 / (1 - s * z_c))``, along a vertical line through its saddle point (Daniels 1954).
-
-    Args:
-        totals: values summed up by cluster.
-        null_mean: the limit.
-        lowest: no value can lie below it.
-
-    Returns:
-        The p-value; 1 without any value.
-
-    Raises:
-        ConfigError: the limit is not above the bound: nothing is asked.
-        InputError: a value lies below the bound.
     """
     if null_mean <= lowest:
         raise ConfigError(

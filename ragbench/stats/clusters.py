@@ -9,29 +9,12 @@ from dataclasses import dataclass
 
 from ragbench.errors import ConfigError, InputError
 
-__all__ = [
-    "LARGEST",
-    "ClusterTotals",
-    "Label",
-    "check_finite",
-    "check_share",
-    "cluster_codes",
-]
-
 LARGEST = 1e100
 """Largest size of a value; squares and sums of such values still fit a float."""
 
 
 def check_finite(values: Iterable[float], *, what: str = "value") -> None:
-    """Refuses NaN, infinities and sizes above :data:`LARGEST`.
-
-    Args:
-        values: the numbers.
-        what: what one of them is called in the message.
-
-    Raises:
-        InputError: one of them cannot be computed with; names the first and its position.
-    """
+    """Refuses NaN, infinities and sizes above :data:`LARGEST`."""
     for position, value in enumerate(values):
         if not math.isfinite(value) or abs(value) > LARGEST:
             raise InputError(
@@ -41,11 +24,7 @@ def check_finite(values: Iterable[float], *, what: str = "value") -> None:
 
 
 def check_share(value: float, *, name: str) -> None:
-    """Refuses what is not strictly between 0 and 1.
-
-    Raises:
-        ConfigError: ``value`` is outside; names it.
-    """
+    """Refuses what is not strictly between 0 and 1."""
     if not 0.0 < value < 1.0:
         raise ConfigError(f"{name} is {value}: it must lie between 0 and 1, both excluded")
 
@@ -58,14 +37,7 @@ _ROUNDING = 1e-13
 
 
 def cluster_codes(labels: Sequence[Label]) -> tuple[int, ...]:
-    """Numbers clusters from 0 in order of first appearance.
-
-    Args:
-        labels: a label a case; None is a cluster of its own.
-
-    Returns:
-        A code a case; equal codes mean one cluster.
-    """
+    """Numbers clusters from 0 in order of first appearance."""
     known: dict[str | int, int] = {}
     codes: list[int] = []
     following = 0
@@ -99,16 +71,6 @@ class ClusterTotals:
         *,
         rounding: float = 0.0,
     ) -> ClusterTotals:
-        """Sums up values by cluster.
-
-        Args:
-            values: a finite value a case.
-            labels: a label a case; None (the label, or all of it) means its own cluster.
-            rounding: by how much rounding may have moved a value.
-
-        Raises:
-            InputError: a value is NaN, infinite or too large, or the lengths differ.
-        """
         check_finite(values)
         if labels is not None and len(labels) != len(values):
             raise InputError(
@@ -149,7 +111,6 @@ class ClusterTotals:
 
     @property
     def cases(self) -> int:
-        """Number of values."""
         return sum(self.sizes)
 
     @property

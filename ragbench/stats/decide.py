@@ -19,14 +19,6 @@ from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
 from ragbench.stats.power import SampleSize, Spread, clusters_to_rule_out, detectable
 from ragbench.stats.rare_gains import RARE_GAINS, gains_are_rare, rare_gains_p_value
 
-__all__ = [
-    "ChangeKind",
-    "Decision",
-    "RegressionQuestion",
-    "decide",
-    "decide_family",
-]
-
 
 class ChangeKind(StrEnum):
     """What two runs say about one metric."""
@@ -154,20 +146,8 @@ def decide_family(
     Equivalence and Noninferiority".
 
     Args:
-        questions: a question a metric; they form one family.
-        alpha: level of the tests.
         power: share of samples in which the detectable drop is found; also for sample sizes.
         confidence: of the two-sided intervals of the differences.
-        resamples: arrangements of signs drawn at least, where they are too many to count.
-        seed: of the draws.
-
-    Returns:
-        A decision a question, in order.
-
-    Raises:
-        InputError: a difference is NaN, infinite, too large, or below the scale.
-        ConfigError: an option is out of range; a tolerance is negative, or as large as the scale,
-            so that nothing could ever be worse.
     """
     check_share(alpha, name="alpha")
     check_share(power, name="power")

@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "WORD",
-    "random_bits",
-    "resample_counts",
-    "signs_for",
-    "to_fixed_point",
-]
-
 WORD = 64
 """Bits in one raw draw."""
 
@@ -31,14 +23,8 @@ _BLOCK = 65_536
 def random_bits(seed: int, resamples: int, columns: int) -> Iterator[NDArray[np.uint8]]:
     """Fair coins in blocks of 64 columns: the first columns never depend on how many follow.
 
-    Args:
-        seed: of PCG64.
-        resamples: rows of each block.
-        columns: columns over all blocks, rounded up to a multiple of 64.
-
     Yields:
         Blocks of shape (resamples, 8): a row holds 64 coins, the first in the lowest bit of the
-        first byte.
     """
     import numpy as np
 
@@ -55,10 +41,6 @@ def signs_for(numbers: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     All tests under one seed share the bits of :func:`random_bits`. Without this, the luck of
     those bits would lift or lower the p-values of all data of one kind alike, and with them the
     level of the test.
-
-    Args:
-        numbers: whole numbers of a size below 2^63.
-        seed: of the draws.
     """
     import hashlib
 
@@ -75,11 +57,6 @@ def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[NDArra
 
     Each half of a raw draw is scaled to an index by a multiplication (Lemire 2019); the uneven
     rest, below clusters / 2^32, is far under anything that a resample can show.
-
-    Args:
-        seed: of PCG64.
-        resamples: rows over all blocks.
-        clusters: columns; at least 1.
 
     Yields:
         Blocks of shape (rows, clusters); each row sums to ``clusters``.
@@ -108,14 +85,6 @@ def to_fixed_point(
     stays within 2^52. Whole numbers of that size add up exactly in floating point, whatever the
     order, the block size, the number of threads or fused instructions of a matrix product: a
     resampled sum is the same number on every machine, and equal sums compare as equal.
-
-    Args:
-        values: finite numbers.
-        largest_count: largest sum of the weights with which they will be added.
-
-    Returns:
-        The whole numbers (as floats) and the exponent e of the unit: value = number * 2^e, off
-        by at most half a unit.
     """
     import numpy as np
 

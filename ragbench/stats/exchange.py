@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "exchange_p_values",
-]
-
 _HELD = 8_000_000
 """Numbers that are held at once; changes no result."""
 
@@ -48,17 +44,6 @@ def exchange_p_values(
 
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
     randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
-
-    Args:
-        samples: differences with the scores that they were made of; those without repeats are
-            tests of two runs.
-        null_means: look for a mean below this, one a test.
-        resamples: draws.
-        seed: of the draws.
-
-    Returns:
-        A p-value a sample, at least ``1 / (resamples + 1)``; 1 where no case was compared, or no
-        score of a case differs from another one.
     """
     import numpy as np
 
@@ -90,7 +75,6 @@ class _Labels:
         self._present, self._width, self._clusters = present, width, clusters
 
     def first(self) -> Array:
-        """The labels as they are."""
         import numpy as np
 
         one = np.zeros((self._clusters, self._width))

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "FINENESS",
-    "FamilyTest",
-    "family_test",
-]
-
 _ALL = 12
 """Up to as many clusters in which anything changed, all 2^k arrangements are counted."""
 FINENESS = 20
@@ -81,16 +75,7 @@ def family_test(
     (b + 1) / (m + 1): Phipson & Smyth 2010.
 
     Args:
-        samples: differences, a sample a test; clusters of one label flip together in all of
-            them. In an order that does not change from run to run: the signs depend on it.
         null_means: look for a mean below this, one a test; None: for one away from 0.
-        alpha: level of the family; it decides who is left out, and how many signs are drawn.
-        resamples: arrangements drawn at least, where they are too many to count.
-        seed: of the draws.
-
-    Raises:
-        InputError: a difference is not a finite number.
-        ConfigError: ``resamples`` is below 1 or ``seed`` is negative.
     """
     two_sided = null_means is None
     nulls = [0.0] * len(samples) if null_means is None else null_means

@@ -12,17 +12,6 @@ from statistics import NormalDist
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label, check_share
 
-__all__ = [
-    "Interval",
-    "IntervalMethod",
-    "mean_interval",
-    "proportion_interval",
-    "student_cdf",
-    "student_interval",
-    "student_p_value",
-    "student_quantile",
-]
-
 
 class IntervalMethod(StrEnum):
     """How the ends of an interval were found."""
@@ -74,7 +63,6 @@ def student_cdf(value: float, degrees: int) -> float:
     ``atan(value / sqrt(degrees))``).
 
     Args:
-        value: any number.
         degrees: degrees of freedom, at least 1.
     """
     angle = math.atan2(value, math.sqrt(degrees))
@@ -162,19 +150,7 @@ def mean_interval(
     Source: Miller 2024, "Adding Error Bars to Evals", sections 2.1 and 2.2; Cameron & Miller 2015.
 
     Args:
-        values: a finite score a measured case; failed and skipped cases are left out before.
-        clusters: what each case shares with others; None means that it stands alone.
         confidence: share of repetitions whose interval shall hold the true mean.
-        bounds: smallest and largest value that the metric can take. They cut the interval, and
-            they allow one where all values are equal.
-
-    Returns:
-        An interval; its ends are None, and its note says why, for no value, one cluster, or equal
-        values on a scale without bounds.
-
-    Raises:
-        InputError: a value is NaN, infinite or too large, or the lengths differ.
-        ConfigError: ``confidence`` is not between 0 and 1.
     """
     return student_interval(ClusterTotals.of(values, clusters), confidence, bounds=bounds)
 
@@ -253,13 +229,8 @@ def proportion_interval(
     ``confidence``, however few the trials are.
 
     Args:
-        successes: between 0 and ``trials``.
         trials: independent trials; 0 gives the whole range from 0 to 1.
         confidence: share of repetitions whose interval holds the true share.
-
-    Raises:
-        InputError: the counts are negative or do not fit.
-        ConfigError: ``confidence`` is not between 0 and 1.
     """
     from scipy.special import betaincinv
 

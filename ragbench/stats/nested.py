@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "FOLDS",
-    "PARTITIONS",
-    "HonestGain",
-    "honest_gain",
-]
-
 FOLDS = 2
 """How many folds the cases are cut into, when nobody says."""
 PARTITIONS = 50
@@ -71,16 +64,7 @@ def honest_gain(
     """The gain of the best of several over the first.
 
     Args:
-        values: by case id, one mapping per candidate over the same cases; more is better. Of equal
-            means the first is chosen.
-        clusters: cluster by case id; the cases of one stay in one fold.
-        folds: at least 2.
-        partitions: at least 1.
         confidence: of the interval, between 0 and 1.
-        seed: of the partitions.
-
-    Raises:
-        ConfigError: there are fewer than two folds, or fewer clusters than folds.
     """
     import numpy as np
 

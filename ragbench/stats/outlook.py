@@ -15,11 +15,6 @@ from statistics import NormalDist
 from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.power import Spread, clusters_to_rule_out, detectable
 
-__all__ = [
-    "Outlook",
-    "outlook",
-]
-
 _MORE = 4
 """So many times the cases at hand, where fewer would not be an answer: twice as sharp."""
 _WORTH = 2
@@ -67,19 +62,8 @@ def outlook(
     Source: Julious & Owen 2006, "Sample size calculations for clinical studies allowing for
     uncertainty about the variance".
 
-    Args:
-        totals: differences summed up by cluster; a negative one is a loss.
-        tolerance: largest drop that is accepted.
-        largest_drop: length of the metric's scale; None without bounds.
-        alpha: level of "not worse".
-        level: level of "worse", after a correction; ``alpha`` by default.
-        power: the chance with which it shall be settled.
-        weakest: largest p-value that a loss may keep in the test against rare gains; None where it
-            is not asked.
-
-    Returns:
-        None where no number of cases would settle it (every case lost exactly what is tolerated,
-        or nothing is tolerated and nothing lost), or where nothing is known of the spread.
+    None where no number of cases would settle it (every case lost exactly what is tolerated, or
+    nothing is tolerated and nothing lost), or where nothing is known of the spread.
     """
     mean = totals.mean
     if mean is None:
@@ -164,14 +148,7 @@ class _Plan:
         weakest: float | None,
         largest_drop: float | None,
     ) -> float | None:
-        """As `shown`, where the test against rare gains must agree; None beyond the scale.
-
-        Args:
-            level: of "worse".
-            reach: the largest distance that the metric's scale leaves; None without bounds.
-            weakest: largest p-value of the test against rare gains; None where it is not asked.
-            largest_drop: length of the metric's scale; None without bounds.
-        """
+        """As `shown`, where the test against rare gains must agree; None beyond the scale."""
         found = self.shown(level)
         if found is not None and weakest is not None and largest_drop is not None:
             gain = largest_drop + self.tolerance
@@ -180,14 +157,7 @@ class _Plan:
         return None if found is not None and reach is not None and found > reach else found
 
     def bounded(self, alpha: float, *, reach: float, most: float, way: float) -> float | None:
-        """The smallest distance that the test for bounded values shows, as `clusters_to_rule_out`.
-
-        Args:
-            alpha: its level.
-            reach: how far the bound lies on the other side of the limit.
-            most: the largest distance that there can be.
-            way: 1 below the limit, -1 above it.
-        """
+        """The smallest distance the test for bounded values shows, as `clusters_to_rule_out`."""
         critical, beyond = _NORMAL.inv_cdf(1.0 - alpha), _NORMAL.inv_cdf(self.power)
         count = self.clusters
 

@@ -9,14 +9,6 @@ from dataclasses import dataclass
 from ragbench.errors import DataError, Problem
 from ragbench.stats.clusters import LARGEST, ClusterTotals, cluster_codes
 
-__all__ = [
-    "CaseScores",
-    "LeftOut",
-    "PairedSample",
-    "pair",
-]
-
-
 _ROUNDING = 2.0**-50
 """Share of the largest score that rounding can move a difference by: a few last digits."""
 
@@ -43,7 +35,6 @@ class LeftOut:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return (
             self.only_in_baseline
             + self.only_in_candidate

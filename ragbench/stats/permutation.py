@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Alternative",
-    "SignFlipMethod",
-    "SignFlipTest",
-    "sign_flip_test",
-    "sign_flip_tests",
-]
-
 Alternative = Literal["less", "greater", "two-sided"]
 """What the test looks for: a mean below, above or away from the null mean."""
 
@@ -92,16 +84,7 @@ def sign_flip_test(
     Horowitz & Sahni 1974.
 
     Args:
-        values: a paired difference a case.
-        clusters: what each case shares with others; None means that it stands alone.
-        null_mean: the mean to test against; ``-delta`` for a tolerated drop of delta.
         alternative: ``less``, ``greater`` or ``two-sided``.
-        resamples: arrangements drawn where they are too many to count; at least 1.
-        seed: of the draws.
-
-    Raises:
-        InputError: a value is NaN, infinite or too large, or the lengths differ.
-        ConfigError: ``resamples`` is below 1 or ``seed`` is negative.
     """
     totals = ClusterTotals.of(values, clusters)
     return sign_flip_tests(
@@ -120,17 +103,6 @@ def sign_flip_tests(
     """Several sign-flip tests that share their draws.
 
     The outcome of each is the same as that of :func:`sign_flip_test` on it alone.
-
-    Args:
-        samples: differences summed up by cluster, a sample a test.
-        null_means: a null mean a test.
-        alternative: as for :func:`sign_flip_test`.
-        resamples: as for :func:`sign_flip_test`.
-        seed: as for :func:`sign_flip_test`.
-
-    Raises:
-        InputError: the numbers of samples and null means differ.
-        ConfigError: ``resamples`` is below 1 or ``seed`` is negative.
     """
     import numpy as np
 

@@ -10,15 +10,6 @@ from ragbench.errors import ConfigError
 from ragbench.stats.clusters import ClusterTotals, check_share
 from ragbench.stats.mean import student_quantile
 
-__all__ = [
-    "SampleSize",
-    "Spread",
-    "clusters_to_detect",
-    "clusters_to_rule_out",
-    "detectable",
-    "smallest_count",
-]
-
 # Larger samples are not an answer that anybody could use.
 _MOST_CLUSTERS = 10**9
 
@@ -48,12 +39,7 @@ class Spread:
     def of(cls, totals: ClusterTotals, null_mean: float = 0.0) -> Spread | None:
         """The spread of a sample of differences.
 
-        Args:
-            totals: differences summed up by cluster.
-            null_mean: the mean that is tested against; it decides about the step.
-
-        Returns:
-            None where no spread can be seen: below two clusters, or equal values.
+        None where no spread can be seen: below two clusters, or equal values.
         """
         error = totals.standard_error
         if not error:
@@ -83,16 +69,10 @@ def detectable(
     continuity: Fleiss, Levin & Paik 2003, section 4.
 
     Args:
-        spread: of the paired differences.
-        clusters: number of independent observations.
         alpha: one-sided level.
         power: share of samples that shall find it.
 
-    Returns:
-        None where not even the most extreme signs reach the level: 2^-clusters > alpha.
-
-    Raises:
-        ConfigError: ``alpha`` or ``power`` is not between 0 and 1.
+    None where not even the most extreme signs reach the level: 2^-clusters > alpha.
     """
     from scipy.special import nctdtrinc
 
@@ -112,13 +92,10 @@ def clusters_to_detect(
     """The smallest sample whose :func:`detectable` distance is at most ``distance``.
 
     Args:
-        distance: true distance from the null mean that shall be found.
-        spread: of the paired differences.
         alpha: one-sided level.
         power: share of samples that shall find it.
 
-    Returns:
-        None when no sample of a usable size does, as for a distance of 0.
+    None when no sample of a usable size does, as for a distance of 0.
     """
 
     def is_enough(clusters: int) -> bool:
@@ -147,17 +124,10 @@ def clusters_to_rule_out(
     Source: Miller 2024, section 5; Learned-Miller & Thomas 2019.
 
     Args:
-        margin: how far the true mean lies above the limit.
-        spread: of the paired differences.
-        reach: how far the smallest possible value lies below the limit; None without bound.
         alpha: one-sided level.
         power: share of samples that shall show it.
 
-    Returns:
-        None when no sample of a usable size does, as for a margin of 0.
-
-    Raises:
-        ConfigError: ``alpha`` or ``power`` is not between 0 and 1, or ``reach`` is not positive.
+    None when no sample of a usable size does, as for a margin of 0.
     """
     from statistics import NormalDist
 
@@ -181,12 +151,7 @@ def clusters_to_rule_out(
 def smallest_count(is_enough: Callable[[int], bool], *, most: int = _MOST_CLUSTERS) -> int | None:
     """The first whole number, from 2 on, from which on something holds.
 
-    Args:
-        is_enough: whether it holds; once it does, it holds for every larger number.
-        most: up to which number, about, it is looked for.
-
-    Returns:
-        None when it does not hold up to there.
+    None when it does not hold up to there.
     """
     high = 2
     while not is_enough(high):

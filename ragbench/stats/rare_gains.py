@@ -13,12 +13,6 @@ import math
 from ragbench.stats.bounded_mean import bounded_mean_p_value
 from ragbench.stats.clusters import ClusterTotals
 
-__all__ = [
-    "RARE_GAINS",
-    "gains_are_rare",
-    "rare_gains_p_value",
-]
-
 RARE_GAINS = 0.15
 """Largest p-value that a loss may keep against rare large gains; see `decide_family`."""
 _RARE = 0.05
@@ -34,13 +28,7 @@ def rare_gains_p_value(
 
     Source: `ragbench.stats.bounded_mean.bounded_mean_p_value`, turned around.
 
-    Args:
-        totals: differences summed up by cluster; a negative one is a loss.
-        tolerance: largest drop that is accepted.
-        scale: length of the metric's scale; None without bounds.
-
-    Returns:
-        None where rare gains cannot be what was missed; see :func:`gains_are_rare`.
+    None where rare gains cannot be what was missed.
     """
     if scale is None or not gains_are_rare(totals, tolerance, scale=scale):
         return None
@@ -52,11 +40,6 @@ def gains_are_rare(totals: ClusterTotals, tolerance: float, *, scale: float | No
 
     Not where one cluster in twenty, gaining the whole scale, would not make up for it; and not
     where gains were seen: more than a tenth of what moved.
-
-    Args:
-        totals: differences summed up by cluster; a negative one is a loss.
-        tolerance: largest drop that is accepted; what is below it counts as a loss.
-        scale: length of the metric's scale; None without bounds.
     """
     if scale is None:
         return False

@@ -9,12 +9,6 @@ from dataclasses import dataclass
 from ragbench.errors import ConfigError
 from ragbench.stats.clusters import check_finite, check_share
 
-__all__ = [
-    "VarianceComponents",
-    "case_means",
-    "variance_components",
-]
-
 _ROUNDING = 1e-9
 """Scores of a case that differ by less than this share of the largest are equal: a mean of three
 times 0.2 is not quite 0.2."""
@@ -54,8 +48,7 @@ class VarianceComponents:
     def repeats_for(self, share: float) -> int | None:
         """Smallest number of repeats for which at most ``share`` of the variance is noise.
 
-        Returns:
-            None when that is not known, or when only noise varies: then no number does.
+        None when that is not known, or when only noise varies: then no number does.
         """
         check_share(share, name="share")
         if self.within is None or self.between is None:
@@ -84,12 +77,6 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
 
     Source: Searle, Casella & McCulloch 1992, "Variance Components", section 3.6; for evaluations
     Miller 2024, section 3.
-
-    Args:
-        scores: the repeated scores by case; cases without any are ignored.
-
-    Raises:
-        InputError: a score is NaN, infinite or too large; names the case.
     """
     means = {case_id: mean for case_id, mean in case_means(scores).items() if mean is not None}
     counts = [len(scores[case_id]) for case_id in means]

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "LEAST",
-    "Trend",
-    "trends",
-]
-
 LEAST = 5
 """With fewer runs no order of them is rare enough to show anything."""
 _ALL = 7
@@ -60,13 +54,7 @@ def trends(
     Source: multiple contrasts: Mukerjee, Robertson & Wright 1987; maximum over permutations:
     Westfall & Young 1993, "Resampling-Based Multiple Testing".
 
-    Args:
-        series: a figure per run each, oldest first, all of one length; None where a run has none.
-        resamples: orders that are drawn, where they are too many to count.
-        seed: of the draws.
-
-    Returns:
-        One per series; None where fewer than `LEAST` runs have the figure.
+    None where fewer than `LEAST` runs have the figure.
     """
     import numpy as np
 

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "NORMAL",
-    "CollectionInfo",
-    "Database",
-    "Effort",
-    "IndexIdentity",
-    "VectorStore",
-    "Vectors",
-    "other_form",
-]
-
 _FORMAT = 2
 
 
@@ -64,16 +53,10 @@ class IndexIdentity:
     """Of all chunks, once the indexing is complete; empty before."""
 
     def to_json(self) -> dict[str, Any]:
-        """As a store keeps it."""
         return {"ragbench_index": _FORMAT, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], *, collection: str) -> IndexIdentity:
-        """What `to_json` gave.
-
-        Raises:
-            StoreError: it is something else; names the collection.
-        """
         fields = {name: value[name] for name in value if name != "ragbench_index"}
         try:
             if value["ragbench_index"] != _FORMAT:
@@ -102,7 +85,6 @@ class Effort:
     """Whether every vector is compared, whatever index there is."""
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if self.ef is not None and (self.exact or self.ef < 1):
             problem = "has no meaning for an exact search" if self.exact else "must be at least 1"
             raise ConfigError(f"ef {problem}: {self.ef}")
@@ -159,17 +141,7 @@ class VectorStore(Protocol):
         ...
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        """Adds chunks; one whose id is stored replaces it. Of one id given twice the last counts.
-
-        Args:
-            chunks: any number of them; the store cuts them into batches that it can take.
-            vectors: one row a chunk, of any length above zero; they are kept at unit length.
-
-        Raises:
-            StoreError: a vector has another length than the collection's or is not finite, an id
-                or a chunk cannot be stored, or the store fails. Of the first three nothing of
-                the call is stored.
-        """
+        """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
         ...
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -205,22 +177,7 @@ class VectorStore(Protocol):
         filters: Filter | None = None,
         effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
-        """The chunks most similar to each query.
-
-        Args:
-            vectors: one row a query.
-            k: how many chunks to return for each, at least 1; fewer where there are no more.
-            filters: what the chunks' metadata must pass.
-            effort: how hard an approximate index looks; an exact search misses nothing.
-
-        Returns:
-            For each query its chunks with their ``score``, best first.
-
-        Raises:
-            StoreError: a vector has another length than the collection's or is not finite, or
-                the store fails.
-            ConfigError: `k` is below 1, or the store's index has no such setting.
-        """
+        """The chunks most similar to each query."""
         ...
 
     def close(self) -> None:
@@ -270,26 +227,11 @@ class Database(Protocol):
         identity: Mapping[str, Any] | None = None,
         words: WordsForm | None = None,
     ) -> VectorStore:
-        """Makes an empty collection, not marked complete, and opens it.
-
-        Args:
-            name: of the collection.
-            dimension: length of its vectors.
-            identity: see `CollectionInfo`.
-            words: makes one that ranks by words itself, a `ragbench.stores.words.RanksWords`.
-
-        Raises:
-            ConfigError: the store does not rank by words.
-            StoreError: the name is taken or unfit, or the store cannot do it.
-        """
+        """Makes an empty collection, not marked complete, and opens it."""
         ...
 
     def open(self, name: str) -> VectorStore:
-        """Opens a collection.
-
-        Raises:
-            StoreError: there is none of this name; the message lists those there are.
-        """
+        """Opens a collection."""
         ...
 
     def drop(self, name: str) -> None:

@@ -16,27 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "check_dimension",
-    "check_identity",
-    "check_ids",
-    "check_k",
-    "check_name",
-    "finite_rows",
-    "prepared",
-    "unit_rows",
-]
-
 _MAX_NAME = 200
 _TINY, _HUGE = 1e-30, 1e30
 
 
 def check_name(name: object) -> None:
-    """Refuses a name that no store could keep.
-
-    Raises:
-        StoreError: it is empty or longer than 200 characters, or holds control characters.
-    """
     if not isinstance(name, str) or not name or name.isspace():
         raise StoreError(f"a collection needs a name, found {name!r}")
     if len(name) > _MAX_NAME or not name.isprintable():
@@ -47,21 +31,13 @@ def check_name(name: object) -> None:
 
 
 def check_dimension(dimension: object) -> None:
-    """Refuses a length that no vector has.
-
-    Raises:
-        StoreError: it is not a whole number of at least 1.
-    """
+    """Refuses a length that no vector has."""
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
 
 
 def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A copy of a collection's identity, as JSON gives it back.
-
-    Raises:
-        StoreError: it is not JSON.
-    """
+    """A copy of a collection's identity, as JSON gives it back."""
     try:
         text = json.dumps(dict(identity or {}), allow_nan=False)
         return cast("dict[str, Any]", json.loads(text))
@@ -70,21 +46,12 @@ def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_k(k: object) -> None:
-    """Refuses a number of results that asks for none.
-
-    Raises:
-        ConfigError: it is not a whole number of at least 1.
-    """
+    """Refuses a number of results that asks for none."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
 
 
 def check_ids(ids: Sequence[str]) -> list[str]:
-    """The ids, each once.
-
-    Raises:
-        StoreError: one of them is not an id.
-    """
     if isinstance(ids, str):
         raise StoreError(f"expected a list of ids, found the text {ids!r}")
     for value in ids:
@@ -93,16 +60,6 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
-    """The vectors as float32, as long as they are.
-
-    Args:
-        vectors: rows of numbers; an array, or lists.
-        dimension: the length that they must have.
-        what: what a row is called in messages.
-
-    Raises:
-        StoreError: they are not rows of this length, or not finite.
-    """
     import numpy as np
 
     with np.errstate(over="ignore"):
@@ -112,16 +69,7 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> ND
 
 
 def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> NDArray[np.float32]:
-    """The vectors as float32 at unit length; rows of zeros stay zeros.
-
-    Args:
-        vectors: rows of numbers; an array, or lists.
-        dimension: the length that they must have.
-        what: what a row is called in messages.
-
-    Raises:
-        StoreError: they are not rows of this length, or not finite.
-    """
+    """The vectors as float32 at unit length; rows of zeros stay zeros."""
     import numpy as np
 
     rows = _rows(vectors, dimension, what)
@@ -182,14 +130,7 @@ def _unit_rows_of_any_size(rows: NDArray[np.float64], what: str) -> NDArray[np.f
 def prepared(
     chunks: Sequence[Chunk], vectors: Vectors, dimension: int
 ) -> tuple[list[StoredChunk], NDArray[np.float32]]:
-    """Chunks and vectors, ready to be written: checked, each id once, the last of them.
-
-    Returns:
-        The chunks; their vectors at unit length.
-
-    Raises:
-        StoreError: numbers differ, or something cannot be stored.
-    """
+    """Chunks and vectors, ready to be written: checked, each id once, the last of them."""
     rows = unit_rows(vectors, dimension)
     if len(rows) != len(chunks):
         raise StoreError(f"{len(chunks)} chunks came with {len(rows)} vectors")

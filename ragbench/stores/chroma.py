@@ -28,8 +28,8 @@ from ragbench.core.filters import (
     texts_of,
 )
 from ragbench.errors import ConfigError, ForeignCollectionError
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
     EngineDatabase,
@@ -52,12 +52,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ChromaDatabase",
-    "condition",
-    "open_chroma",
-]
-
 _KEY = "ragbench"
 _BATCH = 2000
 _NO_LABEL = "-"
@@ -73,9 +67,6 @@ def open_chroma(address: str) -> ChromaDatabase:
 
     Args:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
-
-    Raises:
-        ConfigError: it is no such address.
     """
     if address.startswith("chroma:") and len(address) > len("chroma:"):
         path = address.removeprefix("chroma:")
@@ -101,13 +92,6 @@ class ChromaDatabase(EngineDatabase[Any]):
     def __init__(
         self, address: str, open_client: Callable[[], Any], *, folder: Path | None = None
     ) -> None:
-        """Names the place; nothing is read or written.
-
-        Args:
-            address: without a password.
-            open_client: makes the client.
-            folder: of the engine inside of this process.
-        """
         super().__init__(address, folder)
         self._open_client = open_client
 
@@ -117,7 +101,6 @@ class ChromaDatabase(EngineDatabase[Any]):
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def connect(self) -> Any:
-        """The client."""
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
@@ -170,7 +153,6 @@ class Chroma:
     def __init__(
         self, address: str, client: Any, name: str, failures: tuple[type[Exception], ...]
     ) -> None:
-        """Takes what is open."""
         self.address = address
         self.failures = failures
         self._client = client
@@ -179,16 +161,13 @@ class Chroma:
         self._batch = min(_BATCH, client.get_max_batch_size())
 
     def read_info(self) -> CollectionInfo:
-        """See `Engine`."""
         collection = self._client.get_collection(self._name, embedding_function=None)
         return info_from_json(collection.metadata[_KEY], self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """See `Engine`."""
         self._collection.modify(metadata={_KEY: info_to_json(info)})
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        """See `Engine`."""
         for first in range(0, len(chunks), self._batch):
             batch = chunks[first : first + self._batch]
             plains = [plain(chunk) for chunk in batch]
@@ -202,12 +181,10 @@ class Chroma:
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """See `Engine`."""
         for first in range(0, len(ids), self._batch):
             self._collection.delete(ids=list(ids[first : first + self._batch]))
 
     def kept(self, ids: Sequence[str]) -> list[Kept]:
-        """See `Engine`."""
         found: list[Kept] = []
         for first in range(0, len(ids), self._batch):
             batch = list(ids[first : first + self._batch])
@@ -217,7 +194,6 @@ class Chroma:
         return found
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `Engine`."""
         import numpy as np
 
         found: dict[str, NDArray[np.float32]] = {}
@@ -229,7 +205,6 @@ class Chroma:
         return found
 
     def digests(self) -> dict[str, str]:
-        """See `Engine`."""
         found: dict[str, str] = {}
         while True:
             got = self._collection.get(include=["metadatas"], limit=self._batch, offset=len(found))
@@ -239,7 +214,6 @@ class Chroma:
                 return found
 
     def count(self) -> int:
-        """See `Engine`."""
         return int(self._collection.count())
 
     def nearest(
@@ -249,7 +223,6 @@ class Chroma:
         filters: Filter | None,
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
-        """See `Engine`."""
         if effort.exact:
             return exhaustive(self, rows, limit, filters)
         if effort.ef is not None:
@@ -275,7 +248,6 @@ class Chroma:
         ]
 
     def read(self, found: Kept) -> Kept:
-        """See `Engine`."""
         return found
 
     def _texts(self, field: str) -> Iterator[str]:
@@ -303,12 +275,7 @@ class Chroma:
 
 
 def condition(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
-    """A folded filter in Chroma's terms, which have no "not": it is moved to the leaves.
-
-    Args:
-        filters: the filter.
-        denied: whether it stands within an odd number of `Not`.
-    """
+    """A folded filter in Chroma's terms, which have no "not": it is moved to the leaves."""
     if isinstance(filters, Not):
         return condition(filters.filter, denied=not denied)
     if isinstance(filters, (And, Or)):

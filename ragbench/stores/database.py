@@ -20,14 +20,6 @@ from ragbench.stores.engine import Engine, EngineStore, engine_failures
 from ragbench.stores.word_store import WordEngineStore
 from ragbench.stores.words import WordsForm, check_words
 
-__all__ = [
-    "EngineDatabase",
-    "fitted_name",
-    "info_from_json",
-    "info_to_json",
-    "name_from_json",
-]
-
 ConnectionT = TypeVar("ConnectionT")
 
 _FIT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,39}")
@@ -44,12 +36,7 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
     """Whether its engines are `ragbench.stores.word_store.WordEngine` where a collection asks."""
 
     def __init__(self, address: str, folder: Path | None = None) -> None:
-        """Names the place.
-
-        Args:
-            address: without a password.
-            folder: of an engine inside of this process; None for a server.
-        """
+        """Names the place."""
         self.address = address
         self.folder = folder
         self._connection: ConnectionT | None = None
@@ -58,11 +45,7 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
 
     @abstractmethod
     def load(self) -> tuple[type[Exception], ...]:
-        """Imports the package and says what it raises.
-
-        Raises:
-            MissingExtraError: it is not installed.
-        """
+        """Imports the package and says what it raises."""
 
     @abstractmethod
     def connect(self) -> ConnectionT:
@@ -198,11 +181,6 @@ def info_to_json(info: CollectionInfo) -> str:
 
 
 def info_from_json(text: str, address: str) -> CollectionInfo:
-    """What was kept with a collection.
-
-    Raises:
-        StoreError: another release of ragbench wrote it, or it is damaged.
-    """
     name = name_from_json(text, address)
     try:
         values: dict[str, Any] = json.loads(text)
@@ -228,11 +206,7 @@ def _words(values: Mapping[str, Any] | None, address: str, name: str) -> WordsFo
 
 
 def name_from_json(text: str, address: str) -> str:
-    """The collection's name, whichever release has written it.
-
-    Raises:
-        StoreError: it is damaged.
-    """
+    """The collection's name, whichever release has written it."""
     try:
         name = json.loads(text)["name"]
     except (ValueError, KeyError, TypeError) as error:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeV
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded, matches
 from ragbench.errors import RagbenchError, StoreError
-from ragbench.safe_text import mask_text
+from ragbench.masking import mask_text
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
 from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
 from ragbench.stores.record import (
@@ -31,16 +31,6 @@ from ragbench.stores.record import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "Engine",
-    "EngineStore",
-    "Hit",
-    "Kept",
-    "Translated",
-    "engine_failures",
-    "exhaustive",
-]
 
 Kept: TypeAlias = Mapping[str, Any]
 """What an engine keeps of a chunk, as `ragbench.stores.record.read_chunk` takes it."""
@@ -113,11 +103,7 @@ class Engine(Protocol):
         filters: Filter | None,
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
-        """The chunks of the greatest inner products; the filter is a folded one.
-
-        Raises:
-            ConfigError: the engine cannot be told such an effort.
-        """
+        """The chunks of the greatest inner products; the filter is a folded one."""
         ...
 
     def read(self, found: Any) -> Kept:
@@ -158,12 +144,10 @@ class Translated(Generic[_MadeT]):
     """What was made of a filter, for as long as the same one is asked for."""
 
     def __init__(self, make: Callable[[Filter], _MadeT]) -> None:
-        """Takes what translates a filter."""
         self._make = make
         self._last: tuple[Filter, _MadeT] | None = None
 
     def __call__(self, filters: Filter) -> _MadeT:
-        """The translation of a filter."""
         last = self._last
         # The same, not an equal one: to Python 1 and True are equal.
         if last is None or last[0] is not filters:
@@ -173,11 +157,6 @@ class Translated(Generic[_MadeT]):
 
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
-    """Gives what an engine raises as one line.
-
-    Raises:
-        StoreError: the engine raised.
-    """
     try:
         yield
     except RagbenchError:
@@ -199,13 +178,6 @@ class EngineStore:
     def __init__(
         self, engine: Engine, info: CollectionInfo, *, on_close: Callable[[], None]
     ) -> None:
-        """Opens nothing: the engine is connected.
-
-        Args:
-            engine: the collection.
-            info: what is kept with it.
-            on_close: called once, when the store is closed.
-        """
         self._engine = engine
         self._dimension = info.dimension
         self._name = info.name
@@ -229,7 +201,6 @@ class EngineStore:
             engine.write_info(replace(info, complete=complete, identity=kept, lease=lease))
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        """See `ragbench.stores.base.VectorStore`."""
         records, rows = prepared(chunks, vectors, self._dimension)
         if records:
             with self.working() as engine:
@@ -253,7 +224,6 @@ class EngineStore:
         return {value: found[value] for value in wanted if value in found}
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `ragbench.stores.base.VectorStore`."""
         wanted = check_ids(ids)
         if not wanted:
             return {}
@@ -284,7 +254,6 @@ class EngineStore:
         filters: Filter | None = None,
         effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
-        """See `ragbench.stores.base.VectorStore`."""
         check_k(k)
         queries = unit_rows(vectors, self._dimension, what="query vector")
         simple = True if filters is None else self._folded(filters)
@@ -328,7 +297,6 @@ class EngineStore:
             on_close()
 
     def __enter__(self) -> Self:
-        """The store itself."""
         return self
 
     def __exit__(
@@ -337,7 +305,6 @@ class EngineStore:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes it."""
         self.close()
 
     @contextmanager

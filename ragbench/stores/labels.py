@@ -38,14 +38,6 @@ from ragbench.core.filters import (
 from ragbench.errors import StoreError
 from ragbench.stores.record import searched_fields
 
-__all__ = [
-    "label",
-    "labels_and_numbers",
-    "number_name",
-    "wanted_labels",
-    "without_prefixes",
-]
-
 _EXISTS = "e:"
 """In the place of an equality key: the field is there."""
 _MOST_TEXTS = 500
@@ -76,16 +68,7 @@ def wanted_labels(filters: Equals | In | Exists) -> list[str]:
 def without_prefixes(
     filters: Filter, texts: Callable[[str], Iterable[str]], address: str
 ) -> Filter:
-    """The same filter, each prefix said by the texts that are there and begin so.
-
-    Args:
-        filters: the filter.
-        texts: gives every text that any chunk has in a field.
-        address: of the store, for messages.
-
-    Raises:
-        StoreError: a prefix stands for too many texts.
-    """
+    """The same filter, each prefix said by the texts that are there and begin so."""
     if isinstance(filters, And | Or):
         parts = [without_prefixes(part, texts, address) for part in filters.filters]
         return type(filters)(filters=tuple(parts))

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "MemoryDatabase",
-    "MemoryStore",
-    "open_memory",
-]
-
 _FIRST_ROWS = 256
 _ROUGH = 1e-5
 """More than float32 can be wrong by for vectors of unit length."""
@@ -52,18 +46,12 @@ class MemoryDatabase:
     """Collections in memory: in one folder each, or, without a path, until the process ends."""
 
     def __init__(self, path: str = "") -> None:
-        """Names the folder; nothing is read or written.
-
-        Args:
-            path: the folder that holds the collections' folders; empty for none.
-        """
         self.address = f"memory:{path}"
         self.folder = Path(path) if path else None
         self._folder = MemoryFolder(self.folder) if self.folder else None
         self._stores: dict[str, MemoryStore] = {}
 
     def collections(self) -> list[str]:
-        """See `ragbench.stores.base.Database`."""
         return sorted(self._stores.keys() | set(self._folder.names() if self._folder else ()))
 
     def create(
@@ -74,7 +62,6 @@ class MemoryDatabase:
         identity: Mapping[str, Any] | None = None,
         words: WordsForm | None = None,
     ) -> MemoryStore:
-        """See `ragbench.stores.base.Database`."""
         check_words(self, words)
         check_name(name)
         check_dimension(dimension)
@@ -87,7 +74,6 @@ class MemoryDatabase:
         return store
 
     def open(self, name: str) -> MemoryStore:
-        """See `ragbench.stores.base.Database`."""
         check_name(name)
         if name not in self._stores:
             names = self.collections()
@@ -98,7 +84,6 @@ class MemoryDatabase:
         return self._stores[name]
 
     def drop(self, name: str) -> None:
-        """See `ragbench.stores.base.Database`."""
         check_name(name)
         store = self._stores.pop(name, None)
         if store is not None:
@@ -107,7 +92,6 @@ class MemoryDatabase:
             self._folder.remove(name)
 
     def close(self) -> None:
-        """Writes what is not written yet."""
         for store in self._stores.values():
             store.close()
 
@@ -116,7 +100,6 @@ class MemoryStore:
     """One collection in memory. Several threads may use it."""
 
     def __init__(self, info: CollectionInfo, folder: MemoryFolder | None = None) -> None:
-        """An empty collection."""
         import numpy as np
 
         self._info = info
@@ -131,11 +114,6 @@ class MemoryStore:
 
     @classmethod
     def load(cls, name: str, folder: MemoryFolder) -> Self:
-        """Reads a collection from its folder.
-
-        Raises:
-            StoreError: it is damaged.
-        """
         saved = folder.read(name)
         store = cls(saved.info, folder)
         store._chunks = list(saved.chunks)
@@ -160,7 +138,6 @@ class MemoryStore:
             self.save()
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        """See `ragbench.stores.base.VectorStore`."""
         records, rows = prepared(chunks, vectors, self._info.dimension)
         with self._lock:
             places: list[int] = []
@@ -200,7 +177,6 @@ class MemoryStore:
             }
 
     def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `ragbench.stores.base.VectorStore`."""
         with self._lock:
             return {
                 value: self._vectors[self._rows[value]].copy()
@@ -230,7 +206,6 @@ class MemoryStore:
         filters: Filter | None = None,
         effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
-        """See `ragbench.stores.base.VectorStore`."""
         check_k(k)
         queries = unit_rows(vectors, self._info.dimension, what="query vector")
         with self._lock:
@@ -263,7 +238,6 @@ class MemoryStore:
         self.save()
 
     def __enter__(self) -> Self:
-        """The store itself."""
         return self
 
     def __exit__(
@@ -272,11 +246,9 @@ class MemoryStore:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes it."""
         self.close()
 
     def _passing(self, filters: Filter) -> NDArray[np.intp]:
-        """The rows that pass a filter."""
         import numpy as np
 
         if self._filters is None:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FilterIndex"]
-
 _EXISTS = "e:"
 """In the place of an equality key: the field is there."""
 _Column: TypeAlias = tuple[list[int], list[float]]
@@ -39,7 +37,6 @@ class FilterIndex:
     """Which rows hold which value; made of one state of a collection."""
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
-        """Reads the metadata of the chunks, in the order of their rows."""
         self._size = len(chunks)
         self._rows: dict[str, dict[str, list[int]]] = {}
         self._numbers: dict[tuple[str, bool], _Column] = {}
@@ -101,7 +98,6 @@ class FilterIndex:
 
 
 def _wanted(filters: Equals | In | Exists | Prefix, keys: dict[str, list[int]]) -> list[str]:
-    """The keys of which a row that passes has one."""
     if isinstance(filters, Exists):
         return [_EXISTS]
     if isinstance(filters, Prefix):

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "MemoryFolder",
-    "SavedCollection",
-]
-
 
 _INDEX = "collection.json"
 _VERSION = 2
@@ -55,19 +50,12 @@ class MemoryFolder:
     """The folder that holds the collections' folders."""
 
     def __init__(self, path: Path) -> None:
-        """Names the folder; nothing is read or written."""
         self._path = path
 
     def names(self) -> list[str]:
-        """The collections that are there."""
         return sorted(unquote(path.parent.name) for path in self._path.glob(f"*/{_INDEX}"))
 
     def remove(self, name: str) -> None:
-        """Removes a collection.
-
-        Raises:
-            StoreError: the folder cannot be removed.
-        """
         folder = self._folder(name)
         try:
             # First the file without which the rest is not a collection.
@@ -80,11 +68,7 @@ class MemoryFolder:
     def write(
         self, info: CollectionInfo, chunks: Sequence[Chunk], vectors: NDArray[np.float32]
     ) -> None:
-        """Writes a collection; an earlier state stays whole until this one is.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Writes a collection; an earlier state stays whole until this one is."""
         import numpy as np
 
         folder = self._folder(info.name)
@@ -120,11 +104,6 @@ class MemoryFolder:
             raise StoreError(f"memory:{self._path}: {folder} cannot be written: {error}") from error
 
     def read(self, name: str) -> SavedCollection:
-        """Reads a collection.
-
-        Raises:
-            StoreError: it is damaged.
-        """
         import numpy as np
 
         folder = self._folder(name)

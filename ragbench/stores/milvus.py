@@ -23,8 +23,8 @@ from filelock import FileLock, Timeout
 
 from ragbench.core.filters import Filter, field_values, folded, texts_of
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
     EngineDatabase,
@@ -51,13 +51,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "MOST",
-    "MilvusDatabase",
-    "open_milvus",
-    "quiet",
-]
-
 _INFOS = "ragbench_collections"
 _BEGUN = "begun "
 """Before the entry of a collection that is being made."""
@@ -73,9 +66,6 @@ def open_milvus(address: str) -> MilvusDatabase:
     Args:
         address: ``milvus:PATH.db``, or ``milvus+http://HOST:19530`` (or ``https``), with user
             and password where the server asks for them.
-
-    Raises:
-        ConfigError: it is no such address.
     """
     path = address.removeprefix("milvus:")
     if address.startswith("milvus:") and path:
@@ -107,13 +97,6 @@ class MilvusDatabase(EngineDatabase[Any]):
     def __init__(
         self, address: str, open_client: Callable[[], Any], *, folder: Path | None = None
     ) -> None:
-        """Names the place; nothing is read or written.
-
-        Args:
-            address: without a password.
-            open_client: makes the client.
-            folder: of Milvus Lite; None for a server.
-        """
         super().__init__(address, folder)
         self._open_client = open_client
         self._lite = folder is not None
@@ -124,7 +107,6 @@ class MilvusDatabase(EngineDatabase[Any]):
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
     def connect(self) -> Any:
-        """The client."""
         with quiet():
             return self._open_client()
 
@@ -158,7 +140,6 @@ class MilvusDatabase(EngineDatabase[Any]):
             _write_info(connection, info)
 
     def attach(self, connection: Any, name: str) -> Engine | None:
-        """The collection, if it has an entry."""
         fitted = fitted_name(name)
         with quiet():
             texts = _infos(connection, fitted)
@@ -238,7 +219,6 @@ class Milvus:
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`."""
         return self._lite
 
     def __init__(
@@ -250,7 +230,6 @@ class Milvus:
         *,
         lite: bool,
     ) -> None:
-        """Takes what is open."""
         self.address = address
         self.failures = failures
         self._client = client
@@ -258,20 +237,17 @@ class Milvus:
         self._lite = lite
 
     def read_info(self) -> CollectionInfo:
-        """See `Engine`."""
         found = _infos(self._client, self._name)
         if not found:
             raise StoreError(f"{self.address}: the collection '{self._name}' was removed")
         return info_from_json(found[0], self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """See `Engine`."""
         with quiet():
             self._client.flush(self._name)
             _write_info(self._client, info)
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        """See `Engine`."""
         made = [made_entity(self.address, chunk) for chunk in chunks]
         for first in range(0, len(chunks), _BATCH):
             entities = [
@@ -289,18 +265,15 @@ class Milvus:
                 self._client.upsert(self._name, entities)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """See `Engine`."""
         with quiet():
             for first in range(0, len(ids), _BATCH):
                 keys = [entity_key(value) for value in ids[first : first + _BATCH]]
                 self._client.delete(self._name, ids=keys)
 
     def kept(self, ids: Sequence[str]) -> list[Kept]:
-        """See `Engine`."""
         return [kept_values(values) for values in self._get(ids, READ)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `Engine`."""
         import numpy as np
 
         return {
@@ -309,11 +282,9 @@ class Milvus:
         }
 
     def digests(self) -> dict[str, str]:
-        """See `Engine`."""
         return {values["chunk_id"]: values["digest"] for values in self._all("chunk_id", "digest")}
 
     def count(self) -> int:
-        """See `Engine`."""
         with quiet():
             answer = self._client.query(self._name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
@@ -325,7 +296,6 @@ class Milvus:
         filters: Filter | None,
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
-        """See `Engine`."""
         if effort.exact and not self._lite:
             return exhaustive(self, rows, limit, filters)
         if filters is not None:
@@ -347,7 +317,6 @@ class Milvus:
         return [[(hit["distance"], kept_values(hit["entity"])) for hit in hits] for hits in answers]
 
     def read(self, found: Kept) -> Kept:
-        """See `Engine`."""
         return found
 
     def _get(self, ids: Sequence[str], fields: list[str]) -> Iterator[dict[str, Any]]:

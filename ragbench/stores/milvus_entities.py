@@ -17,17 +17,6 @@ from ragbench.stores.labels import labels_and_numbers, number_name, wanted_label
 from ragbench.stores.plain import plain
 from ragbench.stores.record import StoredChunk, read_chunk
 
-__all__ = [
-    "LONGEST",
-    "PARTS",
-    "READ",
-    "Entity",
-    "condition",
-    "entity_key",
-    "kept_values",
-    "made_entity",
-]
-
 _PART = 16000
 """Characters: four bytes each are within the 65,535 bytes that a text may have."""
 LONGEST = 65535
@@ -51,11 +40,6 @@ class Entity:
 
 
 def made_entity(address: str, stored: StoredChunk) -> Entity:
-    """What is written of a chunk.
-
-    Raises:
-        StoreError: it is larger than Milvus takes.
-    """
     labels, numbers = labels_and_numbers(stored.chunk)
     if len(labels) > _LABELS or len(stored.body) > PARTS * _PART:
         raise StoreError(
@@ -88,7 +72,6 @@ def made_entity(address: str, stored: StoredChunk) -> Entity:
 
 
 def _cut(text: str) -> str:
-    """As much of a text as a field takes."""
     if len(text) <= _PART:
         return text
     return text.encode()[:LONGEST].decode("utf-8", "ignore")
@@ -111,10 +94,6 @@ def condition(filters: Filter, *, lite: bool) -> str:
     """A folded filter as Milvus' boolean expression.
 
     Labels and names are hexadecimal digits and limits are numbers: nothing is to be escaped.
-
-    Args:
-        filters: the filter.
-        lite: whether it is for Milvus Lite, which keeps labels as one text.
     """
     if isinstance(filters, (And, Or)):
         word = " and " if isinstance(filters, And) else " or "

@@ -16,8 +16,8 @@ import orjson
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
 from ragbench.stores.engine import Engine, Hit, Kept, Translated
@@ -30,11 +30,6 @@ from ragbench.stores.record import StoredChunk
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "PgvectorDatabase",
-    "open_pgvector",
-]
 
 _INFOS = "ragbench_collections"
 _TIMEOUT = 15
@@ -64,15 +59,6 @@ _READ_SQL = ", ".join(f'"{name}"' for name in _READ)
 
 
 def open_pgvector(address: str) -> PgvectorDatabase:
-    """The database of an address.
-
-    Args:
-        address: ``postgresql://USER:PASSWORD@HOST:5432/DATABASE`` as libpq takes it; with
-            ``index=hnsw`` among its parameters, collections that are made get an HNSW index.
-
-    Raises:
-        ConfigError: it asks for another index.
-    """
     parts = urlsplit(address)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     index = dict(pairs).get("index", "none")
@@ -91,13 +77,6 @@ class PgvectorDatabase(EngineDatabase[Any]):
     """Tables of one database. The connection is one of psycopg."""
 
     def __init__(self, address: str, dsn: str, *, hnsw: bool = False) -> None:
-        """Names the database; nothing is asked of it.
-
-        Args:
-            address: without a password.
-            dsn: what psycopg connects to.
-            hnsw: whether collections that are made get an index.
-        """
         super().__init__(address)
         self._dsn = dsn
         self._hnsw = hnsw
@@ -107,11 +86,7 @@ class PgvectorDatabase(EngineDatabase[Any]):
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
-        """The connection; nothing is made there by looking.
-
-        Raises:
-            MissingExtraError: pgvector's package is not installed.
-        """
+        """The connection; nothing is made there by looking."""
         psycopg = require("psycopg", extra="pgvector")
         require("pgvector.psycopg", extra="pgvector")
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
@@ -129,7 +104,6 @@ class PgvectorDatabase(EngineDatabase[Any]):
         return connection
 
     def disconnect(self, connection: Any) -> None:
-        """Ends the connection."""
         connection.close()
 
     def names(self, connection: Any) -> list[str]:
@@ -163,7 +137,6 @@ class PgvectorDatabase(EngineDatabase[Any]):
             )
 
     def attach(self, connection: Any, name: str) -> Engine | None:
-        """The table, if it has an entry."""
         row = None
         if _has_infos(connection):
             asked = f"SELECT info FROM {_INFOS} WHERE name = %s"
@@ -186,11 +159,6 @@ class PgvectorDatabase(EngineDatabase[Any]):
                 connection.execute(f"DROP TABLE {_table(name)}")
 
     def _prepare(self, connection: Any) -> None:
-        """Makes what collections need, where it is not there.
-
-        Raises:
-            StoreError: the server has no pgvector.
-        """
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
@@ -226,7 +194,6 @@ class Pgvector:
         name: str,
         failures: tuple[type[Exception], ...],
     ) -> None:
-        """Takes what is open."""
         self.address = address
         self.failures = failures
         self._connection = connection
@@ -243,7 +210,6 @@ class Pgvector:
         connection.execute("SET hnsw.iterative_scan = strict_order")
 
     def read_info(self) -> CollectionInfo:
-        """See `Engine`."""
         row = self._connection.execute(
             f"SELECT info FROM {_INFOS} WHERE name = %s", (self._name,)
         ).fetchone()
@@ -252,7 +218,6 @@ class Pgvector:
         return info_from_json(row[0], self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """See `Engine`."""
         if info.complete:
             # All at once: to keep indexes up with each write takes longer.
             self._index_vectors()
@@ -324,19 +289,16 @@ class Pgvector:
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """See `Engine`."""
         self._connection.execute(
             f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)", (list(ids),)
         )
 
     def kept(self, ids: Sequence[str]) -> list[Kept]:
-        """See `Engine`."""
         asked = f"SELECT {_READ_SQL} FROM {self._table} WHERE chunk_id = ANY(%s)"
         found = self._connection.execute(asked, (list(ids),), binary=True).fetchall()
         return [dict(zip(_READ, row, strict=True)) for row in found]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `Engine`."""
         import numpy as np
 
         asked = f"SELECT chunk_id, embedding FROM {self._table} WHERE chunk_id = ANY(%s)"
@@ -344,18 +306,15 @@ class Pgvector:
         return {row[0]: np.asarray(_plain(row[1]), dtype=np.float32) for row in found}
 
     def digests(self) -> dict[str, str]:
-        """See `Engine`."""
         return dict(
             self._connection.execute(f"SELECT chunk_id, digest FROM {self._table}").fetchall()
         )
 
     def count(self) -> int:
-        """See `Engine`."""
         return int(self._connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`."""
         return not has_approximate_index(self._connection, self._table)
 
     def nearest(
@@ -365,7 +324,6 @@ class Pgvector:
         filters: Filter | None,
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
-        """See `Engine`."""
         where = _EVERYTHING if filters is None else self._where(filters)
         # By a sum no index of vectors is ordered.
         order = "distance" if filters is None or not self._is_few(filters) else "distance + 0"
@@ -382,7 +340,6 @@ class Pgvector:
         return found
 
     def read(self, found: Any) -> Kept:
-        """See `Engine`."""
         return dict(zip(_READ, found[1:], strict=True))
 
 

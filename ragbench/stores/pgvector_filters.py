@@ -32,15 +32,6 @@ from ragbench.core.filters import (
 )
 from ragbench.stores.plain import field_key, plain_text, straight_path
 
-__all__ = [
-    "Condition",
-    "condition",
-    "date_expression",
-    "number_expression",
-    "quoted_text",
-    "value_expression",
-]
-
 _Leaf: TypeAlias = Equals | In | Exists | Prefix | Range
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _EXACT = 2.0**53
@@ -62,13 +53,6 @@ IsIndexed: TypeAlias = Callable[[str], bool]
 
 
 def condition(filters: Filter, is_indexed: IsIndexed, *, denied: bool = False) -> Condition:
-    """A folded filter as a condition.
-
-    Args:
-        filters: the filter.
-        is_indexed: of the table; the same rows pass whatever it says.
-        denied: whether it stands within a `Not`: then it must not be null where it is not true.
-    """
     if isinstance(filters, (And, Or)):
         word = " AND " if isinstance(filters, And) else " OR "
         parts = (condition(part, is_indexed, denied=denied) for part in filters.filters)
@@ -141,7 +125,6 @@ def _both(one: Condition, other: Condition) -> Condition:
 def _indexed(
     filters: _Leaf, path: Sequence[str], is_indexed: IsIndexed, *, denied: bool
 ) -> Condition | None:
-    """What must hold of a field that has an index of its own; None where it has none for this."""
     if isinstance(filters, Exists | Range):
         return None  # the one looks at every row, the other is what it is with an index
     value, number_ = value_expression(path[0]), number_expression(path)
@@ -196,14 +179,12 @@ def _indexed_prefix(expression: str, path: Sequence[str], prefix: str) -> Condit
 def _single_or_listed(
     path: Sequence[str], values: Iterable[Scalar], single: Iterable[Condition] = ()
 ) -> Condition:
-    """That a field is no list, or one that holds one of the values."""
     kind = Condition(sql=f"jsonb_typeof({_value('metadata', path)}) <> 'array'")
     held = (_in_list(path, one) for one in values)
     return _joined([_joined([kind, *single], " AND "), *held], " OR ")
 
 
 def _in_list(path: Sequence[str], value: Scalar) -> Condition:
-    """Whether a list holds a value, where there is a list."""
     found = None if isinstance(value, str | bool) else number(value)
     if found is not None and abs(found) >= _EXACT:
         return _large(_value("metadata", path), found)

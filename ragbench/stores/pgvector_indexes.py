@@ -14,8 +14,6 @@ from typing import Any
 from ragbench.stores.pgvector_filters import date_expression, number_expression, value_expression
 from ragbench.stores.plain import field_key, straight_path
 
-__all__ = ["FieldIndexes"]
-
 _MOST = 16
 """Fields that have indexes, the most frequent ones; each makes writing slower."""
 _KINDS: dict[str, Callable[[str], str]] = {
@@ -29,18 +27,11 @@ class FieldIndexes:
     """Which fields of one table have an index."""
 
     def __init__(self, connection: Any, table: str) -> None:
-        """Asks what is there.
-
-        Args:
-            connection: one of psycopg.
-            table: the quoted name.
-        """
         self._connection = connection
         self._table = table
         self._names = self._read()
 
     def __contains__(self, expression: str) -> bool:
-        """Whether an expression is indexed."""
         return self._name(expression) in self._names
 
     def bring_up(self) -> None:

@@ -9,15 +9,6 @@ from typing import Any
 
 from ragbench.stores.base import NORMAL, Effort
 
-__all__ = [
-    "SqlColumn",
-    "SqlTable",
-    "find_table",
-    "has_approximate_index",
-    "searching",
-    "table_names",
-]
-
 _VECTORS = ["vector", "halfvec"]
 
 
@@ -33,7 +24,6 @@ class SqlColumn:
 
     @property
     def is_vector(self) -> bool:
-        """Whether it can be searched."""
         return self.kind in _VECTORS
 
 
@@ -49,13 +39,7 @@ class SqlTable:
 
 
 def find_table(connection: Any, name: str) -> SqlTable | None:
-    """The table of a name that has a column of vectors.
-
-    Args:
-        connection: one of psycopg.
-        name: a table or view, with its schema in front where it is on no search path; or a
-            collection of LangChain's ``PGVector``, which keeps all of them in one table.
-    """
+    """The table of a name that has a column of vectors."""
     sql = _found(connection, name) or ("." in name and _found(connection, *name.split(".", 1)))
     if sql:
         columns = _columns(connection, sql)
@@ -117,7 +101,6 @@ def table_names(connection: Any) -> list[str]:
 
 
 def _found(connection: Any, *parts: str) -> str | None:
-    """The quoted name of a table; None when there is none."""
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
     found: str | None = connection.execute("SELECT to_regclass(%s)::text", (quoted,)).fetchone()[0]
     return found

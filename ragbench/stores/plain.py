@@ -33,14 +33,6 @@ from typing import Any, cast
 from ragbench.core.filters import field_values, instant, number
 from ragbench.stores.record import ESCAPE, StoredChunk
 
-__all__ = [
-    "PlainChunk",
-    "field_key",
-    "plain",
-    "plain_text",
-    "straight_path",
-]
-
 _ODD = re.compile(f"[\x00\ud800-\udfff{ESCAPE}]")
 _UNQUOTED = re.compile(r'["%\\]')
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -64,7 +56,6 @@ class PlainChunk:
 
 
 def plain(stored: StoredChunk) -> PlainChunk:
-    """The plain form of a chunk."""
     chunk = stored.chunk
     metadata = dict(chunk.metadata)
     text, document_id, start, end = chunk.text, chunk.document_id, chunk.start, chunk.end
@@ -113,7 +104,6 @@ def straight_path(name: str) -> tuple[str, ...] | None:
 
 
 def field_key(name: str) -> str:
-    """The key of a field in ``fields`` and ``dates``."""
     return _UNQUOTED.sub(lambda found: f"%{ord(found.group()):02X}", name)
 
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import mask_url
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
     EngineDatabase,
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "QdrantServerDatabase",
-    "open_qdrant",
-]
-
 _KEY = "ragbench"
 _BATCH = 500
 _PAGE = 2000
@@ -61,13 +56,6 @@ class QdrantServerDatabase(EngineDatabase[Any]):
     def __init__(
         self, address: str, open_client: Callable[[], Any], *, local: bool = False
     ) -> None:
-        """Names the server; nothing is asked of it.
-
-        Args:
-            address: without a password.
-            open_client: makes the client.
-            local: whether it is the client's own engine, which has no payload indexes.
-        """
         super().__init__(address)
         self._open_client = open_client
         self._local = local
@@ -78,7 +66,6 @@ class QdrantServerDatabase(EngineDatabase[Any]):
         return (exceptions.ApiException, ValueError, OSError)
 
     def connect(self) -> Any:
-        """The client."""
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
@@ -146,7 +133,6 @@ class QdrantServer:
         *,
         local: bool = False,
     ) -> None:
-        """Takes what is open."""
         self.address = address
         self.failures = failures
         self._client = client
@@ -157,18 +143,15 @@ class QdrantServer:
         self._condition = Translated(lambda filters: condition(filters, self._models))
 
     def read_info(self) -> CollectionInfo:
-        """See `Engine`."""
         text = _read_mark(self._client, self._name)
         if text is None:
             raise StoreError(f"{self.address}: the collection '{self._name}' has lost its metadata")
         return info_from_json(text, self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """See `Engine`."""
         self._client.update_collection(self._name, metadata={_KEY: info_to_json(info)})
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        """See `Engine`."""
         plains = [plain(chunk) for chunk in chunks]
         self._index_fields(plains)
         points = [point_id(chunk.id) for chunk in chunks]
@@ -187,16 +170,13 @@ class QdrantServer:
             self._client.upsert(self._name, made, wait=True)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """See `Engine`."""
         points = [point_id(value) for value in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
 
     def kept(self, ids: Sequence[str]) -> list[Kept]:
-        """See `Engine`."""
         return [record.payload for record in self._retrieve(ids, KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `Engine`."""
         import numpy as np
 
         return {
@@ -205,7 +185,6 @@ class QdrantServer:
         }
 
     def digests(self) -> dict[str, str]:
-        """See `Engine`."""
         found: dict[str, str] = {}
         offset = None
         while True:
@@ -219,12 +198,10 @@ class QdrantServer:
                 return found
 
     def count(self) -> int:
-        """See `Engine`."""
         return int(self._client.count(self._name, exact=True).count)
 
     @property
     def is_exact(self) -> bool:
-        """See `Engine`."""
         return self._local
 
     def nearest(
@@ -234,7 +211,6 @@ class QdrantServer:
         filters: Filter | None,
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
-        """See `Engine`."""
         wanted = None if filters is None else self._condition(filters)
         effort_of = self._models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
         requests = [
@@ -287,7 +263,6 @@ class QdrantServer:
         ]
 
     def read(self, found: Any) -> Kept:
-        """See `Engine`."""
         payload: Kept = found.payload
         return payload
 
@@ -352,9 +327,6 @@ def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
     Args:
         address: ``qdrant:FOLDER``, or ``qdrant+http://HOST:6333`` (or ``https``); a password in
             it, as in ``qdrant+https://:KEY@HOST:6333``, is the server's API key.
-
-    Raises:
-        ConfigError: it is no such address.
     """
     if address.startswith("qdrant:") and len(address) > len("qdrant:"):
         return QdrantEmbeddedDatabase(Path(address.removeprefix("qdrant:")))

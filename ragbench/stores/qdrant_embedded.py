@@ -44,11 +44,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "CLIENT_FOLDER",
-    "QdrantEmbeddedDatabase",
-]
-
 CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
 
@@ -67,7 +62,6 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
-        """Names the folder; nothing is read or written."""
         super().__init__(f"qdrant:{path}", path)
         self._path = path
         self._shards: dict[str, Any] = {}
@@ -78,11 +72,9 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         return (Exception,)
 
     def connect(self) -> Any:
-        """The package."""
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
-        """Closes what is open."""
         for name in list(self._shards):
             self.detach(connection, name)
 
@@ -132,7 +124,6 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the folder."""
         self.detach(connection, name)
         folder = self._folder(name)
         if folder.is_dir():
@@ -152,7 +143,6 @@ class QdrantEmbedded:
     is_exact = True
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
-        """Takes what is open."""
         self.address = address
         self._package = package
         self._shard = shard
@@ -162,18 +152,15 @@ class QdrantEmbedded:
         self._indexes = FieldIndexes()
 
     def read_info(self) -> CollectionInfo:
-        """See `Engine`."""
         return info_from_json(self._info.read_text(encoding="utf-8"), self.address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """See `Engine`."""
         _check_space(self.address, self._info.parent, 0)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
         _write_info(self._info, info)
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        """See `Engine`."""
         package = self._package
         plains = [plain(chunk) for chunk in chunks]
         self._index_fields(plains)
@@ -194,17 +181,14 @@ class QdrantEmbedded:
             self._shard.update(package.UpdateOperation.upsert_points(made))
 
     def remove(self, ids: Sequence[str]) -> None:
-        """See `Engine`."""
         points = [point_id(value) for value in ids]
         self._shard.update(self._package.UpdateOperation.delete_points(points))
 
     def kept(self, ids: Sequence[str]) -> list[Kept]:
-        """See `Engine`."""
         found = self._shard.retrieve([point_id(value) for value in ids], self._kept, False)
         return [record.payload for record in found]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """See `Engine`."""
         import numpy as np
 
         only = self._package.PayloadSelector.Include(["chunk_id"])
@@ -215,13 +199,11 @@ class QdrantEmbedded:
         }
 
     def digests(self) -> dict[str, str]:
-        """See `Engine`."""
         return {
             values["chunk_id"]: values["digest"] for values in self._scroll(["chunk_id", "digest"])
         }
 
     def count(self) -> int:
-        """See `Engine`."""
         return int(self._shard.count(self._package.CountRequest(exact=True)))
 
     def nearest(
@@ -231,7 +213,6 @@ class QdrantEmbedded:
         filters: Filter | None,
         effort: Effort = NORMAL,
     ) -> list[list[Hit]]:
-        """See `Engine`."""
         wanted = None if filters is None else self._condition(filters)
         return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
 
@@ -259,7 +240,6 @@ class QdrantEmbedded:
         ]
 
     def read(self, found: Any) -> Kept:
-        """See `Engine`."""
         payload: Kept = found.payload
         return payload
 
@@ -312,11 +292,7 @@ class QdrantEmbedded:
 
 
 def _check_space(address: str, folder: Path, needed: int) -> None:
-    """Stops before the disk is full.
-
-    Raises:
-        StoreError: less is free than is needed and to be spared.
-    """
+    """Stops before the disk is full."""
     free = shutil.disk_usage(folder).free
     if free < needed + _SPARE:
         raise StoreError(

@@ -28,11 +28,6 @@ from ragbench.core.filters import (
 )
 from ragbench.stores.plain import field_key, plain_text, straight_path
 
-__all__ = [
-    "condition",
-    "written_path",
-]
-
 _Leaf: TypeAlias = Equals | In | Exists | Prefix | Range
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -46,12 +41,7 @@ class _Both:
 
 
 def condition(filters: Filter, models: ModuleType) -> Any:
-    """A folded filter in Qdrant's terms.
-
-    Args:
-        filters: the filter.
-        models: ``qdrant_edge``, or ``qdrant_client.models``.
-    """
+    """A folded filter in Qdrant's terms."""
     return _filter(_both(filters, models), models)
 
 
@@ -111,7 +101,6 @@ def _leaf(filters: _Leaf, models: ModuleType) -> _Both:
 
 
 def _holds(filters: _Leaf, name: str, path: str, models: ModuleType) -> _Both:
-    """What must hold of the value at a path."""
     listed = models.FieldCondition(key="lists", match=models.MatchValue(value=name))
     if isinstance(filters, Range):
         return _Both(must=[_range(path, filters, models)], must_not=[listed])

@@ -17,17 +17,6 @@ from ragbench.stores.plain import PlainChunk, field_key
 from ragbench.stores.qdrant_filters import written_path
 from ragbench.stores.record import StoredChunk
 
-__all__ = [
-    "DENSE",
-    "KEPT",
-    "WORDS",
-    "FieldIndexes",
-    "check_collisions",
-    "payload",
-    "point_id",
-    "weight_of",
-]
-
 DENSE = "dense"
 WORDS = "words"
 """The sparse vector of a collection that ranks by words itself; the store weighs them."""
@@ -39,7 +28,6 @@ _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 
 
 def point_id(identifier: str) -> str:
-    """The point's id of a chunk's id."""
     return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
@@ -64,7 +52,6 @@ class FieldIndexes:
     """Which payload indexes a collection is to have: of the fields that are seen, the first 16."""
 
     def __init__(self) -> None:
-        """Knows of none."""
         self._known: dict[str, str] = {}
 
     def missing(self, chunks: Sequence[PlainChunk]) -> Mapping[str, str]:
@@ -100,16 +87,7 @@ def _kind(value: object) -> str | None:
 def check_collisions(
     chunks: Sequence[StoredChunk], points: Sequence[str], stored: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Refuses to overwrite another chunk whose id gives the same UUID.
-
-    Args:
-        chunks: what is to be written.
-        points: the ids of their points.
-        stored: payloads with ``chunk_id``, of the points of these ids that are there.
-
-    Raises:
-        StoreError: two ids give one UUID.
-    """
+    """Refuses to overwrite another chunk whose id gives the same UUID."""
     known: dict[str, str] = {point_id(values["chunk_id"]): values["chunk_id"] for values in stored}
     for chunk, point in zip(chunks, points, strict=True):
         other = known.setdefault(point, chunk.id)
@@ -120,12 +98,7 @@ def check_collisions(
 
 
 def weight_of(number: int, found: Sequence[tuple[float, Any]]) -> float | None:
-    """What a word is worth, of the best hit of a search for it alone.
-
-    Args:
-        number: of the word.
-        found: the hit's score and its sparse vector, or nothing.
-    """
+    """What a word is worth, of the best hit of a search for it alone."""
     if not found or found[0][0] <= 0:
         return None
     score, vector = found[0]

@@ -33,21 +33,6 @@ import orjson
 from ragbench.core.chunk import Chunk, stored_chunk
 from ragbench.errors import StoreError
 
-__all__ = [
-    "ESCAPE",
-    "Fetch",
-    "Ranked",
-    "StoredChunk",
-    "check_id",
-    "chunk_digest",
-    "decode",
-    "encode",
-    "read_chunk",
-    "searched_fields",
-    "similarity",
-    "top_k",
-]
-
 MAX_ID = 2048
 
 """The longest id, in bytes of UTF-8; what PostgreSQL can keep in an index."""
@@ -88,13 +73,6 @@ def top_k(
 
     Engines order ties as they like, and cut anywhere within them. So one chunk more than `k` is
     asked for: when it ties with the last, more are, until the tie is whole.
-
-    Args:
-        fetch: asks the engine.
-        queries: how many queries there are.
-        k: how many chunks to return for each.
-        most: the most chunks that the engine gives for one query; a tie that is longer is cut
-            where the engine cuts it.
     """
     limit = _within(k + 1, most)
     found = fetch(range(queries), limit)
@@ -148,12 +126,7 @@ class StoredChunk:
 
 
 def encode(chunk: Chunk) -> StoredChunk:
-    """Prepares a chunk for a store; its score is left out.
-
-    Raises:
-        StoreError: the id is not a text, empty or too long; the text is not a text; the metadata
-            are not JSON (the message names the place).
-    """
+    """Prepares a chunk for a store; its score is left out."""
     check_id(chunk.id)
     if not isinstance(chunk.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise StoreError(f"chunk '{_short(chunk.id)}': the text is a {type(chunk.text).__name__}")
@@ -169,7 +142,6 @@ def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
 
 
 def decode(body: str, score: float | None = None) -> Chunk:
-    """The chunk of a stored text."""
     # A leading space says that the fast reader would change something.
     values = json.loads(body) if body.startswith(" ") else orjson.loads(body)
     return stored_chunk(values, score)
@@ -182,21 +154,12 @@ def read_chunk(values: Mapping[str, Any], score: float | None = None) -> Chunk:
 
 
 def chunk_digest(chunk: Chunk) -> str:
-    """What changes when anything of a chunk but its score changes.
-
-    Raises:
-        StoreError: the chunk cannot be stored.
-    """
+    """What changes when anything of a chunk but its score changes."""
     check_id(chunk.id)
     return _digest(_body(chunk)[0])
 
 
 def check_id(value: object) -> None:
-    """Refuses what is not an id.
-
-    Raises:
-        StoreError: it is not a text, empty or too long, or holds what not every store keeps.
-    """
     if not isinstance(value, str):
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
@@ -215,7 +178,6 @@ def check_id(value: object) -> None:
 
 
 def _body(chunk: Chunk) -> tuple[str, bool]:
-    """The chunk as JSON, and whether it is plain."""
     values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text}
     if chunk.document_id is not None:
         values["document_id"] = chunk.document_id

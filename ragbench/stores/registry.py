@@ -22,16 +22,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragbench.errors import ConfigError
+from ragbench.masking import mask_url
 from ragbench.plugins import Registry
-from ragbench.safe_text import mask_url
 from ragbench.stores.base import Database, VectorStore
-
-__all__ = [
-    "STORES",
-    "create_store",
-    "open_database",
-    "open_store",
-]
 
 STORES = Registry(
     kind="stores",
@@ -50,16 +43,7 @@ _READ_ONLY = ("elasticsearch", "opensearch")
 
 
 def open_database(address: str) -> Database:
-    """The database of an address. It is reached when something is asked of it.
-
-    Args:
-        address: such as ``"memory:index"``; see the module for all.
-
-    Raises:
-        ConfigError: no engine has such addresses.
-        MissingExtraError: the engine's package is not installed.
-        StoreError: it cannot be reached.
-    """
+    """The database of an address. It is reached when something is asked of it."""
     name = address.partition(":")[0].partition("+")[0]
     if name in _READ_ONLY:
         raise ConfigError(
@@ -97,13 +81,7 @@ def create_store(
     dimension: int,
     identity: Mapping[str, Any] | None = None,
 ) -> VectorStore:
-    """Makes a collection and opens it; see `ragbench.stores.base.Database.create`.
-
-    Raises:
-        ConfigError: the address is none.
-        MissingExtraError: the engine's package is not installed.
-        StoreError: the store cannot be reached, or the name is taken.
-    """
+    """Makes a collection and opens it; see `ragbench.stores.base.Database.create`."""
     database = open_database(address)
     try:
         return database.create(collection, dimension=dimension, identity=identity)

@@ -18,11 +18,6 @@ from filelock import FileLock, Timeout
 
 from ragbench.errors import StoreError
 
-__all__ = [
-    "in_use",
-    "sole_writer",
-]
-
 _LOCK = ".ragbench.lock"
 _HOLDER = ".ragbench.writer"
 
@@ -32,12 +27,7 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
     """Keeps other indexings out of a store's folder, which is made where there is none.
 
     Args:
-        folder: of the whole store; None for a server, where this keeps nobody out.
-        address: as messages show it.
         patience: seconds to wait for another one to be through.
-
-    Raises:
-        StoreError: another one is writing; says which. Or the folder cannot be written.
     """
     if folder is None:
         yield

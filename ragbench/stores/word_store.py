@@ -13,12 +13,6 @@ from ragbench.stores.checks import check_k, prepared
 from ragbench.stores.engine import Engine, EngineStore, Hit
 from ragbench.stores.words import WordsForm, WordVector
 
-__all__ = [
-    "RanksWords",
-    "WordEngine",
-    "WordEngineStore",
-]
-
 _TIED = 1000
 """Chunks that are looked at for the lowest ids among equal scores. One word scores alike in all
 short chunks of one length, and there may be very many."""
@@ -38,21 +32,8 @@ class RanksWords(VectorStore, Protocol):
     ) -> list[list[Chunk]]:
         """The chunks that share words with each query.
 
-        Args:
-            queries: for each word of a query how often it counts; none is empty.
-            k: how many chunks to return for each, at least 1; fewer where fewer share a word.
-            filters: what the chunks' metadata must pass; the store executes it.
-
         Returns:
-            For each query its chunks, best first, of equal scores the lower id first; which of more
-            than 1,000 that score alike make the cut the store decides. A score is
-            the sum over the query's words of: how often it counts, times the word's weight
-            (`word_weights`), times what the chunk has of it (`WordsForm.vector`); to six decimals,
             which is why queries are to be scaled so that it lies in [0, 1].
-
-        Raises:
-            StoreError: the store fails.
-            ConfigError: `k` is below 1.
         """
         ...
 
@@ -83,7 +64,6 @@ class WordEngineStore(EngineStore):
 
     @property
     def words(self) -> WordsForm:
-        """See `RanksWords`."""
         assert self._words is not None
         return self._words
 
@@ -99,7 +79,6 @@ class WordEngineStore(EngineStore):
     def search_words(
         self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
-        """See `RanksWords`."""
         check_k(k)
         simple = True if filters is None else self._folded(filters)
         if simple is False or not queries:
@@ -113,7 +92,6 @@ class WordEngineStore(EngineStore):
         return self._ranked(matching, len(queries), k, most=max(_TIED, k + 1))
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """See `RanksWords`."""
         if not numbers:
             return []
         with self.working() as engine:

@@ -22,13 +22,6 @@ from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, StoreError
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
-__all__ = [
-    "WordVector",
-    "WordsForm",
-    "check_words",
-    "word_number",
-]
-
 WordVector: TypeAlias = Mapping[int, float]
 """Numbers of words, each with a weight above 0."""
 
@@ -62,15 +55,10 @@ class WordsForm:
         return {number: count / (count + held_down) for number, count in times.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
-        """What is counted of a chunk."""
         return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
 
     def check(self, collection: str) -> None:
-        """Refuses words that this release would number otherwise.
-
-        Raises:
-            StoreError: another release has made the collection.
-        """
+        """Refuses words that this release would number otherwise."""
         if (self.tokeniser, self.hashing) != (TOKENISER_VERSION, HASHING):
             raise StoreError(
                 f"the words of the collection '{collection}' were cut by another release of "
@@ -79,7 +67,6 @@ class WordsForm:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """As a store keeps it, and a run knows it."""
         return asdict(self)
 
 
@@ -96,11 +83,7 @@ def word_number(token: str) -> int:
 
 
 def check_words(database: object, words: WordsForm | None) -> None:
-    """Refuses to keep words where nothing would rank them.
-
-    Raises:
-        ConfigError: the database does not.
-    """
+    """Refuses to keep words where nothing would rank them."""
     if words is None or getattr(database, "ranks_words", False):
         return
     address = getattr(database, "address", "this store")

@@ -15,11 +15,6 @@ from ragbench.text.question import MONTHS, AnswerType, ParsedQuestion, asked_typ
 from ragbench.text.sentences import Span
 from ragbench.text.tokens import is_spaceless, tokenise
 
-__all__ = [
-    "SPANS_VERSION",
-    "answer_span",
-]
-
 SPANS_VERSION = "1"
 """Changes whenever the same sentence gives another span."""
 
@@ -106,14 +101,8 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
     to the question's tokens in the sentence is the least: the sum of ``1 / (1 + words between)``
     over these tokens is the largest.
 
-    Args:
-        query: the question.
-        question: the same, taken apart.
-        sentence: what is likely to answer it.
-
-    Returns:
-        Offsets in the sentence; None where the kind of the question is told by no look, or nothing
-        of that kind is in the sentence.
+    None where the kind of the question is told by no look, or nothing of that kind is in the
+    sentence.
     """
     if len(sentence) > _LONGEST:
         return None
@@ -147,12 +136,7 @@ def _places(sentence: str) -> list[tuple[int, re.Match[str]]]:
 
 
 def _nearness(covered: Sequence[int], said: Sequence[tuple[int, str]]) -> float:
-    """How near a span stands to the question's tokens, each where it is nearest.
-
-    Args:
-        covered: the places of the span's words.
-        said: places and tokens.
-    """
+    """How near a span stands to the question's tokens, each where it is nearest."""
     nearest: dict[str, float] = {}
     for at, token in said:
         between = max(0, covered[0] - at - 1, at - covered[-1] - 1) if covered else 0
@@ -161,7 +145,6 @@ def _nearness(covered: Sequence[int], said: Sequence[tuple[int, str]]) -> float:
 
 
 def _of_kind(query: str, language: str, sentence: str) -> Iterator[Span]:
-    """All that a sentence holds of the kind that is asked for."""
     kind = asked_type(query)
     if kind is AnswerType.DATE:
         yield from _dates(query, sentence)
@@ -200,12 +183,7 @@ def _numbers(query: str, sentence: str) -> Iterator[Span]:
 
 
 def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
-    """Runs of words with capitals; a single word that begins the sentence has one anyway.
-
-    Args:
-        sentence: where to look.
-        is_any: whether one word in capitals, such as an abbreviation, is a name.
-    """
+    """Runs of words with capitals; a single word that begins the sentence has one anyway."""
     for found in _NAME.finditer(sentence):
         start, end = found.span()
         while (word := _FIRST_WORD.match(sentence, start, end)) and _is_common(word[1]):

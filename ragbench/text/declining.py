@@ -19,12 +19,6 @@ from typing import NamedTuple
 
 from ragbench.text.sentences import split_sentences
 
-__all__ = [
-    "RULES",
-    "Reading",
-    "read_answer",
-]
-
 RULES = 2
 """Raised whenever another text than before counts as declined: scores of other rules do not
 compare."""
@@ -45,11 +39,6 @@ _LONGEST, _MOST = 600, 6
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
-    """Reads an answer.
-
-    Args:
-        text: of any length; an empty one declines.
-    """
     if not text.strip(_EDGES):
         return Reading(declines=True, in_part=False)
     head = text if len(text) <= _LONGEST else text[:_LONGEST]
@@ -74,7 +63,6 @@ def _parts(text: str) -> list[str]:
 
 
 def _kind(part: str) -> str | None:
-    """What a sentence does; None where it may answer."""
     rules = _rules()
     rest = rules.opening.sub("", part)
     if rules.declines.fullmatch(rest) and not _BUT.search(rest):

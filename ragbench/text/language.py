@@ -12,13 +12,6 @@ from typing import Any
 
 from ragbench.text.tokens import normalise
 
-__all__ = [
-    "FUNCTION_WORDS",
-    "guess_language",
-    "language_of",
-    "tell_language",
-]
-
 FUNCTION_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "en": """a about after all am an and any are as at be been before being but by can could
@@ -80,12 +73,6 @@ def guess_language(text: str) -> str:
 
     Kana, Hangul, Han and Cyrillic decide by themselves (for ``ja``, ``ko``, ``zh``, ``ru``).
     Text in other letters gets the language most of whose function words it holds.
-
-    Args:
-        text: a question or a short passage.
-
-    Returns:
-        An ISO 639-1 code; ``"en"`` when nothing tells.
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
@@ -102,8 +89,7 @@ def language_of(query: str) -> str | None:
     Its script or its function words tell; else py3langid (the extra ``onnx`` brings it), where it
     is sure. Keywords, names and numbers are of no language.
 
-    Returns:
-        An ISO 639-1 code; None when nothing tells.
+    None when nothing tells.
     """
     told = tell_language(query)
     if told is not None:
@@ -127,13 +113,7 @@ def _identifier() -> Any:
 def tell_language(text: str, *, least: int = 2) -> str | None:
     """The language of a text, where its script or its words really tell.
 
-    Args:
-        text: anything; a few hundred letters are enough.
-        least: how many function words of the language the text must hold, and how many more than
-            of any other language that is told by words.
-
-    Returns:
-        An ISO 639-1 code; None when nothing tells, as for a list of names or numbers.
+    None when nothing tells, as for a list of names or numbers.
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
@@ -147,7 +127,6 @@ def tell_language(text: str, *, least: int = 2) -> str | None:
 
 
 def _function_words(text: str) -> dict[str, int]:
-    """How many words of a text are function words of each language."""
     counts = dict.fromkeys(FUNCTION_WORDS, 0)
     known = _languages()
     for word in _WORD.findall(normalise(text)):
@@ -158,7 +137,6 @@ def _function_words(text: str) -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, tuple[str, ...]]:
-    """The languages that a word is a function word of."""
     words = {word for known in _known().values() for word in known}
     return {
         word: tuple(name for name, known in _known().items() if word in known) for word in words

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "OnnxFiles",
-    "OnnxTextModel",
-    "Pooling",
-    "TextEncoder",
-    "find_onnx_files",
-    "is_hub_name",
-    "stated_pooling",
-]
-
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
@@ -34,17 +24,6 @@ class OnnxTextModel:
     """Runs one encoded text at a time, on one thread; any number of threads may call it."""
 
     def __init__(self, model: Path, tokenizer: Path, *, kind: str) -> None:
-        """Loads the files.
-
-        Args:
-            model: ONNX file whose inputs are among input_ids, attention_mask, token_type_ids.
-            tokenizer: a tokenizer.json.
-            kind: what the model should be, for errors: "text encoder".
-
-        Raises:
-            ConfigError: a file cannot be read, or the model wants other inputs.
-            MissingExtraError: onnxruntime or tokenizers is not installed.
-        """
         runtime = require("onnxruntime", extra="onnx")
         tokenizers = require("tokenizers", extra="onnx")
         options = runtime.SessionOptions()
@@ -76,12 +55,7 @@ class OnnxTextModel:
         return given
 
     def run(self, encoding: Any, *, max_length: int | None = None) -> NDArray[np.float32]:
-        """The first output for a text, without the axis of the batch.
-
-        Args:
-            encoding: what `encode` gave.
-            max_length: how many of its tokens are read; None for all.
-        """
+        """The first output for a text, without the axis of the batch."""
         return self.run_all(encoding, max_length=max_length)[0]
 
     def run_all(self, encoding: Any, *, max_length: int | None = None) -> list[NDArray[np.float32]]:
@@ -115,20 +89,6 @@ class TextEncoder:
     def __init__(
         self, model: Path, tokenizer: Path, *, pooling: Pooling, max_length: int, threads: int
     ) -> None:
-        """Loads the files.
-
-        Args:
-            model: ONNX file whose inputs are among input_ids, attention_mask, token_type_ids, and
-                whose first output is a vector a token or a vector a text.
-            tokenizer: a tokenizer.json.
-            pooling: how the vectors of tokens become one.
-            max_length: tokens that the model takes, special ones included.
-            threads: how many texts run side by side.
-
-        Raises:
-            ConfigError: a file cannot be read, or the model is of another kind.
-            MissingExtraError: onnxruntime or tokenizers is not installed.
-        """
         self._model = OnnxTextModel(model, tokenizer, kind="text encoder")
         self._pooling = pooling
         self._max_length = max_length
@@ -154,7 +114,6 @@ class TextEncoder:
         return rows
 
     def close(self) -> None:
-        """Ends the threads."""
         self._pool.shutdown()
 
     def _pieces(self, text: str, prefix: str) -> list[tuple[str, int]]:
@@ -190,11 +149,7 @@ class TextEncoder:
 
 
 def stated_pooling(folder: Path) -> Pooling | None:
-    """The pooling that the files of a sentence-transformers model state; None where none does.
-
-    Raises:
-        ConfigError: the file cannot be read, or states another kind of pooling.
-    """
+    """The pooling that the files of a sentence-transformers model state; None where none does."""
     path = folder / "1_Pooling" / "config.json"
     try:
         stated: object = json.loads(path.read_text("utf-8"))
@@ -240,17 +195,7 @@ def is_hub_name(model: str) -> bool:
 def find_onnx_files(
     model: str, *, file: str | None = None, revision: str | None = None
 ) -> OnnxFiles:
-    """Finds a model's files; those of a hub repository are downloaded once and kept by its client.
-
-    Args:
-        model: a folder, or ``owner/name``.
-        file: the ONNX file's path in there; None tries the usual ones in turn.
-        revision: branch, tag or commit of the repository; None for its default branch.
-
-    Raises:
-        ConfigError: the folder or one of the files is not there, or cannot be downloaded.
-        MissingExtraError: a hub name, and its client is not installed.
-    """
+    """Finds a model's files; those of a hub repository are downloaded once, by its client."""
     names = (file,) if file else _MODELS
     if is_hub_name(model):
         return _downloaded(model, names, revision)

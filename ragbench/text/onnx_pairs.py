@@ -12,14 +12,6 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.text.onnx_model import OnnxTextModel
 
-__all__ = [
-    "PairClassifier",
-    "PairReader",
-    "PairReading",
-    "load_pair_classifier",
-    "load_pair_reader",
-]
-
 
 class PairClassifier:
     """Gives a pair of texts one logit: how well the second fits the first.
@@ -29,18 +21,6 @@ class PairClassifier:
     """
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
-        """Loads the files.
-
-        Args:
-            model: ONNX file whose inputs are among input_ids, attention_mask, token_type_ids, and
-                whose first output has one column (a logit) or two (not relevant, relevant).
-            tokenizer: a tokenizer.json.
-            threads: how many pairs run side by side.
-
-        Raises:
-            ConfigError: a file cannot be read, or the model is of another kind.
-            MissingExtraError: onnxruntime or tokenizers is not installed.
-        """
         self._model = OnnxTextModel(model, tokenizer, kind="text classifier")
         self._check_kind(model)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-pairs")
@@ -110,11 +90,6 @@ class PairReader(PairClassifier):
     """
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
-        """Loads the files, as `PairClassifier` does.
-
-        Raises:
-            ConfigError: besides its reasons, the outputs are missing.
-        """
         super().__init__(model, tokenizer, threads)
         outputs = self._model.outputs
         if not {"start", "end"} <= set(outputs):

@@ -12,17 +12,6 @@ from itertools import pairwise
 from ragbench.text.language import FUNCTION_WORDS, guess_language
 from ragbench.text.tokens import normalise, tokenise
 
-__all__ = [
-    "MONTHS",
-    "AnswerType",
-    "ParsedQuestion",
-    "asked_type",
-    "holds_number",
-    "holds_type",
-    "parse_question",
-    "said_as_clause",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedQuestion:
@@ -77,12 +66,6 @@ _NUMBER_WORD = re.compile(
 
 
 def parse_question(query: str) -> ParsedQuestion:
-    """Takes a question apart.
-
-    Args:
-        query: the question, in any language; languages without a list of function words keep all
-            their tokens.
-    """
     text = normalise(query)
     language = guess_language(query)
     filler = _FILLERS.get(language)
@@ -220,13 +203,7 @@ def asked_type(query: str) -> AnswerType:
 
 
 def holds_type(text: str, kind: AnswerType, asked: frozenset[str]) -> bool:
-    """Whether a text holds something of a kind that the question does not say itself.
-
-    Args:
-        text: a sentence, or a few.
-        kind: what is asked for.
-        asked: the question's tokens: a name or number out of the question is not an answer to it.
-    """
+    """Whether a text holds something of a kind that the question does not say itself."""
     return _HOLDS[kind](text, asked)
 
 
@@ -292,8 +269,7 @@ _CLAUSE = re.compile(
 def said_as_clause(question: str) -> str | None:
     """A question as part of a sentence: "When was X built?" -> "when X was built".
 
-    Returns:
-        None where the question begins otherwise than with a question word.
+    None where the question begins otherwise than with a question word.
     """
     text = question.strip().rstrip(" ?")
     thing = _THING.match(text)

@@ -11,13 +11,6 @@ from typing import NamedTuple
 from ragbench.text.sentences import Span
 from ragbench.text.tokens import is_spaceless, multilingual_tokens
 
-__all__ = [
-    "QuotePlace",
-    "find_quote",
-    "locate_quote",
-    "says_enough",
-]
-
 
 class QuotePlace(NamedTuple):
     """Where a quotation stands among several texts."""
@@ -46,13 +39,7 @@ def locate_quote(quote: str, text: str) -> Span | None:
     characters left out, and one form of quotation marks and dashes. Nothing else may differ, and no
     number may be cut. Marks at the ends of the quotation do not count.
 
-    Args:
-        quote: what somebody says stands in the text.
-        text: the text as it is.
-
-    Returns:
-        The first place, as offsets in the text as it is; None when it does not stand there, or
-        says nothing.
+    None when it does not stand there, or says nothing.
     """
     wanted = _normalised(quote)[0].strip(_TRIMMED)
     if sum(letter.isalnum() for letter in wanted) < _FEWEST_LETTERS:
@@ -119,12 +106,7 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     Compared as by `locate_quote`. Where words are left out (``...``, ``[...]``), all parts must
     stand in the same text, in their order.
 
-    Args:
-        quote: what somebody says stands in one of the texts.
-        texts: the texts as they are.
-
-    Returns:
-        None when none of them holds it, or it says nothing.
+    None when none of them holds it, or it says nothing.
     """
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
     for position, text in enumerate(texts):
@@ -149,13 +131,8 @@ def _parts_in_order(parts: Sequence[str], text: str) -> Span | None:
 def says_enough(quote: str, text: str) -> bool:
     """Whether a quotation is long enough to prove something: a word alone stands anywhere.
 
-    Args:
-        quote: a quotation that stands in the text.
-        text: the text.
-
     Returns:
         True from two words on, articles not counted; in scripts without spaces from four characters
-        on. Also when the text holds no more than that.
     """
     return _words(quote) >= _FEWEST_WORDS or _words(quote) == _words(text) > 0
 

@@ -18,12 +18,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = [
-    "SENTENCES_VERSION",
-    "Span",
-    "split_sentences",
-]
-
 SENTENCES_VERSION = "1"
 """Changes whenever the same text gives other sentences."""
 
@@ -70,15 +64,6 @@ _AFTER_ORDINAL = re.compile(
 
 
 def split_sentences(text: str) -> list[Span]:
-    """Cuts a text into sentences.
-
-    Args:
-        text: anything, also the empty string.
-
-    Returns:
-        Spans in reading order that do not overlap, begin and end with a character that is not
-        white space, and together hold every such character of the text.
-    """
     spans: list[Span] = []
     start = 0
     for match in _ends(text):
@@ -164,7 +149,6 @@ _WRAPPED = 60
 
 
 def _breaks_line(text: str, at: int) -> bool:
-    """Whether a line break ends a sentence."""
     if _BLOCK.match(text, at + 1):
         return True
     line = text[text.rfind("\n", 0, at) + 1 : at]

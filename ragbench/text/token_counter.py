@@ -15,18 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.plugins import require
 
-__all__ = [
-    "APPROXIMATE",
-    "ESTIMATED",
-    "ApproximateCounter",
-    "TiktokenCounter",
-    "TokenCounter",
-    "TokenizersCounter",
-    "count_within",
-    "counter_for_model",
-    "token_counter",
-]
-
 
 @runtime_checkable
 class TokenCounter(Protocol):
@@ -93,16 +81,13 @@ class ApproximateCounter:
 
     @property
     def name(self) -> str:
-        """See `TokenCounter.name`."""
         return "approximate"
 
     @property
     def approximate(self) -> bool:
-        """Always true."""
         return True
 
     def count(self, text: str) -> int:
-        """See `TokenCounter.count`."""
         noise = sum(map(len, _NOISE.findall(text)))
         if noise:
             text = _NOISE.sub(" ", text)
@@ -139,17 +124,14 @@ class TiktokenCounter:
     _encoder: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Loads the encoding, so that a wrong name is told before anything runs."""
         object.__setattr__(self, "_encoder", _encoding(self.encoding))
 
     @property
     def name(self) -> str:
-        """See `TokenCounter.name`."""
         return f"tiktoken:{self.encoding}"
 
     @property
     def approximate(self) -> bool:
-        """Always false."""
         return False
 
     def count(self, text: str) -> int:
@@ -174,7 +156,6 @@ class TokenizersCounter:
     _tokenizer: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Loads the file, so that a wrong one is told before anything runs."""
         tokenizers = require("tokenizers", extra="tokens")
         try:
             content = self.path.read_bytes()
@@ -190,16 +171,13 @@ class TokenizersCounter:
 
     @property
     def name(self) -> str:
-        """See `TokenCounter.name`."""
         return f"tokenizers:{self.path.name}:{self.digest}"
 
     @property
     def approximate(self) -> bool:
-        """Always false."""
         return False
 
     def count(self, text: str) -> int:
-        """See `TokenCounter.count`."""
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
 
@@ -212,16 +190,6 @@ def count_within(counter: TokenCounter, text: str, limit: int) -> int | None:
 
 
 def token_counter(spec: str) -> TokenCounter:
-    """A counter by its name.
-
-    Args:
-        spec: ``"approximate"``, ``"tiktoken:ENCODING"`` or ``"tokenizers:PATH"`` (of a
-            ``tokenizer.json``).
-
-    Raises:
-        ConfigError: no such counter, encoding or file.
-        MissingExtraError: a package that it needs is not installed.
-    """
     kind, _, rest = spec.partition(":")
     if kind == "approximate" and not rest:
         return APPROXIMATE
@@ -250,15 +218,6 @@ def _encoding(name: str) -> Any:
 
 
 def counter_for_model(model: str) -> TokenCounter:
-    """A counter for what a model will read.
-
-    Args:
-        model: its name, such as ``"gpt-4o-mini"``.
-
-    Returns:
-        tiktoken's, where that package is installed, knows the model and has or gets its encoding;
-        it downloads one when it is first used. Otherwise the one that counts about.
-    """
     try:
         tiktoken = require("tiktoken", extra="tokens")
         return TiktokenCounter(encoding=str(tiktoken.encoding_name_for_model(model)))

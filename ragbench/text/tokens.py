@@ -38,19 +38,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "TOKENISER_VERSION",
-    "WHITE_SPACE",
-    "HashedWords",
-    "chunk_tokens",
-    "hash_words",
-    "is_spaceless",
-    "multilingual_tokens",
-    "normalise",
-    "squad_tokens",
-    "tokenise",
-]
-
 _ARTICLES = frozenset({"a", "an", "the"})
 _ARTICLE = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _ASCII_PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
@@ -149,14 +136,6 @@ def normalise(text: str) -> str:
 
 
 def tokenise(text: str) -> list[str]:
-    """Cuts a text into tokens.
-
-    Args:
-        text: anything, also the empty string.
-
-    Returns:
-        The tokens in reading order, repeated ones included.
-    """
     if text.isascii() and text.isalpha():
         return [*_tokens_of(text.lower())]
     normal = normalise(text)
@@ -252,9 +231,7 @@ def hash_words(texts: Sequence[str], *, separators: bytes, trailing: bytes = b""
     words by one cumulative sum.
 
     Args:
-        texts: at least one.
         separators: the ASCII characters that stand between words.
-        trailing: those that do so before a separator.
     """
     import numpy as np
 
@@ -288,7 +265,6 @@ def hash_words(texts: Sequence[str], *, separators: bytes, trailing: bytes = b""
 
 @lru_cache(maxsize=8)
 def _kinds(separators: bytes, trailing: bytes) -> bytes:
-    """For each byte whether it is a separator, or one before a separator."""
     return bytes(
         _SEPARATOR if byte in separators else _TRAILING if byte in trailing else 0
         for byte in range(256)

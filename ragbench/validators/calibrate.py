@@ -13,16 +13,6 @@ from ragbench.stats.mean import proportion_interval
 from ragbench.validators.calibration import Calibration, PlattScale
 from ragbench.validators.verdict import Thresholds, logistic, logit
 
-__all__ = [
-    "CalibrationReport",
-    "Label",
-    "Quality",
-    "Tradeoff",
-    "calibrate",
-    "expected_calibration_error",
-    "reliability",
-]
-
 _FEWEST = 10
 """Labels of either kind below which nothing can be learned."""
 _FOLDS = 5
@@ -123,17 +113,8 @@ def calibrate(
     learned from.
 
     Args:
-        verdicts: of one validator, before calibration, with their query ids.
-        labels: for the same queries; those without a verdict are passed over with a note.
-        precision: what a Yes should reach, in (0, 1).
         error: instead of the precision: the share of queries without the answer that may be called
             Yes, in (0, 1). It holds for queries that could be exchanged with the labelled ones.
-        validator: the name that the calibration is for; None for that of the verdicts.
-        seed: of the folds.
-
-    Raises:
-        InputError: too few labels of either kind, verdicts of several validators, or a precision
-            that is none.
     """
     if error is not None and not 0 < error < 1:
         raise InputError(f"the error must lie between 0 and 1, not {error:g}")
@@ -242,7 +223,6 @@ def _flat(groups: Sequence[Sequence[_Scored]]) -> list[_Scored]:
 
 
 def _folds(count: int, seed: int) -> list[int]:
-    """Which fold each query is in."""
     order = list(range(count))
     random.Random(seed).shuffle(order)
     folds = [0] * count

@@ -20,26 +20,6 @@ from ragbench.validators.objections import NEAR_MISS
 from ragbench.validators.parts import Part, merged_findings
 from ragbench.validators.verdict import Finding, Thresholds, decide, logistic
 
-__all__ = [
-    "ABSENCES",
-    "POOL_FEATURES",
-    "Absence",
-    "Calibration",
-    "DecisionRule",
-    "LinearModel",
-    "PlattScale",
-    "ScoredPool",
-    "Weights",
-    "calibration_text",
-    "limits_for",
-    "pool_features",
-    "read_calibration",
-    "read_model",
-    "shipped",
-    "shipped_rarity",
-    "shipped_weights",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinearModel:
@@ -63,11 +43,7 @@ class LinearModel:
 
 
 def read_model(given: Mapping[str, Any], features: Sequence[str], *, where: str) -> LinearModel:
-    """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "a*b": -0.2}}``.
-
-    Raises:
-        ConfigError: a term names a feature that does not exist, or a number is none.
-    """
+    """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "a*b": -0.2}}``."""
     places = {name: place for place, name in enumerate(features)}
     terms: list[tuple[tuple[int, ...], float]] = []
     try:
@@ -101,7 +77,6 @@ class PlattScale:
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuses what would turn the order round."""
         if not (self.slope > 0 and math.isfinite(self.slope) and math.isfinite(self.offset)):
             raise ConfigError("a calibration's slope must be above 0 and its offset a number")
 
@@ -134,15 +109,6 @@ def calibration_text(calibration: Calibration) -> str:
 
 @lru_cache(maxsize=8)
 def read_calibration(path: str, validator: str) -> Calibration:
-    """Reads a calibration file.
-
-    Args:
-        path: the file.
-        validator: whose it must be.
-
-    Raises:
-        ConfigError: it cannot be read, holds something else, or was made for another validator.
-    """
     try:
         given = json.loads(ReadLimits.of_environment().read_settings(Path(path)))
         found = _calibration(given)
@@ -178,7 +144,6 @@ class DecisionRule:
 
     @property
     def identity(self) -> str:
-        """All its numbers."""
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
         return f"{self.scale.slope:g},{self.scale.offset:g},{limits}"
 
@@ -225,7 +190,6 @@ class ScoredPool:
     details: Mapping[str, float] | None = None
 
     def verdict(self, limits: DecisionRule, validator: str) -> Verdict:
-        """The verdict under limits."""
         parts = [
             replace(part, findings=[limits.applied(one) for one in part.findings])
             for part in self.parts
@@ -261,18 +225,7 @@ def limits_for(
     relevant: float | None,
     present: float | None,
 ) -> DecisionRule:
-    """The limits that a validator's settings come to.
-
-    Args:
-        validator: its name.
-        measured: the thresholds that come with its weights.
-        calibration: a file of `ragbench.validators.calibrate`, whose thresholds then hold.
-        relevant: a threshold that is set by hand.
-        present: another.
-
-    Raises:
-        ConfigError: the file is not usable, or a threshold is not a probability.
-    """
+    """The limits that a validator's settings come to."""
     known: Calibration | None = read_calibration(calibration, validator) if calibration else None
     base = known.thresholds if known else measured
     if relevant is None:  # what is set by hand moves the other one, where they would cross
@@ -315,7 +268,6 @@ class Weights:
     """Tells one set of weights from another."""
 
     def thresholds(self, absence: Absence) -> Thresholds:
-        """The measured thresholds."""
         return Thresholds(relevant=self.relevant, present=self.present[absence])
 
     def probability(self, logit: float) -> float:
@@ -330,11 +282,6 @@ def pool_features(logits: Sequence[float]) -> tuple[float, ...]:
 
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
-    """The weights that come with ragbench for a validator.
-
-    Raises:
-        ConfigError: the file does not fit the features: it is of another version.
-    """
     given = shipped(name)
     where = f"the weights file '{name}.json'"
     try:

@@ -13,13 +13,6 @@ from typing import NamedTuple
 from ragbench.text.sentences import Span
 from ragbench.validators.objections import ANTONYMS, Objection
 
-__all__ = [
-    "OtherQuestion",
-    "Told",
-    "other_questions",
-    "told_of_another",
-]
-
 _WORDS = ("when", "where", "why", "how")
 _ASKS = re.compile(
     r"\s*(when|where|why|how)(?= (?:is|are|was|were|do|does|did|has|have|had|can|could|will|would"
@@ -43,12 +36,7 @@ class OtherQuestion(NamedTuple):
 
 
 def other_questions(query: str) -> tuple[OtherQuestion, ...]:
-    """The question with another question word, and with the opposite of one of its words.
-
-    Args:
-        query: in English; what it does not begin with "when", "where", "why" or "how" and an
-            auxiliary, and has no word of `ANTONYMS`, has none.
-    """
+    """The question with another question word, and with the opposite of one of its words."""
     found: list[OtherQuestion] = []
     asks = _ASKS.match(query)
     if asks is not None:
@@ -81,11 +69,6 @@ def told_of_another(
     """Objects where one of other questions is answered better by the very same words.
 
     A chunk may well answer both: "in 1810 in Tarn" says when and where.
-
-    Args:
-        questions: of `other_questions`.
-        asked: what the reader says of the question that is asked.
-        read: gives it for another one, of the same chunk.
     """
     for one in questions:
         other = read(one.text)

@@ -15,10 +15,6 @@ from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise
 from ragbench.validators.objections import UNKNOWN
 
-__all__ = [
-    "without_echo",
-]
-
 _PROMISE = re.compile(
     r"\b(?:the|an|this|your|verified)? ?(?:answers?|answered|solution)\b.{0,60}\b(?:here|below|next"
     r"|following|stated|given|found|section|page|document|text|passage)\b"
@@ -80,8 +76,7 @@ def without_echo(query: str, text: str) -> str | None:
     Places stay: what is left out becomes spaces. A reply right behind the question that holds
     something new, of the kind that is asked for, keeps the question: "Opening hours? 8 to 17".
 
-    Returns:
-        None where the chunk does not repeat the question, or answers it right behind.
+    None where the chunk does not repeat the question, or answers it right behind.
     """
     echoes = list(_repeated(query, text))
     asked = frozenset(tokenise(query))

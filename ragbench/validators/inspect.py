@@ -13,11 +13,6 @@ from ragbench.core.validation import DumpWarning, WarningKind
 from ragbench.text.language import tell_language
 from ragbench.text.question import parse_question
 
-__all__ = [
-    "InspectedChunks",
-    "inspect_chunks",
-]
-
 _CLEAR_TOKENS = 2
 _VAGUE_TOKENS = 3
 _POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|he|she|his|her)\b", re.I)
@@ -50,7 +45,6 @@ class InspectedChunks:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The same in sentences."""
         return tuple(warning.message for warning in self.found)
 
 
@@ -60,10 +54,6 @@ def inspect_chunks(query: str, chunks: Sequence[Chunk]) -> InspectedChunks:
     A chunk without an id is called by its place, ``"#3"``. Of chunks with one id and one text the
     first stays; a chunk with another text under a known id is called ``"id#2"``. Chunks without
     text stay, so that the verdict names them.
-
-    Args:
-        query: the question.
-        chunks: in the retriever's order.
     """
     kept, about_ids = _with_own_ids(chunks)
     found = [

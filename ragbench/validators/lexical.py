@@ -25,10 +25,6 @@ from ragbench.validators.objections import object_to
 from ragbench.validators.parts import Part, split_query
 from ragbench.validators.verdict import Finding, best_sentences
 
-__all__ = [
-    "LexicalValidator",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LexicalValidator:
@@ -49,12 +45,10 @@ class LexicalValidator:
     of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
 
     def __post_init__(self) -> None:
-        """Refuses thresholds out of their range and files that cannot be read."""
         _ = self.limits
 
     @property
     def name(self) -> str:
-        """``"lexical"``."""
         return "lexical"
 
     @property
@@ -65,7 +59,6 @@ class LexicalValidator:
 
     @property
     def limits(self) -> DecisionRule:
-        """Its calibration and thresholds."""
         return limits_for(
             self.name,
             self._weights.thresholds(self.absence),

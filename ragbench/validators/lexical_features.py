@@ -20,18 +20,6 @@ from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import LinearModel
 
-__all__ = [
-    "LEXICAL_FEATURES",
-    "UNREADABLE_LOGIT",
-    "Asked",
-    "ChunkFeatures",
-    "ScoredChunk",
-    "ask",
-    "read_in_windows",
-    "read_pool",
-    "windows_of",
-]
-
 LEXICAL_FEATURES: tuple[str, ...] = (
     "sentence_coverage",
     "window_coverage",
@@ -99,12 +87,6 @@ class _Window:
 
 
 def ask(query: str, rarity: Callable[[str], float]) -> Asked:
-    """Takes a query apart.
-
-    Args:
-        query: the question.
-        rarity: what a token is worth, at least 0.
-    """
     question = parse_question(query)
     names = {token for word in _NAME.findall(query) for token in tokenise(word)}
     return Asked(
@@ -122,10 +104,6 @@ def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkFeatures]:
     Coverage is the share of the query's content tokens that a text holds, each weighted by its
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
     all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
-
-    Args:
-        asked: the query.
-        texts: the chunks' texts.
     """
     pool = [_sentences(text) for text in texts]
     local = _pool_rarity(asked, pool)
@@ -231,7 +209,6 @@ def _names_missing(asked: Asked, window: _Window) -> float:
 
 
 def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
-    """(1, 0) when what is asked for is there, (0, 1) when not, (0, 0) when nothing tells."""
     if asked.kind is AnswerType.OTHER:
         return 0.0, 0.0
     return (1.0, 0.0) if holds_type(text, asked.kind, asked.tokens) else (0.0, 1.0)
@@ -264,11 +241,7 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     the limit.
 
     Args:
-        text: a chunk's text.
         characters: how long a window may be.
-
-    Returns:
-        Spans in reading order; one for a text that fits, none for one of white space.
     """
     start = len(text) - len(text.lstrip())
     end = len(text.rstrip())
@@ -324,8 +297,6 @@ def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> l
     """Reads all chunks of a pool; of a long one every window, and the best one counts.
 
     Args:
-        asked: the query.
-        texts: the chunks' texts.
         model: from `LEXICAL_FEATURES` to a logit.
     """
     places = [(at, window) for at, text in enumerate(texts) for window in windows_of(text)]

@@ -20,14 +20,6 @@ from ragbench.validators.lexical_features import windows_of
 from ragbench.validators.parts import Part
 from ragbench.validators.verdict import Finding, Thresholds
 
-__all__ = [
-    "PROMPT_VERSION",
-    "LlmAnswer",
-    "LlmPassage",
-    "LlmValidator",
-    "ask_about",
-]
-
 PROMPT_VERSION = "2"
 """Changes whenever the model is asked otherwise."""
 
@@ -91,15 +83,6 @@ def ask_about(chat: ChatModel, query: str, texts: Sequence[str]) -> LlmAnswer:
 
     An answer that is not as asked is objected to once. Passages that the second one names and that
     do not exist are left out: the others still count.
-
-    Args:
-        chat: the model.
-        query: the question.
-        texts: the passages, at least one.
-
-    Raises:
-        LLMReplyError: the second answer is not as asked either. What the model raises passes
-            through.
     """
     schema = Schema(definition=_DEFINITION, check=lambda value: _checked(value, len(texts)))
     passages = [{"number": number, "text": text} for number, text in enumerate(texts, start=1)]
@@ -221,14 +204,12 @@ class LlmValidator:
     """Confidence from which on the answer is present; None for 0.5."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if self.characters < 200:
             raise ConfigError("llm: characters must be at least 200")
         _ = self.limits
 
     @property
     def name(self) -> str:
-        """``"llm"``."""
         return "llm"
 
     @property
@@ -239,7 +220,6 @@ class LlmValidator:
 
     @property
     def limits(self) -> DecisionRule:
-        """Its calibration and thresholds."""
         return limits_for(
             self.name,
             Thresholds(relevant=0.5, present=0.5),
@@ -249,11 +229,7 @@ class LlmValidator:
         )
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`.
-
-        Raises:
-            LLMError: the model gives no usable answer.
-        """
+        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         intake = inspect_chunks(query, chunks)
         passages = self._passages(intake.chunks) if query.strip() else []
         found = _Found(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])

@@ -40,14 +40,6 @@ from ragbench.validators.parts import Part, split_query
 from ragbench.validators.reader import readings_of
 from ragbench.validators.verdict import Finding, best_sentences
 
-__all__ = [
-    "LOCAL_FEATURES",
-    "LocalValidator",
-    "digest_of",
-    "local_features",
-    "shipped_reader",
-]
-
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
 """Names of the numbers of a chunk that the reader has read, in order. More of them (coverage, kinds
 of answers, the span's score, how far a chunk lies behind the pool's best) were tried, and made
@@ -60,12 +52,6 @@ _LOGIT_SCALE = 10.0
 def local_features(
     chunks: Sequence[ScoredChunk], readings: Sequence[PairReading]
 ) -> list[tuple[float, ...]]:
-    """Rows of `LOCAL_FEATURES`, one a chunk.
-
-    Args:
-        chunks: what words tell of the chunks that were read.
-        readings: what the reader says of the same.
-    """
     return [
         (chunk.logit / _LOGIT_SCALE, reading.logit / _LOGIT_SCALE)
         for chunk, reading in zip(chunks, readings, strict=True)
@@ -73,11 +59,7 @@ def local_features(
 
 
 def shipped_reader() -> OnnxFiles:
-    """Where its model and its tokenizer are; their card stands beside them.
-
-    Raises:
-        ConfigError: the installation lacks them.
-    """
+    """Where its model and its tokenizer are; their card stands beside them."""
     return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
@@ -141,7 +123,6 @@ class LocalValidator:
     """As of the lexical validator."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range, and folders without a model."""
         if min(self.read, self.threads) < 1 or self.max_length < 64:
             raise ConfigError("local: read and threads must be at least 1, max_length at least 64")
         if self.reader is not None and not is_hub_name(self.reader):
@@ -150,7 +131,6 @@ class LocalValidator:
 
     @property
     def name(self) -> str:
-        """``"local"``."""
         return "local"
 
     @property
@@ -164,7 +144,6 @@ class LocalValidator:
 
     @property
     def limits(self) -> DecisionRule:
-        """Its calibration and thresholds."""
         return limits_for(
             self.name,
             self._weights.thresholds(self.absence),
@@ -174,12 +153,7 @@ class LocalValidator:
         )
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`.
-
-        Raises:
-            ConfigError: a model cannot be found, downloaded or loaded.
-            MissingExtraError: the extra ``onnx`` is not installed.
-        """
+        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         language = language_of(query)
         if self.reader is None and not _may_be_read(query, language):
             return self._by_words(query, chunks, language)

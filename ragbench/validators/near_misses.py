@@ -17,15 +17,6 @@ from ragbench.text.question import said_as_clause
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.validators.objections import ANTONYMS
 
-__all__ = [
-    "NEAR_MISS_KINDS",
-    "AnsweredQuestion",
-    "NearMissRules",
-    "QuestionAndText",
-    "Wording",
-    "fill",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnsweredQuestion:
@@ -40,7 +31,6 @@ class AnsweredQuestion:
 
     @property
     def answer(self) -> str:
-        """As it stands in the text."""
         return self.text[self.start : self.end]
 
 
@@ -212,12 +202,6 @@ class NearMissRules:
     """Makes near misses; other names and questions come from the pairs that are given."""
 
     def __init__(self, pairs: Sequence[AnsweredQuestion], wording: Wording = WORDING) -> None:
-        """Reads the names of all questions.
-
-        Args:
-            pairs: from which names and other questions are drawn; at least one.
-            wording: the templates.
-        """
         self._wording = wording
         self._questions: dict[str, list[str]] = {}
         self._names: dict[str, list[str]] = {}
@@ -233,11 +217,9 @@ class NearMissRules:
         return _RULES[kind](self, pair, draw)
 
     def echo(self, pair: AnsweredQuestion, draw: random.Random) -> QuestionAndText:
-        """The question itself."""
         return self._written(self._wording.echo, pair, draw)
 
     def index_page(self, pair: AnsweredQuestion, draw: random.Random) -> QuestionAndText:
-        """The question in a table of contents."""
         return self._written(self._wording.index_page, pair, draw)
 
     def injection(self, pair: AnsweredQuestion, draw: random.Random) -> QuestionAndText | None:
@@ -288,12 +270,10 @@ class NearMissRules:
         return (name, draw.choice(like)) if like else None
 
     def year(self, pair: AnsweredQuestion, draw: random.Random) -> QuestionAndText | None:
-        """Another year in the question."""
         swap = other_number(pair, draw, years=True)
         return None if swap is None else _asked(pair, *swap)
 
     def number(self, pair: AnsweredQuestion, draw: random.Random) -> QuestionAndText | None:
-        """Another number in the question, no year."""
         swap = other_number(pair, draw, years=False)
         return None if swap is None else _asked(pair, *swap)
 
@@ -303,7 +283,6 @@ class NearMissRules:
         return None if swap is None else _asked(pair, *swap)
 
     def negation(self, pair: AnsweredQuestion, draw: random.Random) -> QuestionAndText | None:
-        """The question with "not"."""
         found = _AUXILIARY.search(pair.question)
         if found is None:
             return None
@@ -361,13 +340,7 @@ def without_answer(pair: AnsweredQuestion) -> str | None:
 def other_number(
     pair: AnsweredQuestion, draw: random.Random, *, years: bool | None = None
 ) -> tuple[str, str] | None:
-    """A number that question and passage share, and one that the passage does not hold.
-
-    Args:
-        pair: the question and its passage.
-        draw: the source of chance.
-        years: only years, none of them, or (None) both.
-    """
+    """A number that question and passage share, and one that the passage does not hold."""
     shared = [
         number
         for number in _NUMBER.findall(pair.question)

@@ -15,14 +15,6 @@ from ragbench.text.question import AnswerType, asked_type, holds_type, parse_que
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import normalise, tokenise
 
-__all__ = [
-    "ANTONYMS",
-    "NEAR_MISS",
-    "UNKNOWN",
-    "Objection",
-    "object_to",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Objection:
@@ -78,7 +70,6 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _opposites() -> Mapping[str, frozenset[str]]:
-    """`ANTONYMS` by stem."""
     found: dict[str, frozenset[str]] = {}
     for word, others in ANTONYMS.items():
         stem = _stem(word)
@@ -175,13 +166,6 @@ _KIND: tuple[tuple[re.Pattern[str], re.Pattern[str], str], ...] = tuple(
 
 
 def object_to(query: str, text: str, answer: Span) -> Objection | None:
-    """What speaks against an answer.
-
-    Args:
-        query: the question.
-        text: the chunk's text, with its title.
-        answer: where the answer is said to stand in it.
-    """
     sentence = _around(text, answer)
     return (
         _other_number(query, text)
@@ -193,7 +177,6 @@ def object_to(query: str, text: str, answer: Span) -> Objection | None:
 
 
 def _around(text: str, answer: Span) -> str:
-    """The sentences that hold a span."""
     held = [
         one for one in split_sentences(text) if one.start < answer.end and answer.start < one.end
     ]

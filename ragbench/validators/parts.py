@@ -10,12 +10,6 @@ from ragbench.text.sentences import Span
 from ragbench.text.tokens import tokenise
 from ragbench.validators.verdict import Finding
 
-__all__ = [
-    "Part",
-    "merged_findings",
-    "split_query",
-]
-
 _ASKS = (
     r"(?:who|whom|whose|what|when|where|why|which|how|does|do|did|is|are|was|were|can|could|has|have"
     r"|wer|was|wann|wo|warum|wie|welche[rsnm]?|quand|où|pourquoi|comment|combien|cuándo|dónde|cómo)"
@@ -86,7 +80,6 @@ def _merged(findings: Sequence[Finding]) -> Finding:
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Overlapping spans as one."""
     found: list[Span] = []
     for span in spans:
         if found and span.start < found[-1].end:

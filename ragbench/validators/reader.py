@@ -11,13 +11,6 @@ from ragbench.text.sentences import Span
 from ragbench.text.tokens import tokenise
 from ragbench.validators.lexical_features import windows_of
 
-__all__ = [
-    "MOST_WINDOWS",
-    "fitted_query",
-    "fitting_windows",
-    "readings_of",
-]
-
 _CHARACTERS = 1800
 _FEWEST = 60
 
@@ -25,14 +18,7 @@ _FEWEST = 60
 def fitting_windows(
     model: PairClassifier, query: str, text: str, max_length: int
 ) -> tuple[Span, ...]:
-    """Windows that hold all of a text, each short enough to be read whole.
-
-    Args:
-        model: what counts the tokens.
-        query: the question, already short enough.
-        text: a chunk's text.
-        max_length: tokens of query and window together.
-    """
+    """Windows that hold all of a text, each short enough to be read whole."""
     characters = _CHARACTERS
     while True:
         windows = windows_of(text, characters=characters)
@@ -48,13 +34,7 @@ def fitting_windows(
 
 
 def fitted_query(model: PairClassifier, query: str, max_length: int) -> tuple[str, str | None]:
-    """The query, cut when it would leave too little room for a chunk, and a sentence that says so.
-
-    Args:
-        model: what counts the tokens.
-        query: the question.
-        max_length: tokens of query and window together.
-    """
+    """The query, cut when it would leave too little room for a chunk, and a note that says so."""
     offsets = model.offsets(query)
     room = max_length // 4
     if len(offsets) <= room:
@@ -82,17 +62,6 @@ def readings_of(
 
     Of a long text up to `MOST_WINDOWS` windows are read, and the best one counts; spans are offsets
     in the whole text.
-
-    Args:
-        files: the reader's.
-        query: the question.
-        texts: chunks with at least one word each.
-        max_length: tokens of query and window together.
-        threads: texts that are read side by side.
-
-    Raises:
-        ConfigError: the model cannot be loaded, or is not a reader.
-        MissingExtraError: the extra ``onnx`` is not installed.
     """
     reader = load_pair_reader(files.model, files.tokenizer, threads)
     asked, told = fitted_query(reader, query, max_length)

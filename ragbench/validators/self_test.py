@@ -20,14 +20,6 @@ from ragbench.validators.near_misses import (
 )
 from ragbench.validators.validator import Validator
 
-__all__ = [
-    "ANSWER_KINDS",
-    "KindResult",
-    "SelfTest",
-    "questions_in",
-    "self_test",
-]
-
 ANSWER_KINDS = ("passage", "sentence", "question-and-answer")
 """What does hold the answer: a validator that always says No is wrong about it."""
 _OTHERS = 3
@@ -67,15 +59,7 @@ def self_test(
     seed: int = 7,
     made_by_rule: bool = False,
 ) -> SelfTest:
-    """Asks a validator about near misses and answers, each beside passages of other documents.
-
-    Args:
-        validator: who is tested.
-        pairs: questions with the passages that answer them, at least one.
-        limit: how many of each kind at most.
-        seed: of what is drawn.
-        made_by_rule: whether the questions were made by `questions_in`.
-    """
+    """Asks a validator about near misses and answers, each beside passages of other documents."""
     rules = NearMissRules(pairs)
     results: list[KindResult] = []
     for kind in (*NEAR_MISS_KINDS, *ANSWER_KINDS):
@@ -152,12 +136,7 @@ _IS = re.compile(
 
 
 def questions_in(text: str, document: str) -> Iterator[AnsweredQuestion]:
-    """Questions that sentences of a text answer, made by rule ("The mill was built in 1910").
-
-    Args:
-        text: a passage of the corpus.
-        document: whose it is.
-    """
+    """Questions that sentences of a text answer, made by rule ("The mill was built in 1910")."""
     for span in split_sentences(text):
         sentence = text[slice(*span)]
         if (found := _HAPPENED.match(sentence)) is not None:

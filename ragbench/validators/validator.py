@@ -14,15 +14,6 @@ from ragbench.errors import ConfigError
 from ragbench.io.settings import build_named
 from ragbench.plugins import Registry
 
-__all__ = [
-    "VALIDATORS",
-    "CascadeValidator",
-    "Validator",
-    "build_validator",
-    "default_validator",
-    "validate_all",
-]
-
 
 @runtime_checkable
 class Validator(Protocol):
@@ -42,19 +33,7 @@ class Validator(Protocol):
         ...
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query.
-
-        Args:
-            query: the question; an empty one gets a verdict with a warning.
-            chunks: in the retriever's order; none at all, empty texts and ids that are missing or
-                double are allowed and warned of.
-
-        Returns:
-            The verdict, with an empty ``query_id``. Each piece of evidence is a slice of its chunk.
-
-        Raises:
-            RagbenchError: a model is missing or gives no answer.
-        """
+        """Judges what was retrieved for one query."""
         ...
 
 
@@ -83,7 +62,6 @@ class CascadeValidator:
     """From this probability on the first one's verdict stands, above ``low``, in [0, 1]."""
 
     def __post_init__(self) -> None:
-        """Refuses a band that is none."""
         if not 0 <= self.low < self.high <= 1:
             raise ConfigError(
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
@@ -92,20 +70,14 @@ class CascadeValidator:
 
     @property
     def name(self) -> str:
-        """``"cascade"``."""
         return "cascade"
 
     @property
     def identity(self) -> str:
-        """Names the band and both validators."""
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query; see `ragbench.validators.validator`.
-
-        Raises:
-            RagbenchError: what the validators raise passes through.
-        """
+        """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         cheap = self.first.validate(query, chunks)
         unsure = self.low <= cheap.answer_probability < self.high
         verdict = self.second.validate(query, chunks) if unsure and chunks else cheap
@@ -165,10 +137,6 @@ def build_validator(given: object, *, chat: ChatModel | None = None) -> Validato
 
 
 def default_validator() -> str:
-    """The best validator that this installation runs by itself.
-
-    Returns:
-        ``"local"`` where the extra ``onnx`` is installed, else ``"lexical"``.
-    """
+    """The best validator that this installation runs by itself."""
     needed = ("onnxruntime", "tokenizers")
     return "local" if all(find_spec(name) is not None for name in needed) else "lexical"

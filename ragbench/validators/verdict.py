@@ -34,20 +34,6 @@ from ragbench.text.tokens import normalise, tokenise
 from ragbench.validators.inspect import InspectedChunks
 from ragbench.validators.objections import Objection
 
-__all__ = [
-    "NOTHING_RELEVANT",
-    "Finding",
-    "Thresholds",
-    "best_sentences",
-    "decide",
-    "find_conflicts",
-    "logistic",
-    "logit",
-    "message_for",
-    "not_stated",
-    "quote",
-]
-
 _ALIKE = 0.5
 """Share of common words from which on two statements speak of the same thing."""
 _COVERED = 0.75
@@ -92,13 +78,7 @@ class _Statement:
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    """Contradictions between pieces of evidence from different chunks.
-
-    Args:
-        query: the question: a number or date that stands in it is not an answer, and what it asks
-            for decides which differences count.
-        evidence: quotes.
-    """
+    """Contradictions between pieces of evidence from different chunks."""
     asked = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
     stated = [_statement(one, asked) for one in evidence]
@@ -190,17 +170,7 @@ def _conflict(kind: str, one: _Statement, other: _Statement, detail: str) -> Con
 def best_sentences(
     sentences: Sequence[Span], scores: Sequence[float], *, most: int = 2, share: float = 0.85
 ) -> tuple[Span, ...]:
-    """The best sentence and those that come near it; neighbours become one span.
-
-    Args:
-        sentences: spans of a text, in reading order.
-        scores: how much each speaks for an answer, 0 or more.
-        most: how many sentences at most.
-        share: how near the best one's score the others must come.
-
-    Returns:
-        Spans in reading order; empty when there is no sentence.
-    """
+    """The best sentence and those that come near it; neighbours become one span."""
     # Sorting keeps the order of equals: the earlier sentence wins.
     ranked = sorted(range(len(sentences)), key=lambda at: -scores[at])[:most]
     if not ranked:
@@ -223,13 +193,6 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 def message_for(
     quality: RetrievalQuality, relevant: Sequence[str], lacking: Sequence[str] = ()
 ) -> str:
-    """The verdict in a sentence.
-
-    Args:
-        quality: the rating.
-        relevant: ids of the relevant chunks.
-        lacking: what the query asks and the chunks do not state; see `not_stated`.
-    """
     if not relevant:
         return NOTHING_RELEVANT
     named = ", ".join(relevant[:5]) + (", ..." if len(relevant) > 5 else "")
@@ -241,12 +204,7 @@ def message_for(
 
 
 def not_stated(part: str, relevant: Sequence[Chunk]) -> str:
-    """What of a question the chunks leave open, in a few words.
-
-    Args:
-        part: the question, or one of those in a query.
-        relevant: the chunks that speak of it.
-    """
+    """What of a question the chunks leave open, in a few words."""
     if (clause := said_as_clause(part)) is not None:
         return clause
     said = frozenset(token for chunk in relevant for token in tokenise(chunk.text))
@@ -268,7 +226,6 @@ class Thresholds:
     """Of the answer to be present, in (0, 1)."""
 
     def __post_init__(self) -> None:
-        """Refuses what is not a probability: everything or nothing would pass."""
         if not (0 < self.relevant < 1 and 0 < self.present < 1):
             raise ConfigError(
                 f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
@@ -331,16 +288,7 @@ def decide(
     """The verdict that probabilities come to.
 
     Args:
-        query: the question.
-        intake: the chunks as they were taken in.
-        findings: one a chunk, in the order of the chunks.
         answer_probability: that the answer is present, in [0, 1].
-        thresholds: from which probabilities on something is said.
-        validator: who says so.
-        lacking: the questions of the query whose answer is not there.
-        reasons: what else the verdict rests on.
-        warnings: what else is to be known of the input.
-        details: counts by name.
     """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda one: -one.probability)
@@ -389,7 +337,6 @@ def _about_chunk(finding: Finding) -> list[str]:
 
 
 def quote(chunk: Chunk, span: Span) -> EvidenceQuote:
-    """A stretch of a chunk, verbatim."""
     return EvidenceQuote(
         chunk_id=chunk.id, start=span.start, end=span.end, text=chunk.text[span.start : span.end]
     )

@@ -34,12 +34,6 @@ from ragbench.stages.trial import NOT_GENERATED, Ceiling, Trial
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.verbs.report import metrics_of, open_traces
 
-__all__ = [
-    "Tried",
-    "ablate",
-    "try_variants",
-]
-
 _WINDOW = 256
 _SHALLOW = 20
 _OF_ANSWERS = ("end_to_end_f1", "token_f1")
@@ -149,7 +143,6 @@ class Tried:
 
     @property
     def measured(self) -> list[Measured]:
-        """What each variant measured."""
         return [
             Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
             for one in self.trials
@@ -241,7 +234,6 @@ def _replay(
 def _frontier(
     trials: Sequence[Trial], reports: Sequence[VariantReport], price: Price | None
 ) -> Frontier | None:
-    """By the first metric."""
     if len(reports) < 2:
         return None
     points = [
@@ -279,11 +271,6 @@ def _metrics_of(
 
 
 def _named(metrics: Sequence[Metric], *, has_answers: bool) -> tuple[Metric, ...]:
-    """Metrics that the user named.
-
-    Raises:
-        ConfigError: one of them cannot be computed here.
-    """
     wrong = [metric.name for metric in metrics if ScoredMetric.of(metric).reads_answer]
     if wrong and not has_answers:
         raise ConfigError(

@@ -21,11 +21,6 @@ from ragbench.validators.validator import Validator
 from ragbench.workers.open import opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
 
-__all__ = [
-    "DumpCalibration",
-    "calibrate_dump",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DumpCalibration:

@@ -11,27 +11,12 @@ from ragbench.core.metric import Direction
 from ragbench.core.report import CaseRow, Report
 from ragbench.errors import ConfigError
 
-__all__ = [
-    "find_case",
-    "select_cases",
-    "worst_by_cause",
-    "worst_metric",
-]
-
 _MAIN = ("token_f1", "exact_match", "nDCG@10", "recall@5")
 """What cases are ordered by when nobody says, the first that the run has."""
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
-    """The position of the metric that cases are ordered by; None when the run has none.
-
-    Args:
-        report: the run's.
-        name: its name as the report spells it; token F1 or another main metric by default.
-
-    Raises:
-        ConfigError: the run has no such metric.
-    """
+    """The position of the metric that cases are ordered by; None when the run has none."""
     names = [metric.name for metric in report.metrics]
     if name is None:
         return next((names.index(main) for main in _MAIN if main in names), None)
@@ -49,17 +34,7 @@ def select_cases(
     tag: str | None = None,
     worst: str | None = None,
 ) -> list[CaseRow]:
-    """The cases that meet all that is asked, in the run's order; without their stories.
-
-    Args:
-        report: the run's.
-        cause: what became of them.
-        tag: a tag that they have.
-        worst: a metric; the worst cases then come first, and those that it did not measure last.
-
-    Raises:
-        ConfigError: the run has no such metric.
-    """
+    """The cases that meet all that is asked, in the run's order; without their stories."""
     at = worst_metric(report, worst) if worst is not None else None
     rows = (row for row in report.rows() if _is_wanted(row, cause, tag))
     found = [replace(row, story=None) for row in rows]  # texts would fill the memory
@@ -81,11 +56,6 @@ def _badness(row: CaseRow, at: int, sign: int) -> tuple[bool, float]:
 
 
 def find_case(report: Report, id: str) -> CaseRow:
-    """The case of an id.
-
-    Raises:
-        ConfigError: the run has no such case.
-    """
     known: list[str] = []
     for row in report.rows():
         if row.id == id:

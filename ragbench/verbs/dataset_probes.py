@@ -21,10 +21,6 @@ from ragbench.text.declining import read_answer
 from ragbench.text.tokens import multilingual_tokens
 from ragbench.verbs.rag_probes import Probe
 
-__all__ = [
-    "probe_dataset",
-]
-
 _SHORT = 6
 """Tokens up to which a reference is expected to stand in its gold as it is."""
 _FEW = 0.05
@@ -37,16 +33,7 @@ _PLACEHOLDERS = frozenset({"todo", "tbd", "fixme", "xxx", "placeholder", "lorem 
 def probe_dataset(
     cases: Iterable[Case], documents: Sequence[Document] | None = None
 ) -> tuple[Probe, ...]:
-    """Looks for what would be scored wrongly whatever a system does.
-
-    Args:
-        cases: of a dataset.
-        documents: all that a system searches; None where they are not at hand, and then nothing
-            is said of them.
-
-    Returns:
-        A finding a kind of fault, in a fixed order.
-    """
+    """Looks for what would be scored wrongly whatever a system does."""
     every = list(cases)
     found = [_questions(every), _repeats(every), _letters(every), _references(every)]
     found += [_gold(every), _answerable(every)]
@@ -67,15 +54,6 @@ class _Faulty:
         self.ids.append(case.id)
 
     def probe(self, name: str, good: str, bad: str, *, least: float = 0.0) -> Probe:
-        """What is said of it.
-
-        Args:
-            name: of the finding.
-            good: what is said where no case is faulty.
-            bad: what is said else; ``{cases}``, ``{example}`` and ``{s}``, the ending of a verb
-                about one case, are filled in.
-            least: so many faulty cases are no doubt yet.
-        """
         if not self.ids:
             return Probe(name=name, holds=True, detail=good)
         ending = "s" if len(self.ids) == 1 else ""

@@ -57,10 +57,6 @@ if TYPE_CHECKING:
     from ragbench.stages.judge import Judge, Judging
     from ragbench.stages.on_workers import Workers
 
-__all__ = [
-    "evaluate",
-]
-
 _SLOTS = 256
 """Cases in flight that the file of them has room for at first."""
 
@@ -198,7 +194,6 @@ def evaluate(
 def _scoring(
     asked: Asked, manifest: Manifest, journal: Journal, gold: GoldSpace, folder: RunFolder
 ) -> _Scoring:
-    """How a run is scored; writes its manifest down."""
     table = CellTable(journal, _scored(asked.metrics, asked.judge), asked.matching)
     earlier = earlier_matching(folder.manifest)
     known = KnownManifest(manifest, folder.manifest)
@@ -229,12 +224,7 @@ class _Scoring:
     def settled(
         self, builder: ReportBuilder, corpus: Callable[[], Iterable[Document]] | None
     ) -> ReportBuilder:
-        """Decides how gold is matched, and scores again where that was not what was thought.
-
-        Args:
-            builder: has counted all cases.
-            corpus: gives the documents that the system searches, where they are at hand.
-        """
+        """Decides how gold is matched, and scores again where that was not what was thought."""
         tally = self.stage.tally
         if tally is None:
             return builder
@@ -308,7 +298,6 @@ def _staffed(
     rag: RAG | None,
     watch: Watch,
 ) -> Generator[list[Stage]]:
-    """The stages, with workers behind those that may have some."""
     from ragbench.stages.on_workers import check_buildable, staffed
 
     if workers.make_rag is not None and rag is not None:

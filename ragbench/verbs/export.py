@@ -16,10 +16,6 @@ from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.stored import TracedCase
 from ragbench.verbs.report import open_traces
 
-__all__ = [
-    "export_run",
-]
-
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run"}
 
 

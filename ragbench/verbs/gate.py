@@ -34,11 +34,6 @@ from ragbench.stages.judge import Judging, judge_many
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.stored import StoredTraces, TracedCase
 
-__all__ = [
-    "gate_run",
-    "rescore",
-]
-
 _BATCH = 256
 """Cases that are scored at a time."""
 
@@ -47,18 +42,6 @@ def rescore(path: Path, like: RunScores, *, judging: Judging | None = None) -> R
     """Scores a run's stored outputs with the metrics, the matching and the judge of another run.
 
     Nothing is stored: the run stays as it is.
-
-    Args:
-        path: the run's folder, with its journal.
-        like: the run whose metrics are computed.
-        judging: who judges, where metrics ask a model; must be the judge of ``like``.
-
-    Raises:
-        RunMismatchError: there is no run in the folder, or only what was reported of it.
-        ConfigError: a metric of ``like`` is not known here, or somebody else than its judge is to
-            judge.
-        LLMStoppedError: no model answers any more; what was answered is kept.
-        MissingExtraError: a metric needs a package that is not installed.
     """
     folder = RunFolder(path=path)
     if not folder.exists:
@@ -114,11 +97,7 @@ class _Scorer:
 
     @classmethod
     def of(cls, metrics: Sequence[Metric], like: RunScores, judging: Judging | None) -> _Scorer:
-        """Makes both kinds ready.
-
-        Raises:
-            ConfigError: it is another judge than that of ``like``, or none is named.
-        """
+        """Makes both kinds ready."""
         free = [metric for metric in metrics if not metric.is_judged]
         judged = [metric for metric in metrics if metric.is_judged]
         plan = JudgePlan(judged) if judging is None else judging.plan(judged)

@@ -33,11 +33,6 @@ from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 from ragbench.stats.mean import proportion_interval
 from ragbench.verbs.judge_probes import figure_of, paraphrase, probed
 
-__all__ = [
-    "judge_card",
-]
-
-
 _READS = frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS})
 
 
@@ -175,7 +170,6 @@ class _Found:
     )
 
     def add(self, number: int, judged: JudgedCell, probe: Probe | None) -> None:
-        """Takes what was said of a claim."""
         if probe is None:
             self.judged[number] = judged
         else:

@@ -16,15 +16,6 @@ from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.scorer import JudgeModels
 from ragbench.stats.mean import proportion_interval
 
-__all__ = [
-    "PROBES",
-    "figure_of",
-    "paraphrase",
-    "probed",
-    "probes_named",
-]
-
-
 PROBES: Mapping[str, tuple[Probe, ...]] = {
     "position": (Probe.POSITION,),
     "verbosity": (Probe.VERBOSITY,),
@@ -62,11 +53,7 @@ _REWRITTEN: Schema[str] = Schema(
 
 
 def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
-    """The probes of a list of names; ``none`` stands for none, ``all`` for all.
-
-    Raises:
-        ConfigError: there is no such probe.
-    """
+    """The probes of a list of names; ``none`` stands for none, ``all`` for all."""
     wanted = [name.strip() for name in names if name.strip()]
     if wanted == ["none"]:
         return ()
@@ -98,11 +85,6 @@ def probed(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
 
 
 async def paraphrase(claim: LabelledClaim, panel: JudgeModels) -> LabelledClaim:
-    """The claim in the judge's own words.
-
-    Raises:
-        LLMError: the judge does not answer.
-    """
     if panel.chat is None:
         raise ConfigError("the judge's own words need a language model, and none is named")
     asked = [Message(role="user", content=_REWRITE.format(claim=claim.claim))]
@@ -115,13 +97,6 @@ def figure_of(
     pairs: Sequence[tuple[JudgedCell, JudgedCell]],
     level: Callable[[float], int],
 ) -> ProbeFigure:
-    """Counts what a probe did.
-
-    Args:
-        probe: the probe.
-        pairs: each claim judged as it is, and changed. Only first verdicts count.
-        level: the level of a value.
-    """
     known = [(level(a.values[0]), level(b.values[0])) for a, b in pairs if a.values and b.values]
     unproved = sum(bool(a.values) and b.cell.status is Status.UNPROVED for a, b in pairs)
     changed, raised = sum(a != b for a, b in known), sum(a < b for a, b in known)

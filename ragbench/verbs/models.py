@@ -14,11 +14,6 @@ from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings, resolve, resolve_embeddings
 from ragbench.stages.judge import Judging
 
-__all__ = [
-    "open_chat",
-    "open_judge",
-]
-
 
 def open_chat(*, max_cost: str | Decimal | None = None, **settings: object) -> LateChat:
     """Opens a language model for rerankers, operators, validators and transforms.

@@ -16,12 +16,6 @@ from ragbench.metrics.abstention import abstained
 from ragbench.stages.call_stage import CallStage
 from ragbench.stages.rag import RAG, generate_stage, retrieve_stage
 
-__all__ = [
-    "Probe",
-    "probe_generation",
-    "probe_retrieval",
-]
-
 _OTHER = "Which of these was built first, and by whom?"
 """The question that shares a batch with the user's."""
 _FOREIGN = "The harbour master counted forty-one blue boats before noon."
@@ -40,12 +34,7 @@ class Probe:
 
 
 async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
-    """Tries retrieval: the same twice, the same in a batch, no more than asked for. Five calls.
-
-    Args:
-        rag: asked; its answer to the question alone must have worked.
-        question: one that it finds something for.
-    """
+    """Tries retrieval: the same twice, the same in a batch, no more than asked for. Five calls."""
     stage = retrieve_stage(rag, b"", None)
     try:
         (first,), (again,), (other,) = [
@@ -65,13 +54,7 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
 async def probe_generation(
     rag: RAG, question: str, contexts: Sequence[str]
 ) -> AsyncIterator[Probe]:
-    """Tries generation: the same twice, in a batch, and whether it uses its contexts. Five calls.
-
-    Args:
-        rag: asked; its answer to the question with the contexts must have worked.
-        question: one that it answers.
-        contexts: what retrieval gives for it.
-    """
+    """Tries generation: the same twice, in a batch, and whether contexts are used. Five calls."""
     stage = generate_stage(rag, b"")
     foreign = [_FOREIGN] * max(1, len(contexts))
     one, two = (question, list(contexts)), (_OTHER, foreign)

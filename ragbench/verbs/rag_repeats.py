@@ -14,11 +14,6 @@ from ragbench.ledger.journal import Journal
 from ragbench.ledger.repeats import forget_repeats, keep_repeats, repeat_folder
 from ragbench.verbs.report import report_of
 
-__all__ = [
-    "MOST",
-    "evaluate_repeatedly",
-]
-
 MOST = 20
 """A baseline keeps no more."""
 
@@ -34,15 +29,6 @@ def evaluate_repeatedly(
     Each time has a run folder of its own below the run's: an interrupted one goes on, and what one
     was answered is no answer of another. The second time and on take the cases from the first, and
     ask all of them, whatever the source recorded.
-
-    Args:
-        evaluate: asks once.
-        cases: of the first time.
-        out: the run folder.
-        repeats: how many times; 1 forgets that there were more.
-
-    Raises:
-        ConfigError: ``repeats`` is out of range.
     """
     if not 1 <= repeats <= MOST:
         raise ConfigError(f"the number of repeats is {repeats}: give 1 to {MOST}")

@@ -40,15 +40,6 @@ from ragbench.stages.run_tally import Declining, RunTally, failures_of, stage_ou
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.story import story_of
 
-__all__ = [
-    "ReportBuilder",
-    "keep_figures",
-    "metrics_of",
-    "open_traces",
-    "report_of",
-]
-
-
 _CORRECTNESS = frozenset(
     {"ragas:answer_correctness", "ragas:factual_correctness", "ragas:answer_accuracy"}
 )
@@ -57,15 +48,7 @@ _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
 def open_traces(path: Path, *, with_texts: bool = True) -> Iterator[TracedCase]:
-    """Reads the cases of a stored run, in order.
-
-    Args:
-        path: the run's folder.
-        with_texts: whether context texts are read too.
-
-    Raises:
-        RunMismatchError: there is no run in the folder.
-    """
+    """Reads the cases of a stored run, in order."""
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
@@ -88,13 +71,6 @@ def keep_figures(report: Report, path: Path) -> bool:
     """Stores the figures that users' own summary functions gave, beside the run's metrics.
 
     With them the run can be reported where those functions are not installed.
-
-    Args:
-        report: the finished run.
-        path: its folder.
-
-    Returns:
-        Whether there were such figures.
     """
     own = {
         summary.metric.name: {
@@ -146,16 +122,6 @@ class ReportBuilder:
         *,
         matching: Callable[[], Matching] | None = None,
     ) -> None:
-        """Begins without a case.
-
-        Args:
-            path: the run's folder.
-            manifest: what it is a run of.
-            metrics: its metrics with their functions, where they are at hand: those make the
-                figures that are not means.
-            matching: how chunks are compared with gold contexts, where that is decided later than
-                the manifest was made; the manifest's when not given.
-        """
         self.manifest = manifest
         self._matching = matching or (lambda: _matching_of(manifest))
         self._path = path
@@ -183,11 +149,6 @@ class ReportBuilder:
             self._judged.add(case.judgements)
 
     def report(self, started: Mapping[int, str]) -> Report:
-        """The report of the cases so far.
-
-        Args:
-            started: when each run of the folder began.
-        """
         path, tally = self._path, self._tally
         stages = tally.stages()
         earlier = sorted(started)[:-1]
@@ -233,11 +194,7 @@ class ReportBuilder:
 
 
 def _repeated(path: Path, metrics: Sequence[Metric]) -> Repeated:
-    """What the repeats of a run hold; nothing where it was asked once.
-
-    Raises:
-        RunMismatchError: a repeat was scored by other metrics.
-    """
+    """What the repeats of a run hold; nothing where it was asked once."""
     later: list[RepeatCells] = []
     seconds: dict[str, list[float]] = {}
     for folder in repeat_folders(path):
@@ -264,7 +221,6 @@ class Attributed:
 
     @classmethod
     def of(cls, path: Path, manifest: Manifest, metrics: Sequence[Metric]) -> Attributed:
-        """With what is known of the run."""
         judged = (n for n, metric in enumerate(metrics) if metric.name in _CORRECTNESS)
         return cls(
             corpus=read_corpus_gold(path, manifest.fingerprints),
@@ -274,7 +230,6 @@ class Attributed:
     def cause(
         self, case: TracedCase, matching: Matching, biography: Biography | None
     ) -> Attribution:
-        """The cause of a case."""
         at = self.correctness
         return attribute(
             case.trace,
@@ -357,7 +312,6 @@ def _declining_notes(tally: RunTally) -> Iterator[str]:
 
 
 def _thoughts_note(tally: RunTally) -> Iterator[str]:
-    """That answers hold what a model only thought."""
     if tally.thoughts:
         verb = "holds" if tally.thoughts == 1 else "hold"
         yield (

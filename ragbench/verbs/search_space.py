@@ -17,10 +17,6 @@ from ragbench.stats.nested import FOLDS, PARTITIONS, honest_gain
 from ragbench.text.token_counter import APPROXIMATE, TokenCounter
 from ragbench.verbs.ablate import Tried, try_variants
 
-__all__ = [
-    "search_space",
-]
-
 
 def search_space(
     run: Path,
@@ -38,31 +34,7 @@ def search_space(
     partitions: int = PARTITIONS,
     seed: int = 0,
 ) -> SpaceSearch:
-    """Takes the retrievals of a stored run through every candidate of a space.
-
-    Args:
-        run: the run's folder.
-        space: see `ragbench.post.space.load_space`; the first one is what the others are compared
-            with.
-        metric: by which the best is chosen; the first that `ablate` would measure when not given.
-        counter: counts the tokens that generation would be given.
-        confidence: of the intervals.
-        limit: how many of the run's cases are taken, from the first.
-        scores: keeps the scores of rerankers that are slow or paid.
-        concurrency: cases in flight at once.
-        advance: told how many more cases are through.
-        rag: asked for an answer to what each candidate leaves; nobody when None.
-        folds: into how many the cases are cut; see `ragbench.stats.nested`.
-        partitions: how often.
-        seed: of the partitions.
-
-    Returns:
-        The best candidate, its gain on the cases that chose it and on cases that did not, and how
-        every other one compares with it.
-
-    Raises:
-        ConfigError: as for `ablate`; or too few cases for the folds were measured.
-    """
+    """Takes the retrievals of a stored run through every candidate of a space."""
     tried = try_variants(
         run,
         [one.variant for one in space],
@@ -101,11 +73,7 @@ def search_space(
 
 
 def _common(tried: Tried) -> list[dict[str, float]]:
-    """The first metric's values, of the cases that every candidate measured.
-
-    Raises:
-        ConfigError: there is no such case.
-    """
+    """The first metric's values, of the cases that every candidate measured."""
     columns: list[Mapping[str, float | None]] = [trial.values[0] for trial in tried.trials]
     cases = [case for case in columns[0] if all(one.get(case) is not None for one in columns)]
     if not cases:

@@ -13,8 +13,6 @@ from ragbench.validators.near_misses import AnsweredQuestion
 from ragbench.validators.self_test import SelfTest, questions_in, self_test
 from ragbench.validators.validator import Validator
 
-__all__ = ["answered_questions", "run_self_test"]
-
 _LONGEST = 1200
 """Characters of a passage."""
 
@@ -22,18 +20,7 @@ _LONGEST = 1200
 def run_self_test(
     validator: Validator, corpus: str | Path, *, limit: int = 40, seed: int = 7
 ) -> SelfTest:
-    """Makes near misses of what a dataset or a corpus holds, and asks a validator about them.
-
-    Args:
-        validator: who is tested.
-        corpus: a dataset whose cases say where their answers are (``evidence``, or
-            ``reference_contexts``), or a corpus: then the questions are made by rule, too.
-        limit: how many of each kind at most.
-        seed: of what is drawn.
-
-    Raises:
-        DataError: nothing in it says where an answer is, and no sentence makes a question.
-    """
+    """Makes near misses of what a dataset or a corpus holds, and asks a validator about them."""
     texts = dict(_texts(corpus))
     pairs = answered_questions(corpus, texts)
     made_by_rule = not pairs
@@ -62,12 +49,7 @@ def _texts(corpus: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def answered_questions(corpus: str | Path, texts: Mapping[str, str]) -> list[AnsweredQuestion]:
-    """The questions of a dataset in English, each with a passage and the place of its answer.
-
-    Args:
-        corpus: the dataset.
-        texts: its documents by id.
-    """
+    """The questions of a dataset in English, each with a passage and the place of its answer."""
     problems = Problems()
     cases = [
         case

@@ -11,12 +11,6 @@ from ragbench.gate.config import GateConfig
 from ragbench.gate.gate import with_settled
 from ragbench.gate.settle import SettleQuestion, Settling
 
-__all__ = [
-    "Ask",
-    "open_checks",
-    "settle",
-]
-
 Ask = Callable[[int, Sequence[str], Sequence[str]], tuple[RunScores, RunScores]]
 """Asks both systems: the round, the metrics, the cases drawn; gives the baseline's scores and the
 run's, of cases called "0", "1" ... as drawn."""
@@ -41,21 +35,7 @@ def settle(
     may_go_on: Callable[[], bool] = lambda: True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
-    """Asks both systems again about what a gate left open.
-
-    Args:
-        verdict: the gate's result.
-        run: the run that it judged.
-        baseline: the run that it was held against.
-        config: its level and its seed are those of the draws and of the test.
-        ask: asks both systems.
-        most: pairs of questions to ask at most.
-        may_go_on: asked before each round; False ends it, undecided.
-        tell: told what each round brought.
-
-    Returns:
-        The result with the checks that are settled now, or still open.
-    """
+    """Asks both systems again about what a gate left open."""
     questions = [
         question
         for check in open_checks(verdict)

@@ -33,16 +33,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "HeldOut",
-    "Measure",
-    "SearchSetting",
-    "TunedCollection",
-    "TunedSetting",
-    "Tuning",
-    "tune",
-]
-
 Measure: TypeAlias = Literal["ndcg", "recall", "mrr"]
 _MEASURES: Mapping[Measure, Callable[..., float | Skip]] = {
     "ndcg": ndcg,
@@ -69,7 +59,6 @@ class SearchSetting:
 
     @property
     def name(self) -> str:
-        """As tables call it."""
         parts: list[str] = [self.strategy]
         if self.dense_weight is not None:
             parts.append(f"dense_weight={self.dense_weight:g}")
@@ -150,7 +139,6 @@ class Tuning:
     seed: int
 
     def __getitem__(self, name: str) -> TunedSetting:
-        """A setting by its name."""
         return next(one for one in self.settings if one.setting.name == name)
 
 
@@ -191,21 +179,6 @@ def tune(
     A setting loses nothing when the 95% interval of its paired difference from the best setting
     lies above minus the margin. The same choice is made five times without a fifth of the questions
     (whole clusters) and scored on that fifth, so that what is promised is not what was fitted.
-
-    Args:
-        collection: what is searched.
-        cases: questions with gold.
-        k: how many chunks count.
-        measure: what is measured of them.
-        margin: how much of the measure may be lost.
-        matching: how chunks are compared with gold.
-        seed: of the folds.
-        advance: is told which way is being measured.
-
-    Raises:
-        ConfigError: an argument is out of its range, or the collection cannot be searched at all.
-        DataError: fewer than ten questions have gold that can be compared.
-        StoreError: the store cannot be used.
     """
     if k < 1 or not 0 < margin < 1 or measure not in get_args(Measure):
         raise ConfigError(
@@ -251,11 +224,7 @@ def tune(
 def _comparable(
     scores: Mapping[SearchSetting, Sequence[float | None]], asked: int, cases: int
 ) -> list[int]:
-    """The questions that every setting has a score for, by position.
-
-    Raises:
-        DataError: there are too few for five folds.
-    """
+    """The questions that every setting has a score for, by position."""
     kept = [at for at in range(asked) if all(one[at] is not None for one in scores.values())]
     if len(kept) < 2 * _FOLDS:
         message = (

@@ -68,13 +68,6 @@ from ragbench.workers.engine import Engine
 from ragbench.workers.open import opened_engine
 from ragbench.workers.pool import Task, WorkerPool, one_by_one
 
-__all__ = [
-    "MOST_MALFORMED",
-    "Demands",
-    "ValidatedQuery",
-    "validate_dump",
-]
-
 MOST_MALFORMED = 0.1
 """Share of records without a verdict up to which the others are taken to speak for the dump."""
 
@@ -252,7 +245,6 @@ def _judged(
     tally: ValidationTally,
     split: SplitDump | None,
 ) -> ValidatedQuery:
-    """A query that is through, counted."""
     outcome: Outcome[Verdict] = row.settled[VALIDATE].outcome
     failure = outcome.failure
     tally.count(dump.query_id, outcome)
@@ -281,11 +273,6 @@ class _Store:
     """What becomes the file of verdicts."""
 
     def add(self, line: bytes) -> None:
-        """Writes a line.
-
-        Raises:
-            RunError: the disk is full.
-        """
         if self.lines is not None:
             try:
                 self.lines.write(line + b"\n")
@@ -311,17 +298,7 @@ class _Store:
 
 @contextmanager
 def _store(out: Path | None, *, fresh: bool) -> Generator[_Store]:
-    """Opens the store of a file of verdicts for this process alone.
-
-    Args:
-        out: the file of verdicts.
-        fresh: forget what earlier runs stored.
-
-    Raises:
-        RunLockedError: another process writes them.
-        RunMismatchError: something else stands where the journal should.
-        InputError: they cannot be written.
-    """
+    """Opens the store of a file of verdicts for this process alone."""
     if out is None:
         with Journal(None) as journal:
             yield _Store(journal)

@@ -11,19 +11,6 @@ from ragbench.core.gate_result import Flakiness
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.operators import operator_object
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "ablation_markdown",
-    "ablation_object",
-    "family_text",
-    "flakiness_object",
-    "frontier_columns",
-    "frontier_rows",
-    "frontier_text",
-    "seconds_text",
-    "variant_cells",
-]
-
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
     """Everything that an ablation says, as plain values."""
@@ -141,7 +128,6 @@ def _standing(one: FrontierPoint) -> str:
 
 
 def frontier_text(ablation: Ablation) -> Iterator[str]:
-    """What the frontier compares."""
     frontier = ablation.frontier
     if frontier is None:
         return
@@ -158,7 +144,6 @@ def frontier_text(ablation: Ablation) -> Iterator[str]:
 
 
 def seconds_text(value: float) -> str:
-    """A wall time."""
     return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 

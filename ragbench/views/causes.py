@@ -8,14 +8,6 @@ from typing import NamedTuple
 from ragbench.core.attribution import Cause, CauseCount, CauseFlow
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
 
-__all__ = [
-    "Fall",
-    "causes_markdown",
-    "flow_text",
-    "flows_markdown",
-    "waterfall",
-]
-
 _STAGES = 3
 """How many operators are named for a cause."""
 _FLOWS = 10

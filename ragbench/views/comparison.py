@@ -24,20 +24,6 @@ from ragbench.views.causes import flows_markdown
 from ragbench.views.gate import number_text
 from ragbench.views.system_change import change_lines, change_title
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "comparison_markdown",
-    "comparison_object",
-    "counts_text",
-    "family_text",
-    "flip_text",
-    "ids_text",
-    "p_text",
-    "response_text",
-    "span_text",
-    "what_changed",
-]
-
 SCHEMA_VERSION = 1
 
 
@@ -137,7 +123,6 @@ def p_text(found: Difference) -> str:
 
 
 def span_text(found: Difference, unit: str) -> str:
-    """The interval of a difference."""
     if found.low is None or found.high is None:
         return "-"
     return " .. ".join(number_text(end, unit, sign=True) for end in (found.low, found.high))
@@ -180,12 +165,7 @@ _TITLES = {
 
 
 def comparison_markdown(comparison: Comparison, *, cases: int = _CASES) -> str:
-    """The comparison as GitHub-flavoured Markdown.
-
-    Args:
-        comparison: what was compared.
-        cases: how many cases of a kind are spelled out, for each pair of runs.
-    """
+    """The comparison as GitHub-flavoured Markdown."""
     sections = [
         _title(comparison),
         _systems(comparison),

@@ -14,15 +14,6 @@ from ragbench.ledger.codec import judgement_object
 from ragbench.safe_text import shown_line
 from ragbench.views.report import case_object, shown_columns
 
-__all__ = [
-    "case_story_lines",
-    "case_story_object",
-    "chunk_fate",
-    "chunk_ranks",
-    "hop_text",
-    "score_text",
-]
-
 _LONGEST = 300
 """Letters of an answer or a reason that are shown on a line."""
 _CHUNK = 160
@@ -32,12 +23,7 @@ _STEPS = 6
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
-    """A case from its question to its answer: a label and a line each.
-
-    Args:
-        row: the case, with its story.
-        metrics: the report's, in the order of the case's cells.
-    """
+    """A case from its question to its answer: a label and a line each."""
     story = row.story
     yield "question", _line(row.query)
     if row.attribution is not None:
@@ -115,7 +101,6 @@ def _chunk(chunk: ChunkStory) -> str:
 
 
 def score_text(value: float | None, status: str) -> str:
-    """A score, or how its cell ended."""
     return status if value is None else f"{value:.3f}"
 
 

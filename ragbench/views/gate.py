@@ -31,22 +31,6 @@ from ragbench.views.system_change import change_lines, change_title
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "after_text",
-    "change_text",
-    "comment_marker",
-    "detectable_text",
-    "github_annotations",
-    "interval_text",
-    "junit_report",
-    "limit_text",
-    "number_text",
-    "observed_text",
-    "verdict_markdown",
-    "verdict_object",
-]
-
 _LEVELS = {
     GateOutcome.PASSED: "notice",
     GateOutcome.FAILED: "error",
@@ -108,7 +92,6 @@ def limit_text(check: GateCheck) -> str:
 
 
 def change_text(drop: Drop | None, unit: str = "") -> str:
-    """The change against the baseline."""
     return "-" if drop is None else number_text(drop.difference, unit, sign=True)
 
 
@@ -145,10 +128,6 @@ def junit_report(verdict: GateResult, *, with_cases: bool = False) -> bytes:
 
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "cannot tell". Informational checks pass.
-
-    Args:
-        verdict: what the gate decided.
-        with_cases: add a failure for each case that lost.
     """
     from xml.etree import ElementTree as Tree
 
@@ -278,12 +257,7 @@ def comment_marker(verdict: GateResult) -> str:
 
 
 def verdict_markdown(verdict: GateResult, story: Iterable[str] = ()) -> str:
-    """The verdict as GitHub-flavoured Markdown, below the size that forges allow a comment.
-
-    Args:
-        verdict: what the gate decided.
-        story: lines on what lies behind it, see `ragbench.views.gate_story.story_markdown`.
-    """
+    """The verdict as GitHub-flavoured Markdown, below the size that forges allow a comment."""
     above = (_title, _refusal_section, _undecided, _system, _check_section)
     parts = ["\n".join(section(verdict)) for section in above]
     parts.append("\n".join(story))

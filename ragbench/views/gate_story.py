@@ -11,22 +11,13 @@ from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.causes import causes_markdown, flows_markdown
 from ragbench.views.comparison import counts_text, flip_text, ids_text, response_text
 
-__all__ = [
-    "story_markdown",
-]
-
 _CASES = 5
 """Cases that are shown; the page holds more."""
 _LONGEST = 160
 
 
 def story_markdown(causes: Sequence[CauseCount], against: Against | None) -> Iterator[str]:
-    """The waterfall of the run, then how it differs from the baseline, case by case.
-
-    Args:
-        causes: what became of the run's cases; empty where its report does not say.
-        against: the run's cases held against the baseline's; None without one.
-    """
+    """The waterfall of the run, then how it differs from the baseline, case by case."""
     if causes:
         yield "#### Where the answers were lost"
         yield ""

@@ -8,14 +8,6 @@ from typing import Any
 
 from ragbench.core.history import History, MetricHistory
 
-__all__ = [
-    "change_line",
-    "history_object",
-    "name_of",
-    "remarks",
-    "sparkline",
-]
-
 SCHEMA_VERSION = 1
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _DIGITS = "12345678"
@@ -24,7 +16,6 @@ _LEAST = 0.1
 
 
 def history_object(history: History) -> dict[str, Any]:
-    """All of it, as a JSON object."""
     return {
         "schema_version": SCHEMA_VERSION,
         "dataset": history.dataset,
@@ -70,10 +61,6 @@ def sparkline(
     """The figures as a row of bars, newest to the right.
 
     Args:
-        figures: oldest first; None is shown as a blank.
-        scale: length of the metric's scale: the bars span a tenth of it at least.
-        breaks: positions that do not compare with what is before: a bar is drawn before them.
-        width: how many signs there is room for; older ones are left out.
         plain: digits from 1 to 8, where a terminal has no block signs.
     """
     known = [figure for figure in figures if figure is not None]
@@ -94,7 +81,6 @@ def sparkline(
 
 
 def change_line(metric: MetricHistory, history: History) -> str:
-    """A change that is shown, in a sentence."""
     change = metric.change
     if change is None or not change.is_shown:
         return ""

@@ -7,17 +7,9 @@ from collections.abc import Iterator
 from ragbench.core.report import JudgeLine, JudgeReport
 from ragbench.stats.mean import proportion_interval
 
-__all__ = [
-    "judge_remarks",
-]
-
 
 def judge_remarks(judging: JudgeReport) -> tuple[str, ...]:
-    """What a reader must know of a run's judges: proofs, agreement, what it is wrong about.
-
-    Returns:
-        Sentences, for any form of the report; none for a judge without a remark.
-    """
+    """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
     told = [sentence for line in judging.lines for sentence in _of(line)]
     for metric in dict.fromkeys(line.metric for line in judging.canaries):
         told.append(_of_canaries(judging, metric))

@@ -9,24 +9,11 @@ from collections.abc import Sequence
 from ragbench.core.history import FittedLimit
 from ragbench.safe_text import shown_line
 
-__all__ = [
-    "limit_line",
-    "limits_yaml",
-]
-
 
 def limits_yaml(
     limits: Sequence[FittedLimit], *, command: str, runs: int, cases: int, baseline: str
 ) -> str:
-    """A section ``gate`` that `ragbench.gate.config.read_gate_config` reads.
-
-    Args:
-        limits: one per metric.
-        command: that wrote it, to be run again when the dataset has changed.
-        runs: how many runs were measured.
-        cases: how many cases they have.
-        baseline: path of the baseline file, relative to this one.
-    """
+    """A section ``gate`` that `ragbench.gate.config.read_gate_config` reads."""
     lines = [
         f"# Written by: {shown_line(command)}",
         f"# from {runs} runs of the unchanged system on {cases:,} cases. Run it again when the",

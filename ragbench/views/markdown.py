@@ -13,10 +13,6 @@ from ragbench.views.judging import judge_remarks
 from ragbench.views.metrics_shown import shown_metrics, why_not_measured
 from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
 
-__all__ = [
-    "markdown_report",
-]
-
 _SLICED = 8
 """How many metrics the table of slices has at most: more do not fit a page."""
 _LONGEST_TABLE = 50
@@ -24,7 +20,6 @@ _LONGEST_TABLE = 50
 
 
 def markdown_report(report: Report) -> Iterator[bytes]:
-    """The report in pieces."""
     for section in (
         _title,
         _metrics,

@@ -9,12 +9,6 @@ from dataclasses import dataclass
 from ragbench.core.report import Report, Summary
 from ragbench.metrics.registry import default_metrics
 
-__all__ = [
-    "ShownMetrics",
-    "shown_metrics",
-    "why_not_measured",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownMetrics:
@@ -33,10 +27,6 @@ def shown_metrics(report: Report, *, timed: bool) -> ShownMetrics:
     """What a table of a run's metrics shows.
 
     A metric is folded only in a run with the default ones: whoever names metrics wants to see them.
-
-    Args:
-        report: the run's.
-        timed: whether metrics of time, which differ from run to run, are shown.
     """
     known = [one for one in report.summaries if timed or one.metric.definition.deterministic]
     measured = [one for one in known if one.measured]
@@ -92,11 +82,7 @@ def _is_share(one: Summary, other: Summary, parts: int) -> bool:
 def why_not_measured(
     summaries: Iterable[Summary],
 ) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
-    """Metrics that lack a value for some case, those with the same reasons together.
-
-    Returns:
-        Names of metrics, and each reason with how many cases it is that of.
-    """
+    """Metrics that lack a value for some case, those with the same reasons together."""
     found: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for summary in summaries:
         if summary.measured < summary.total or not summary.total:

@@ -7,14 +7,6 @@ from typing import Any
 
 from ragbench.core.biography import Biography, OperatorEffect, OperatorTable
 
-__all__ = [
-    "OPERATOR_COLUMNS",
-    "biography_object",
-    "operator_object",
-    "operator_remarks",
-    "operator_rows",
-]
-
 OPERATOR_COLUMNS = (
     "operator", "acted", "chunks", "dropped", "moved", "rewrote", "added", "gold", "lost", "up",
     "down",
@@ -69,7 +61,6 @@ def _golds(count: int) -> str:
 
 
 def operator_object(table: OperatorTable) -> dict[str, Any]:
-    """The table as plain values."""
     return {
         "cases": table.cases,
         "judged": table.judged,

@@ -18,20 +18,6 @@ from ragbench.core.validation import ValidationTable, Verdict
 from ragbench.ledger.codec import validation_object
 from ragbench.views.operators import biography_object, operator_object
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "CsvCases",
-    "JsonReport",
-    "case_object",
-    "cause_object",
-    "failure_object",
-    "metric_object",
-    "report_schema",
-    "sharing_remark",
-    "shown_columns",
-    "timings_report",
-]
-
 
 def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
     """Name and position of each metric that gives the same value in every run."""
@@ -43,12 +29,6 @@ def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
 
 
 def case_object(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> dict[str, Any]:
-    """A case as a JSON object.
-
-    Args:
-        row: the case.
-        columns: see `shown_columns`.
-    """
     found: dict[str, Any] = {
         "id": row.id,
         "fingerprint": row.fingerprint,
@@ -146,7 +126,6 @@ class CsvCases:
     """
 
     def __init__(self, report: Report, file: BinaryIO) -> None:
-        """Writes the header."""
         self._columns = shown_columns(report.metrics)
         self._text = io.TextIOWrapper(
             file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
@@ -158,7 +137,6 @@ class CsvCases:
         self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns), *verdict])
 
     def case(self, row: CaseRow) -> None:
-        """Writes a case."""
         verdict = _verdict_fields(row.validation) if self._validated else []
         self._writer.writerow([*_fields(row, self._columns), *verdict])
 
@@ -222,14 +200,12 @@ class JsonReport:
     """
 
     def __init__(self, report: Report, file: BinaryIO) -> None:
-        """Writes what stands before the cases."""
         self._file, self._columns = file, shown_columns(report.metrics)
         head = orjson.dumps(_head(report), option=orjson.OPT_INDENT_2)
         file.write(head.removesuffix(b"\n}") + b',\n  "cases": [')
         self._separator = b"\n    "
 
     def case(self, row: CaseRow) -> None:
-        """Writes a case."""
         self._file.write(self._separator + orjson.dumps(case_object(row, self._columns)))
         self._separator = b",\n    "
 

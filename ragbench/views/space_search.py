@@ -10,24 +10,11 @@ from ragbench.core.space_search import SearchCandidate, SpaceSearch
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.ablation import seconds_text
 
-__all__ = [
-    "CANDIDATE_COLUMNS",
-    "CHOICE_COLUMNS",
-    "GAIN_COLUMNS",
-    "candidate_rows",
-    "choice_rows",
-    "gain_rows",
-    "search_notes",
-    "search_object",
-    "space_search_markdown",
-]
-
 _SHOWN = 12
 """How many candidates are listed; JSON holds all."""
 
 
 def search_object(search: SpaceSearch) -> dict[str, Any]:
-    """All of it, as plain values."""
     found = asdict(search)
     return {"schema_version": 1, **found, "metric": search.metric.name}
 
@@ -89,7 +76,6 @@ def _candidate(one: SearchCandidate) -> tuple[str, ...]:
 
 
 def search_notes(search: SpaceSearch) -> Sequence[str]:
-    """What a reader must know."""
     count = len(search.candidates)
     told = [
         f"The honest gain is that of choosing the best of {count:,} on {search.folds - 1} of "
@@ -110,7 +96,6 @@ def search_notes(search: SpaceSearch) -> Sequence[str]:
 
 
 def space_search_markdown(search: SpaceSearch) -> str:
-    """The search for people."""
     return "\n".join(_markdown(search)) + "\n"
 
 

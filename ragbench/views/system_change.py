@@ -7,23 +7,13 @@ from collections.abc import Iterator
 from ragbench.core.run_origin import SystemChange
 from ragbench.safe_text import shown_line
 
-__all__ = [
-    "change_lines",
-    "change_title",
-]
-
 _MOST = 8
 """How many changes are named."""
 _LONGEST = 200
 
 
 def change_title(before: str, now: str) -> str:
-    """What stands above the lines.
-
-    Args:
-        before: how the run is named that the other is held against: ``"a"``, ``"the baseline"``.
-        now: how the other is named.
-    """
+    """What stands above the lines."""
     return f"what changed between {before} and {now}"
 
 
@@ -46,7 +36,6 @@ def change_lines(change: SystemChange) -> Iterator[str]:
 
 
 def _unseen(change: SystemChange) -> str:
-    """What cannot be seen into."""
     first, *others = change.unseen
     more = f" (and {len(others):,} more)" if others else ""
     return f"it cannot see into all: {shown_line(first, longest=_LONGEST)}{more}"

@@ -14,16 +14,6 @@ from ragbench.core.validation import DumpSummary, RetrievalDoctor, Share, Verdic
 from ragbench.safe_text import shown_line
 from ragbench.validators.self_test import SelfTest
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "self_test_lines",
-    "summary_lines",
-    "summary_object",
-    "summary_schema",
-    "validation_lines",
-    "validation_schema",
-]
-
 SCHEMA_VERSION = 1
 
 
@@ -51,13 +41,6 @@ _LONGEST_QUERY = 200
 
 
 def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> Iterator[str]:
-    """The lines of a verdict.
-
-    Args:
-        query_id: the query's.
-        query: the question.
-        outcome: the verdict, or why there is none.
-    """
     yield shown_line(f"Query {query_id}: {query}", longest=_LONGEST_QUERY)
     verdict = outcome.value
     if verdict is None:
@@ -110,12 +93,6 @@ def self_test_lines(found: SelfTest) -> Iterator[str]:
 
 
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
-    """The lines of a summary.
-
-    Args:
-        summary: the counts.
-        troubles_only: only what could not be read, what failed, and what is not met.
-    """
     if not troubles_only:
         yield from _figures(summary)
     yield from _listed("malformed", summary.malformed, summary.problems)

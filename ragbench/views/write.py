@@ -18,19 +18,11 @@ from ragbench.views.html.run_page import RunPage
 from ragbench.views.markdown import markdown_report
 from ragbench.views.report import CsvCases, JsonReport, timings_report
 
-__all__ = [
-    "PAGE",
-    "JudgementLines",
-    "receipt_object",
-    "write_reports",
-]
-
 
 class JudgementLines:
     """Writes the statements, verdicts and reasons that the cells of a run rest on."""
 
     def __init__(self, report: Report, file: BinaryIO) -> None:
-        """Writes nothing yet."""
         self._file = file
         self._names = [metric.name for metric in report.metrics]
 
@@ -45,8 +37,7 @@ class JudgementLines:
                 }
                 self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
-    def finish(self) -> None:
-        """Nothing is left to write."""
+    def finish(self) -> None: ...
 
 
 def receipt_object(receipt: Receipt) -> dict[str, Any]:
@@ -102,9 +93,6 @@ def write_reports(report: Report, folder: Path) -> list[Path]:
     Where models judged, ``judgements.jsonl`` holds what they said.
 
     Each is written whole or not at all. The cases are read once for all forms.
-
-    Returns:
-        The files.
     """
     names = ["report.json", "cases.csv", "report.md", "timings.json"]
     if report.judging is not None:

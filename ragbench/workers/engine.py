@@ -7,14 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-__all__ = [
-    "Engine",
-    "Make",
-    "Worker",
-    "WorkerLostError",
-    "available_cpus",
-]
-
 Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
 """Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
 one: it is called once in each worker."""
@@ -33,20 +25,11 @@ class Worker(Protocol):
         ...
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
-        """Hands a batch over.
-
-        Raises:
-            WorkerLostError: the worker has ended.
-        """
+        """Hands a batch over."""
         ...
 
     def result(self, future: Future[Any]) -> Sequence[Any]:
-        """What a finished batch gave.
-
-        Raises:
-            WorkerLostError: the worker ended before it was through.
-            Exception: the call raised it.
-        """
+        """What a finished batch gave."""
         ...
 
     def close(self) -> None:

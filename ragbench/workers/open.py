@@ -9,21 +9,11 @@ from ragbench.errors import ConfigError
 from ragbench.workers.engine import Engine, available_cpus
 from ragbench.workers.processes import Processes, Threads
 
-__all__ = [
-    "ENGINES",
-    "check_engine",
-    "opened_engine",
-]
-
 ENGINES = ("local", "processes", "ray")
 
 
 def check_engine(text: str) -> str:
-    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``.
-
-    Raises:
-        ConfigError: it names none.
-    """
+    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``."""
     kind, separator, address = text.partition("://")
     if kind not in ENGINES or (separator and (kind != "ray" or not address)):
         raise ConfigError(f"--engine {text}: expected local, processes, ray or ray://HOST:PORT")
@@ -32,19 +22,6 @@ def check_engine(text: str) -> str:
 
 @contextmanager
 def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
-    """Opens an engine.
-
-    Args:
-        text: ``"local"``: this process; ``"processes"``: processes of this machine; ``"ray"``: the
-            cluster that ``RAY_ADDRESS`` names or this machine belongs to, else a Ray of its own;
-            ``"ray://HOST:PORT"``: that cluster.
-        workers: how many; by default one per processor, of this machine or of the cluster.
-        threads: for ``local``: calls in flight, for calls that wait for something.
-
-    Raises:
-        ConfigError: no such engine, or the cluster cannot be reached.
-        MissingExtraError: Ray is not installed.
-    """
     kind = check_engine(text)
     if kind == "ray":
         from ragbench.workers.ray_actors import ray_engine

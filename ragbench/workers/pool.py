@@ -18,15 +18,6 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from ragbench.errors import RunError
 from ragbench.workers.engine import Engine, Worker, WorkerLostError
 
-__all__ = [
-    "Batch",
-    "Map",
-    "Task",
-    "WorkerPool",
-    "by_kind",
-    "one_by_one",
-]
-
 AnyT = TypeVar("AnyT")
 ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
@@ -84,7 +75,6 @@ class Batch(Generic[ItemT, ValueT]):
 
     @property
     def is_done(self) -> bool:
-        """Whether it need not be waited for."""
         if self.parts:
             return all(part.is_done for part in self.parts)
         return self.found is not None or self.error is not None
@@ -101,7 +91,6 @@ class _Desk:
     """What is in flight; None for a worker that is on its way."""
 
     def room(self, capacity: int, *, alone: bool) -> bool:
-        """Whether it takes a batch, or one that must be alone."""
         held = self.futures.values()
         if alone:
             return not held
@@ -124,16 +113,6 @@ class WorkerPool(Generic[ItemT, ValueT]):
         lost: Callable[[ItemT], ValueT] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            make: makes the call, once in each worker; a function of a module, or a partial of one.
-            engine: where workers run.
-            batch: items per batch; what the engine says when not given.
-            lost: what an item gave that takes down every worker; without it that is an error.
-            stopped: once true, what is lost is not begun again: the signal that stops this process
-                has ended its workers, too.
-        """
         self._make = make
         self._engine = engine
         self._size = engine.batch if batch is None or engine.batch == 1 else batch
@@ -160,7 +139,6 @@ class WorkerPool(Generic[ItemT, ValueT]):
         return bool(self._desks)
 
     def __enter__(self) -> Self:
-        """The pool itself."""
         return self
 
     def __exit__(
@@ -169,7 +147,6 @@ class WorkerPool(Generic[ItemT, ValueT]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends the workers; what none of them has begun is dropped."""
         self._waiting.clear()
         for desk in self._desks:
             desk.worker.close()
@@ -177,12 +154,7 @@ class WorkerPool(Generic[ItemT, ValueT]):
     def cut(
         self, items: Iterable[AnyT], weight: Callable[[AnyT], int] = lambda _: 0
     ) -> Iterator[list[AnyT]]:
-        """Cuts items into batches; of items that are too few for workers, each is one.
-
-        Args:
-            items: read as batches are taken.
-            weight: what an item holds, such as its letters.
-        """
+        """Cuts items into batches; of items that are too few for workers, each is one."""
         source = iter(items)
         fewest = self._fewest
         first = [] if fewest is None else list(islice(source, fewest))
@@ -199,16 +171,10 @@ class WorkerPool(Generic[ItemT, ValueT]):
             yield taken
 
     def share(self, items: int, most: int) -> int:
-        """How many of so many items a batch holds, so that every worker has two.
-
-        Args:
-            items: how many there are before results are waited for.
-            most: what a batch holds at most.
-        """
+        """How many of so many items a batch holds, so that every worker has two."""
         return max(1, min(most, -(-items // (2 * self._engine.count * self._engine.capacity))))
 
     def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
-        """Hands items over."""
         batch: Batch[ItemT, ValueT] = Batch(items)
         if items:
             self._waiting.append(batch)
@@ -217,12 +183,7 @@ class WorkerPool(Generic[ItemT, ValueT]):
         return batch
 
     def take(self, batch: Batch[ItemT, ValueT]) -> Iterator[ValueT]:
-        """Yields what the calls gave, in order, once it is there.
-
-        Raises:
-            RunError: workers end without a result, such as for lack of memory.
-            Exception: the call raised it.
-        """
+        """Yields what the calls gave, in order, once it is there."""
         if batch.items and not self.is_started:
             self._waiting.remove(batch)
             call = self._here = self._here or self._make()

@@ -14,13 +14,6 @@ from typing import Any
 
 from ragbench.workers.engine import Make, WorkerLostError
 
-__all__ = [
-    "Processes",
-    "Threads",
-    "end_with_parent",
-    "use_one_thread",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Threads:
@@ -32,12 +25,10 @@ class Threads:
 
     @property
     def capacity(self) -> int:
-        """See `Engine.capacity`."""
         return 1 if self.threads == 1 else 2 * self.threads
 
     @property
     def fewest(self) -> int | None:
-        """See `Engine.fewest`."""
         return None if self.threads == 1 else 0
 
     def start(self, make: Make) -> _ThreadWorker:
@@ -71,7 +62,6 @@ class Processes:
     fewest: int | None = 2
 
     def start(self, make: Make) -> _ProcessWorker:
-        """See `Engine.start`."""
         # An executor for each: one that a process dies in is broken as a whole.
         context = get_context("spawn")
         executor = ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=(make,))
@@ -114,7 +104,6 @@ def use_one_thread() -> None:
 
 
 def _start(make: Make) -> None:
-    """Prepares a worker process."""
     global _make
     use_one_thread()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means

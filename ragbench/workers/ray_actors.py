@@ -18,25 +18,10 @@ from ragbench.plugins import require
 from ragbench.workers.engine import Make, WorkerLostError
 from ragbench.workers.processes import use_one_thread
 
-__all__ = [
-    "RayActors",
-    "ray_engine",
-]
-
 
 @contextmanager
 def ray_engine(address: str | None, workers: int | None) -> Generator[RayActors]:
-    """Connects to a cluster, or starts a Ray on this machine that ends with this.
-
-    Args:
-        address: ``ray://HOST:PORT``; None for the cluster that ``RAY_ADDRESS`` names or this
-            machine belongs to, else a Ray of its own.
-        workers: how many actors; one per processor of the cluster when not given.
-
-    Raises:
-        ConfigError: the cluster cannot be reached.
-        MissingExtraError: Ray is not installed.
-    """
+    """Connects to a cluster, or starts a Ray on this machine that ends with this."""
     # Ray reports each start to its makers and takes SIGTERM for itself, unless it is kept from it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     before = signal.getsignal(signal.SIGTERM)
@@ -121,13 +106,6 @@ class _Actor:
     """Calls, in a process of the cluster."""
 
     def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
-        """Prepares the process.
-
-        Args:
-            make: makes the call, pickled.
-            folder: where the command was started; used where this machine has it.
-            path: where Python looked for modules there.
-        """
         use_one_thread()
         with suppress(OSError):
             os.chdir(folder)
@@ -136,7 +114,6 @@ class _Actor:
         self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def is_there(self) -> tuple[bool, Any]:
-        """Answered once the actor is there."""
         return False, ()
 
     def call(self, items: Sequence[Any]) -> tuple[bool, Any]:

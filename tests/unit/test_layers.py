@@ -66,10 +66,6 @@ def test_functions_stay_short(house: Any) -> None:
     assert house.functions[len(house.functions) // 2] <= 8
 
 
-def test_what_is_public_is_documented(house: Any) -> None:
-    assert house.documented >= 0.98, house.undocumented
-
-
 def imported_by(modules: list[str], watched: list[str]) -> list[str]:
     """The watched packages that stand in sys.modules when the modules have been imported."""
     program = f"""

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from ragbench.text.token_counter import TokenCounter
     from ragbench_cli.answerers import Answerer
 
-__all__ = [
-    "command",
-]
-
 
 def _metrics(typed: str) -> list[str]:
     from ragbench.metrics.registry import definitions
@@ -290,7 +286,6 @@ def _say_scores(store: ScoreStore) -> None:
 def _advance(
     stack: ExitStack, run: Path, limit: int | None, *, shown: bool
 ) -> Callable[[int], None]:
-    """What moves the bar."""
     from ragbench.ledger.folder import RunFolder
     from ragbench.ledger.manifest import read_manifest
     from ragbench.stages.stage import Progress

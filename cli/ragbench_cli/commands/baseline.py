@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from ragbench.gate.baseline_file import Baseline
     from ragbench.gate.main_runs import Added
 
-__all__ = [
-    "app",
-]
-
 app = typer.Typer(
     help="Keep and show the runs that others are held against.",
     no_args_is_help=True,

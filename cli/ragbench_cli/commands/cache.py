@@ -12,10 +12,6 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, option
 
-__all__ = [
-    "app",
-]
-
 app = typer.Typer(
     help="Look at the kept answers of language models, and remove some.",
     no_args_is_help=True,

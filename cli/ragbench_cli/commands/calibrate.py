@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from ragbench.verbs.calibrate import DumpCalibration
     from ragbench_cli.console import StageAdvance
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     labels: Annotated[
@@ -177,7 +173,6 @@ def _fitted(
     *,
     quiet: bool,
 ) -> DumpCalibration:
-    """Opens what the options name, and has it judged."""
     from ragbench_cli.console import progress
 
     with (

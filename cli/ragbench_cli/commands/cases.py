@@ -10,10 +10,6 @@ from ragbench_cli.options import JsonOption, RunArgument, one_of, option
 if TYPE_CHECKING:
     from ragbench.core.report import CaseRow, Report
 
-__all__ = [
-    "command",
-]
-
 CAUSES = (
     "not_in_corpus", "not_retrieved", "dropped", "not_used", "declined", "answered_without",
     "failed", "cannot_tell", "shown", "right_without_evidence", "right",

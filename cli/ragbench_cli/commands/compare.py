@@ -11,10 +11,6 @@ from ragbench_cli import console
 from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.options import JsonOption, argument, option
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     runs: Annotated[

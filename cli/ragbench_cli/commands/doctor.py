@@ -20,10 +20,6 @@ from ragbench_cli.llm_options import (
 )
 from ragbench_cli.options import JsonOption, option
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     rag: Annotated[

@@ -76,10 +76,6 @@ if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench.metrics.matching import Matching
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     context: typer.Context,
@@ -190,7 +186,6 @@ def command(
 
 
 def _metrics(spelled: str | None) -> tuple[Metric, ...]:
-    """What is measured: at least one metric."""
     from ragbench.errors import ConfigError
     from ragbench.metrics.registry import default_metrics, parse_metrics
 
@@ -232,7 +227,6 @@ def _check_limits(timeout: float | None, max_error_rate: float | None) -> None:
 
 
 def _check_repeats(count: int, *, rag: str | None, dry_run: bool) -> None:
-    """Refuses repeats that would not be any."""
     from ragbench.errors import ConfigError
 
     if count == 1:

@@ -11,10 +11,6 @@ from ragbench_cli.options import JsonOption, RunArgument, argument, option
 if TYPE_CHECKING:
     from ragbench.core.report import CaseRow, Report
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     run: RunArgument,

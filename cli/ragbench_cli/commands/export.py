@@ -10,10 +10,6 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, RunArgument, option
 
-__all__ = [
-    "command",
-]
-
 
 def _names(typed: str) -> list[str]:
     from ragbench.io.export import EXPORTS

@@ -12,10 +12,6 @@ from ragbench_cli.options import JsonOption, argument, option
 if TYPE_CHECKING:
     from ragbench.core.gate_result import Flakiness, UnstableCase
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     runs: Annotated[

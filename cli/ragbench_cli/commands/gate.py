@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from ragbench.stages.judge import Judging
     from ragbench_cli.settle import Settling
 
-__all__ = [
-    "command",
-]
-
 
 Limits = list[str] | None
 

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
     from ragbench.core.history import History, MetricHistory
 
-__all__ = [
-    "command",
-]
-
 _STYLES = {"worse": "red", "better": "green", "other": "yellow", "": ""}
 
 

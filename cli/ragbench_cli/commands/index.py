@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from ragbench.pipeline.index import IndexProgress, IndexResult
     from ragbench.pipeline.word_index import WordsPlace
 
-__all__ = [
-    "command",
-]
-
 
 def _chunkers(typed: str) -> list[str]:
     from ragbench.pipeline.chunking import CHUNKERS
@@ -203,11 +199,7 @@ def command(
 
 @contextmanager
 def _told(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
-    """What an indexing tells while it runs, as a progress bar; Ctrl-C says what becomes of it.
-
-    Raises:
-        InterruptedRunError: it was interrupted.
-    """
+    """What an indexing tells while it runs, as a progress bar; Ctrl-C says what becomes of it."""
     from ragbench.errors import InterruptedRunError
     from ragbench.stages.stage import Progress
 
@@ -256,11 +248,6 @@ def _skipped(files: Sequence[str]) -> str:
 def _look(
     store: str, collection: str | None, *, drop: str | None, check: bool, all_: bool, json: bool
 ) -> None:
-    """What is asked of a store besides an indexing.
-
-    Raises:
-        ConfigError: nothing is.
-    """
     from ragbench.errors import ConfigError
 
     if drop is not None:
@@ -306,7 +293,6 @@ def _list(address: str, *, json: bool) -> None:
 
 
 def _check(address: str, collection: str | None, *, json: bool) -> None:
-    """What the index of a collection misses."""
     from dataclasses import asdict
 
     from ragbench.pipeline.index_check import check_index

@@ -11,13 +11,6 @@ import typer
 from ragbench_cli import console
 from ragbench_cli.options import JsonOption, argument, option
 
-__all__ = [
-    "EXTRAS",
-    "FILES",
-    "command",
-    "write_scaffold",
-]
-
 FILES = {
     "ragbench.yaml": "ragbench.yaml",
     "my_rag.py": "my_rag.py",

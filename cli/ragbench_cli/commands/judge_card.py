@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from ragbench.core.metric import Metric
     from ragbench_cli.models import ModelChoice
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     labels: Annotated[
@@ -191,7 +187,6 @@ def _print(card: JudgeCard) -> None:
 
 
 def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    """Each figure with its name."""
     base = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
     yield "agreement", f"{_figure(card.agreement)}; always the most frequent label: {base}"
     yield "kappa", _figure(card.kappa)

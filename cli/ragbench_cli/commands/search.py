@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from ragbench.pipeline.strategies import RetrievalSettings
     from ragbench_cli.stores import Ask, SearchQuestion
 
-__all__ = [
-    "command",
-]
-
 _SNIPPET = 300
 """Characters of a chunk that are shown."""
 
@@ -199,7 +195,6 @@ def _settings(
 
 
 def _asked(query: str | None, questions: str | None) -> list[SearchQuestion] | None:
-    """The questions; None where they are to be typed."""
     from ragbench.errors import ConfigError
     from ragbench_cli.stores import SearchQuestion, read_questions
 

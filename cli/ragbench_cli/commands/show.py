@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from ragbench.core.metric import MetricDefinition, Parameter
     from ragbench.post.catalogue import Listed, ListedSetting
 
-__all__ = [
-    "app",
-]
-
 app = typer.Typer(
     help="List what there is to choose from.",
     no_args_is_help=True,
@@ -89,7 +85,6 @@ def metric(
 
 
 def _spelling(definition: MetricDefinition) -> str:
-    """The name with its cutoff."""
     return definition.name + {"required": "@k", "optional": "[@k]", "none": ""}[definition.cutoff]
 
 

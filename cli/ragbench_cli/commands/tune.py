@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from ragbench.stats.mean import Interval
     from ragbench.verbs.tune import Tuning
 
-__all__ = [
-    "command",
-]
-
 
 def _measures(typed: str) -> list[str]:
     return [name for name in ("ndcg", "recall", "mrr") if name.startswith(typed)]

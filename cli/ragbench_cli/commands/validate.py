@@ -56,10 +56,6 @@ if TYPE_CHECKING:
     from ragbench.views.html.dump_page import DumpPage
     from ragbench_cli.console import StageAdvance
 
-__all__ = [
-    "command",
-]
-
 
 def command(
     dump: DumpArgument,
@@ -250,7 +246,6 @@ def _validated(
     *,
     quiet: bool,
 ) -> DumpSummary:
-    """Opens what the options name, and has it judged."""
     from ragbench_cli.console import progress
 
     given = work.keywords
@@ -382,11 +377,6 @@ def _demands(
     relevant: float | None,
     malformed: float,
 ) -> Demands:
-    """What the options demand.
-
-    Raises:
-        ConfigError: a share is not between 0 and 1, or a level does not exist.
-    """
     from ragbench.verbs.validate import Demands
 
     given = (

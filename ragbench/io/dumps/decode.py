@@ -22,12 +22,6 @@ from ragbench.io.ids import IdRegister
 from ragbench.io.source import Problems
 from ragbench.io.values import ValueProblem, as_answers, as_id, as_score, describe
 
-__all__ = [
-    "Decoder",
-    "RawRetrieval",
-    "group_rows",
-]
-
 _EXAMPLES = 5
 _VECTORS = ("vector", "embedding", "vectors", "embeddings")
 _ANSWERS = ("answers", "reference", "answer_references", "ground_truth")
@@ -99,7 +93,6 @@ class Decoder:
     _sign: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Looks up how each field is found."""
         known = self.mapping
         self._chunks = chunks_getter(known.chunks or "")
         self._query = None if known.query is None else getter(known.query)
@@ -116,11 +109,7 @@ class Decoder:
         self._text_key = name if parent and parent == known.metadata else ""
 
     def raw(self, record: DumpRecord) -> Iterator[RawRetrieval]:
-        """The retrievals of a record that holds queries, or a response.
-
-        Raises:
-            ValueProblem: it holds none.
-        """
+        """The retrievals of a record that holds queries, or a response."""
         held = self._chunks(record.value)
         lists = self.form.unwrap(held)
         if lists is None and is_list(held) and (self.mapping.chunks or not held):
@@ -134,7 +123,6 @@ class Decoder:
             yield RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
 
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
-        """The retrieval of a query's hits."""
         noted = _Noted()
         chunks: list[Chunk] = []
         relevant: set[str] = set()
@@ -187,11 +175,6 @@ class Decoder:
         )
 
     def _label(self, value: object, name: str) -> bool | None:
-        """A label; None where there is none.
-
-        Raises:
-            ValueProblem: something stands there that is no label.
-        """
         label = as_label(value)
         if label is None and value is not None and value != "":
             where = getattr(self.mapping, name)

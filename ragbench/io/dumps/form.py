@@ -8,26 +8,6 @@ from typing import NamedTuple, TypeGuard
 
 import orjson
 
-__all__ = [
-    "FORM",
-    "ID_NAMES",
-    "SCORE_NAMES",
-    "TEXT_NAMES",
-    "DumpForm",
-    "DumpRecord",
-    "Getter",
-    "Hits",
-    "chunks_getter",
-    "getter",
-    "is_list",
-    "is_object",
-    "list_of_hits",
-    "lists_of_hits",
-    "opened_json",
-    "text_paths",
-    "without_path",
-]
-
 Hits = Sequence[object]
 """What was retrieved for one query, best first: objects or texts."""
 
@@ -73,12 +53,10 @@ class DumpForm:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether a value is a JSON object."""
     return type(value) is dict
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value is a JSON array."""
     return type(value) is list
 
 
@@ -92,12 +70,7 @@ def list_of_hits(value: object, is_hit: Callable[[object], bool]) -> Hits | None
 def lists_of_hits(
     values: Sequence[object], find: Callable[[object], Hits | None]
 ) -> Sequence[Hits] | None:
-    """The hits of each query of a batch; None when one of them has no such hits.
-
-    Args:
-        values: a value a query; an empty array says that nothing was found for it.
-        find: gives the hits in one of them.
-    """
+    """The hits of each query of a batch; None when one of them has no such hits."""
     found: list[Hits] = []
     for value in values:
         hits = value if is_list(value) and not value else find(value)
@@ -173,7 +146,6 @@ def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]
 
 
 def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every text in nested objects, with its path."""
     if not is_object(value) or prefix.count(".") >= _DEEPEST:
         return
     for key, item in value.items():

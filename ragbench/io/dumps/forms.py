@@ -22,18 +22,6 @@ from ragbench.io.dumps import store_forms as qdrant
 from ragbench.io.dumps.form import DumpForm, Hits, is_list, is_object, list_of_hits, lists_of_hits
 from ragbench.io.dumps.search_forms import SEARCH_FORMS
 
-__all__ = [
-    "FORMS",
-    "HAYSTACK",
-    "JOINED_FORMS",
-    "LANGCHAIN",
-    "LLAMAINDEX",
-    "RAGAS",
-    "ROWS",
-    "find_form",
-    "form_names",
-]
-
 _HAYSTACK_FIELDS = ("blob", "meta", "sparse_embedding", "dataframe", "content_type")
 
 
@@ -226,16 +214,11 @@ _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain",
 
 
 def form_names() -> tuple[str, ...]:
-    """What ``--format`` takes."""
     return (*(form.name for form in FORMS), *JOINED_FORMS)
 
 
 def find_form(name: str) -> DumpForm | str:
-    """The form of a name; a joined form's own name.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The form of a name; a joined form's own name."""
     wanted = _ALIASES.get(name, name)
     if wanted in JOINED_FORMS:
         return wanted

@@ -28,11 +28,6 @@ from ragbench.io.dumps.forms import FORMS, ROWS
 from ragbench.io.dumps.mapping import DumpMapping, Layout, as_label, guess_kind
 from ragbench.io.values import describe
 
-__all__ = [
-    "GuessedMapping",
-    "guess_mapping",
-]
-
 _CONTAINERS = (
     *("chunks", "retrieved_contexts", "contexts", "source_documents", "source_nodes", "documents"),
     *("results", "result", "hits", "points", "matches", "passages", "context", "docs", "nodes"),
@@ -95,16 +90,6 @@ def guess_mapping(
     form: DumpForm | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> GuessedMapping:
-    """Guesses how a dump is read.
-
-    Args:
-        records: its first records; at least one.
-        form: the form, when the user named it.
-        overrides: what the user said of fields; see `ragbench.io.dumps.mapping.MAPPABLE`.
-
-    Raises:
-        DataError: no chunks or no texts are found in them; the message says what is there.
-    """
     given = dict(overrides or {})
     values = [record.value for record in records]
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
@@ -136,7 +121,6 @@ def _is_own(value: object) -> bool:
 
 
 def _place(values: Sequence[object], form: DumpForm | None, path: str | None) -> _Place | None:
-    """The place that most of the records' chunks are at."""
     counts: Counter[_Place] = Counter()
     for value in values:
         for place, lists in _candidates(value, form, path):
@@ -200,7 +184,6 @@ def _name(place: _Place, values: Sequence[object]) -> str:
 
 
 def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True) -> str | None:
-    """The first path at which some record has something."""
     kinds = (str, list) if texts else (str, int, float, bool)
     for path in paths:
         find = getter(path)

@@ -20,14 +20,6 @@ from ragbench.io.rankings import Ranking
 from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems, Source
 
-__all__ = [
-    "CorpusTexts",
-    "Queries",
-    "corpus_texts",
-    "read_queries",
-    "read_ranking_records",
-]
-
 _BATCH = 5000
 
 
@@ -38,7 +30,6 @@ class CorpusTexts:
     _db: sqlite3.Connection
 
     def get(self, ids: Iterable[str]) -> dict[str, str]:
-        """The texts of those documents that there are."""
         found: dict[str, str] = {}
         for id in ids:
             row = self._db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
@@ -49,14 +40,7 @@ class CorpusTexts:
 
 @contextmanager
 def corpus_texts(path: str | Path) -> Generator[CorpusTexts, None, None]:
-    """Reads a corpus into a temporary file, which is gone when the block ends.
-
-    Args:
-        path: a file or folder that `ragbench.io.read.read_documents` reads.
-
-    Raises:
-        DataError: it cannot be read, or holds no document.
-    """
+    """Reads a corpus into a temporary file, which is gone when the block ends."""
     with (
         TemporaryDirectory(prefix="ragbench-corpus-") as folder,
         closing(sqlite3.connect(Path(folder) / "texts.sqlite")) as db,
@@ -99,20 +83,11 @@ class Queries:
     """What had to be chosen to read it, in words."""
 
     def in_order(self) -> Iterator[tuple[str, str]]:
-        """Id and text of each query."""
         yield from self.texts.items()
 
 
 def read_queries(path: str | Path, encoding: str | None = None) -> Queries:
-    """Reads all queries of a file, or of the usual file in a folder.
-
-    Args:
-        path: the file or folder.
-        encoding: how text is encoded; guessed where it is not UTF-8.
-
-    Raises:
-        DataError: it cannot be read, or holds no query.
-    """
+    """Reads all queries of a file, or of the usual file in a folder."""
     problems = Problems()
     source = Source.of(path, encoding=encoding)
     if source.is_folder:
@@ -212,15 +187,7 @@ def _names_text(source: Source) -> bool:
 def read_ranking_records(
     rankings: Iterable[Ranking], path: str, texts: CorpusTexts, queries: Queries, problems: Problems
 ) -> Iterator[DumpRecord]:
-    """Yields a record per query, best document first, in ragbench's own form.
-
-    Args:
-        rankings: those of a run or of BEIR results.
-        path: the file that they are from.
-        texts: the corpus.
-        queries: the topics.
-        problems: takes the rankings of queries of which nobody knows the text.
-    """
+    """Yields a record per query, best document first, in ragbench's own form."""
     for ranking in rankings:
         query = queries.texts.get(ranking.query)
         if query is None:

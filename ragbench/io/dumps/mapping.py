@@ -12,16 +12,6 @@ from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import Hits, getter
 from ragbench.io.values import ValueProblem, as_flag, as_score
 
-__all__ = [
-    "MAPPABLE",
-    "DumpMapping",
-    "Layout",
-    "ScoreKind",
-    "as_label",
-    "check_overrides",
-    "guess_kind",
-]
-
 MAPPABLE = (
     *("query", "query_id", "chunks", "id", "text", "score", "metadata"),
     *("relevant", "answer_present"),
@@ -80,11 +70,7 @@ class DumpMapping:
 
 
 def check_overrides(overrides: Mapping[str, str]) -> None:
-    """Refuses a correction of something that there is not.
-
-    Raises:
-        ConfigError: no such field.
-    """
+    """Refuses a correction of something that there is not."""
     for name in overrides:
         if name not in MAPPABLE:
             close = get_close_matches(name, MAPPABLE, n=1)
@@ -101,11 +87,6 @@ def guess_kind(lists: Sequence[Hits], path: str | None, distances: bool | None) 
     A retriever hands over the best chunk first. When scores fall, higher is better; when they
     rise, lower is. Only when neither holds, the field's name decides, or what its tool is known
     for: Milvus, for one, calls both a distance.
-
-    Args:
-        lists: hits of some queries.
-        path: where a hit's score is; None when there is none.
-        distances: whether the tool's scores are distances as a rule; None when not known.
     """
     if path is None:
         return None
@@ -127,8 +108,7 @@ _HIGHEST_GRADE = 4
 def as_label(value: object) -> bool | None:
     """What a person says of a chunk or a query: yes and no, or a grade from 0 to 4.
 
-    Returns:
-        Whether it is relevant (a grade above 0); None for what is no label, such as a score.
+    None for what is no label, such as a score.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value > 0 if value in range(_HIGHEST_GRADE + 1) else None

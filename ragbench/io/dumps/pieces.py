@@ -26,17 +26,6 @@ from ragbench.io.lines import Line
 from ragbench.io.source import Problems
 from ragbench.io.values import ValueProblem
 
-__all__ = [
-    "PIECE_BYTES",
-    "Passed",
-    "Piece",
-    "PieceItem",
-    "Place",
-    "PlacedRetrieval",
-    "SplitDump",
-    "lines_of",
-]
-
 PIECE_BYTES = 2 << 20
 """How much of a dump a worker reads at a time."""
 _MORE = 1 << 20
@@ -117,9 +106,6 @@ class SplitDump:
 
         Lines count from 1 in the piece. The last thing is how many lines there are; a line that is
         longer than the limits allow ends the dump, and gives -1.
-
-        Raises:
-            OSError: the file cannot be read.
         """
         number = passed = told = 0
         for line in lines_of(self.address, piece, self.size, self.limits.record):
@@ -145,11 +131,7 @@ class SplitDump:
         yield number
 
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
-        """The retrievals at some places, without their ids; None where there is no such one now.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
+        """The retrievals at some places, without their ids; None where there is no such one now."""
         for start, group in _near(places):
             end = max(place.start + place.size for place in group)
             data = read_range(self.address, start, end)
@@ -219,13 +201,7 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
     """The lines that begin in a piece; the last one may end behind it.
 
     Args:
-        address: the file.
-        piece: the range.
-        size: of the file.
         longest: bytes of a line that are read at most, and one more.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     # A line begins behind a line's end: the byte before the piece tells whether one does here.
     first = max(0, piece.start - 1)

@@ -37,13 +37,6 @@ from ragbench.io.rankings import is_beir_result, read_result, read_run
 from ragbench.io.source import Problems, Source
 from ragbench.io.values import ValueProblem
 
-__all__ = [
-    "OpenDump",
-    "dump_row",
-    "open_dump",
-    "write_retrieval_dump",
-]
-
 
 def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
     """One query with its chunks, best first, as JSON.
@@ -55,14 +48,7 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Writes rows of `dump_row`, a line each; the file appears whole or not at all.
-
-    Returns:
-        How many lines it has.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
+    """Writes rows of `dump_row`, a line each; the file appears whole or not at all."""
     written = 0
     with written_whole(path) as file:
         for row in rows:
@@ -129,11 +115,7 @@ class OpenDump:
         self._trim()
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
-        """Takes what workers read of ``split`` in place of reading it here.
-
-        Args:
-            pieces: what each of its pieces gave, in order.
-        """
+        """Takes what workers read of ``split`` in place of reading it here."""
         self.problems.items.clear()  # those of the first lines, which are read again
         self.problems.more = 0
         self._retrievals = _placed(self.name, pieces, self.mapping, self.problems)
@@ -270,7 +252,6 @@ def _why_whole(
 
 
 def _split(source: Source, mapping: DumpMapping, form: str) -> SplitDump | None:
-    """The dump in ranges; None where they cannot be read."""
     address = source.address
     if address is None:
         return None
@@ -301,7 +282,6 @@ class _Begin(NamedTuple):
 
     @classmethod
     def of(cls, records: Iterator[DumpRecord], problems: Problems) -> _Begin:
-        """Reads them."""
         begin, known = cls([], []), 0
         for record in islice(records, _SAMPLE):
             begin.records.append(record)
@@ -385,7 +365,6 @@ def _raw(
 def _placed(
     name: str, pieces: Iterable[Iterable[PieceItem]], mapping: DumpMapping, problems: Problems
 ) -> Iterator[RetrievalDump]:
-    """As `_retrievals`, from what was read elsewhere."""
     derived = IdRegister()
     before = number = 0
     for item in chain.from_iterable(pieces):

@@ -18,12 +18,6 @@ from ragbench.io.lines import decode_head, read_bytes
 from ragbench.io.source import HEAD_BYTES, Problems, Row, Source
 from ragbench.io.values import ValueProblem, parse_cell
 
-__all__ = [
-    "container_of",
-    "count_lines",
-    "read_records",
-]
-
 _BLOCK = 1 << 20
 _SUFFIXES = (".jsonl", ".ndjson")
 
@@ -31,11 +25,7 @@ _SUFFIXES = (".jsonl", ".ndjson")
 def count_lines(path: str | Path) -> int | None:
     """The lines of a JSONL file: about its queries, for a progress bar.
 
-    Args:
-        path: a file, or ``-``.
-
-    Returns:
-        None for standard input, other containers, and what cannot be read.
+    None for standard input, other containers, and what cannot be read.
     """
     file = Path(path)
     if file.suffix.lower() not in _SUFFIXES:
@@ -62,11 +52,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def container_of(source: Source, problems: Problems) -> str | None:
-    """What a dump's file is: jsonl, json, csv, tsv, xlsx, parquet, or run for TREC's columns.
-
-    Returns:
-        None, and a problem, when it is nothing of that or cannot be read.
-    """
+    """What a dump's file is: jsonl, json, csv, tsv, xlsx, parquet, or run for TREC's columns."""
     if source.is_folder:
         message = "expected a file with retrieval results, found a folder"
         problems.add(message, path=source.name)
@@ -134,13 +120,7 @@ def _table_container(header: str) -> str | None:
 
 
 def read_records(source: Source, container: str, problems: Problems) -> Iterator[DumpRecord]:
-    """Yields the records of a file; what is not a record is noted, and the others follow.
-
-    Args:
-        source: the file.
-        container: see `container_of`; not ``run``.
-        problems: takes what is wrong.
-    """
+    """Yields the records of a file; what is not a record is noted, and the others follow."""
     if container == "jsonl":
         for line, value in read_line_values(source, problems):
             yield DumpRecord(source.name, line.number, value)

@@ -22,8 +22,6 @@ from ragbench.io.dumps.form import (
     list_of_hits,
 )
 
-__all__ = ["SEARCH_FORMS"]
-
 _TEXTS = ("text", "content", "chunk_text", "page_content", "body", "chunk", "passage", "document")
 
 

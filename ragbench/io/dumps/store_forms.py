@@ -20,13 +20,6 @@ from itertools import chain
 
 from ragbench.io.dumps.form import DumpForm, Hits, is_list, is_object, list_of_hits, lists_of_hits
 
-__all__ = [
-    "CHROMA",
-    "ELASTICSEARCH",
-    "MILVUS",
-    "QDRANT",
-]
-
 _COLUMNS = {
     "ids": "id",
     "documents": "document",
@@ -53,7 +46,6 @@ def _query(columns: Mapping[str, Sequence[object]], number: int) -> Mapping[str,
 
 
 def _chroma_hits(columns: Mapping[str, object]) -> Hits:
-    """Columns to objects; what a column lacks is null."""
     known = {name: column for name, column in columns.items() if is_list(column)}
     size = max((len(column) for column in known.values()), default=0)
     return [

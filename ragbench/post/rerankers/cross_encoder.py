@@ -17,11 +17,6 @@ from ragbench.text.onnx_model import find_onnx_files, is_hub_name
 from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
 from ragbench.text.sentences import Span, split_sentences
 
-__all__ = [
-    "CrossEncoderReranker",
-    "best_windows",
-]
-
 # Where no spaces are written, two characters are taken for a word.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
@@ -38,19 +33,7 @@ class _Sentence:
 def best_windows(
     query: QueryWeights, place: int, *, words: int, count: int, cut: bool = False
 ) -> list[Span]:
-    """Finds runs of sentences that hold most of the query's weight.
-
-    Args:
-        query: the query's tokens with their weights, and the candidates.
-        place: the candidate's.
-        words: how many words a run may have; a longer sentence is a run of its own.
-        count: how many runs at most.
-        cut: whether of a longer sentence only its best ``words`` words are taken.
-
-    Returns:
-        Runs that do not overlap, the best first; of equals, the earlier one. One that holds nothing
-        of the query is returned only when there is no other. Empty for a text of white space.
-    """
+    """Finds runs of sentences that hold most of the query's weight."""
     text = query.texts[place]
     sentences = [
         _Sentence(span, _words_in(text[span.start : span.end]), query.held(place, *span))
@@ -140,7 +123,6 @@ class CrossEncoderReranker:
     """How many pairs are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range and folders without a model."""
         if self.words < 1 or self.windows < 1 or self.threads < 1:
             raise ConfigError("cross_encoder: words, windows and threads must be at least 1")
         if self.first is not None and self.first < 1:
@@ -154,16 +136,10 @@ class CrossEncoderReranker:
 
     @property
     def name(self) -> str:
-        """``"cross_encoder"``."""
         return "cross_encoder"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Each chunk's best piece.
-
-        Raises:
-            ConfigError: the model cannot be found, downloaded or loaded.
-            MissingExtraError: the extra ``onnx`` is not installed.
-        """
+        """Each chunk's best piece."""
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
         text, notes = self._question(classifier, query.text)
@@ -188,7 +164,6 @@ class CrossEncoderReranker:
         return NotedScores((*map(_sigmoid, best), *behind), notes)
 
     def _read(self, question: str, passages: list[str]) -> list[list[str]]:
-        """What is read of each of the passages that are."""
         first = passages[: self.first]
         if self.passages == "whole":
             return [[passage] for passage in first]

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "FeedbackReranker",
-]
-
 _K1, _B = 1.2, 0.75
 
 
@@ -61,7 +57,6 @@ class FeedbackReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range and a corpus that is not there."""
         if self.examples < 1 or self.terms < 1:
             raise ConfigError("feedback: examples and terms must be at least 1")
         if not 0 <= self.query_weight <= 1:
@@ -72,16 +67,10 @@ class FeedbackReranker:
 
     @property
     def name(self) -> str:
-        """``"feedback"``."""
         return "feedback"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Numbers of at least 0 by words, of at least -1 by embeddings.
-
-        Raises:
-            InterfaceError: an embedding cannot be used.
-            DataError: the corpus cannot be read.
-        """
+        """Numbers of at least 0 by words, of at least -1 by embeddings."""
         notes: list[str] = []
         best, shares = self._examples(chunks, notes)
         if self.by != "words":

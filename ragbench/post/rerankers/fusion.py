@@ -13,16 +13,6 @@ from ragbench.errors import ConfigError
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
 
-__all__ = [
-    "LinearFusionReranker",
-    "ReciprocalRankFusionReranker",
-    "check_weights",
-    "given_scores",
-    "member_scores",
-    "standard",
-    "unscored_note",
-]
-
 
 def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:
     """Each chunk's present score, or the default where it has none (0 is a score)."""
@@ -40,11 +30,7 @@ def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
 def member_scores(
     rerankers: Sequence[Reranker], query: Query, chunks: Sequence[Chunk]
 ) -> tuple[list[Sequence[float]], tuple[str, ...]]:
-    """Each reranker's scores, and all their notes with the reranker's name before each.
-
-    Raises:
-        InterfaceError: there is not one finite number a chunk.
-    """
+    """Each reranker's scores, and all their notes with the reranker's name before each."""
     given = [checked_scores(reranker, query, chunks) for reranker in rerankers]
     notes = [
         f"{reranker.name}: {note}"
@@ -57,11 +43,6 @@ def member_scores(
 def check_weights(
     name: str, members: int, weights: Sequence[float] | None, given_weight: float
 ) -> None:
-    """Refuses weights that do not fit.
-
-    Raises:
-        ConfigError: no reranker, not one weight a reranker, a weight below 0, or none above 0.
-    """
     if not members:
         raise ConfigError(f"{name}: give at least one reranker")
     if weights is not None and len(weights) != members:
@@ -101,20 +82,14 @@ class LinearFusionReranker:
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         check_weights("linear", len(self.rerankers), self.weights, self.given_weight)
 
     @property
     def name(self) -> str:
-        """``"linear"``."""
         return "linear"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The weighted means of the normalised scores.
-
-        Raises:
-            InterfaceError: a reranker's scores cannot be used; what one raises passes through.
-        """
+        """The weighted means of the normalised scores."""
         lists, notes = member_scores(self.rerankers, query, chunks)
         weights = list(self.weights or [1.0] * len(lists))
         if self.given_weight:
@@ -153,22 +128,15 @@ class ReciprocalRankFusionReranker:
     """How little the first places differ from those behind them, at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         check_weights("rrf", len(self.rerankers), self.weights, self.given_weight)
         if not 0 <= self.k < float("inf"):
             raise ConfigError(f"rrf: k must be at least 0, not {self.k:g}")
 
     @property
     def name(self) -> str:
-        """``"rrf"``."""
         return "rrf"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Numbers above 0.
-
-        Raises:
-            InterfaceError: a reranker's scores cannot be used; what one raises passes through.
-        """
         lists, notes = member_scores(self.rerankers, query, chunks)
         present = range(len(chunks))
         # sorted() is stable: equal scores are ranked in their present order.

@@ -15,11 +15,6 @@ from ragbench.io.http import JsonEndpoint
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores
 
-__all__ = [
-    "HttpReranker",
-]
-
-
 Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
 _NAMED = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
 """Forms that need the name of a model."""
@@ -122,7 +117,6 @@ class HttpReranker:
     _endpoint: JsonEndpoint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range; opens no connection."""
         if self.batch_size is not None and self.batch_size < 1:
             raise ConfigError(f"http: batch_size must be at least 1, not {self.batch_size}")
         if self.max_characters is not None and self.max_characters < 1:
@@ -142,21 +136,12 @@ class HttpReranker:
 
     @property
     def name(self) -> str:
-        """``"http"``."""
         return "http"
 
     def __repr__(self) -> str:
-        """Without credentials: neither headers nor what the URL holds of them."""
         return f"HttpReranker(url={self._endpoint.url!r}, model={self.model!r})"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The service's scores.
-
-        Raises:
-            HTTPRagError: the request failed; the message holds no credentials.
-            InterfaceError: the answer does not have one score for each chunk.
-            StageTimeoutError: the service took longer than the timeout.
-        """
         limit = self.max_characters
         texts = [chunk.text[:limit] for chunk in chunks]
         size = self.batch_size or len(texts)

@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "CorpusCounts",
-    "LexicalReranker",
-    "check_corpus",
-    "corpus_counts",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CorpusCounts:
@@ -43,25 +36,12 @@ class CorpusCounts:
 
 
 def check_corpus(name: str, corpus: str | None) -> None:
-    """Refuses a corpus that is not there.
-
-    Raises:
-        ConfigError: it is neither a file nor a folder.
-    """
     if corpus is not None and not Path(corpus).exists():
         raise ConfigError(f"{name}: the corpus '{corpus}' does not exist")
 
 
 def corpus_counts(corpus: str) -> CorpusCounts:
-    """Counts a corpus once for as long as its files stay as they are.
-
-    Args:
-        corpus: any file or folder that documents are read from; see "ragbench show formats".
-
-    Raises:
-        DataError: it cannot be read.
-        ConfigError: it holds no document.
-    """
+    """Counts a corpus once for as long as its files stay as they are."""
     path = Path(corpus)
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     state = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
@@ -113,7 +93,6 @@ class LexicalReranker:
     with n of the corpus's N documents holding it."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if not 0 <= self.k1 < math.inf:
             raise ConfigError(f"lexical: k1 must be at least 0, not {self.k1:g}")
         if not 0 <= self.b <= 1:
@@ -124,7 +103,6 @@ class LexicalReranker:
 
     @property
     def name(self) -> str:
-        """``"lexical"``."""
         return "lexical"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:

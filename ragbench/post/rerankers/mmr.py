@@ -24,19 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "MmrReranker",
-    "lexical_similarity",
-]
-
 
 def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """Cosines of the texts' words, each weighted by ln(1 + N / n) * (1 + ln tf).
 
     N is the number of texts, n of those that hold the word, tf its number in the text.
-
-    Args:
-        texts: at least one.
 
     Returns:
         A symmetric square matrix in [0, 1]; a text without words is like none, itself included.
@@ -99,13 +91,11 @@ class MmrReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if not 0 <= self.balance <= 1:
             raise ConfigError(f"mmr: balance must lie in [0, 1], not {self.balance:g}")
 
     @property
     def name(self) -> str:
-        """``"mmr"``."""
         return "mmr"
 
     @property
@@ -114,11 +104,7 @@ class MmrReranker:
         return "embedding" in (self.relevance, self.similarity)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Numbers whose order is that of the picks.
-
-        Raises:
-            InterfaceError: an embedding cannot be used.
-        """
+        """Numbers whose order is that of the picks."""
         notes: list[str] = []
         rows: NDArray[np.float64] | None = None
         if self.similarity != "lexical" or self.relevance != "score":

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "PersonalisedPageRankReranker",
-    "personalised_pagerank",
-]
-
 
 def personalised_pagerank(
     adjacency: Any, seeds: NDArray[np.float64], *, damping: float = 0.85, tolerance: float = 1e-9
@@ -38,16 +33,6 @@ def personalised_pagerank(
     At each step the walk follows an edge of its node with probability ``damping``, in proportion to
     the weights, else it jumps to a seed; from a node without edges it always jumps (Page et al.
     1999, "The PageRank Citation Ranking"; Haveliwala 2002, "Topic-Sensitive PageRank").
-
-    Args:
-        adjacency: a square matrix of scipy.sparse; the number in row i and column j is the weight,
-            at least 0, of the edge from i to j.
-        seeds: where the walk starts, one number a node, at least 0, with a sum above 0.
-        damping: in [0, 1).
-        tolerance: how far the result may be from the exact one, as the sum of absolute differences.
-
-    Returns:
-        Probabilities that sum to 1.
     """
     import numpy as np
 
@@ -108,7 +93,6 @@ class PersonalisedPageRankReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if not 0 <= self.damping < 1:
             raise ConfigError(f"ppr: damping must lie in [0, 1), not {self.damping:g}")
         if self.neighbours < 0:
@@ -118,15 +102,9 @@ class PersonalisedPageRankReranker:
 
     @property
     def name(self) -> str:
-        """``"ppr"``."""
         return "ppr"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Probabilities that sum to 1.
-
-        Raises:
-            InterfaceError: an embedding or a link cannot be read.
-        """
         rows, places = (
             chunk_directions(query, chunks, self.embedding_field)
             if self.neighbours or self.seeds == "similarity"

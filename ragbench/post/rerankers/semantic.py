@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "FIELD",
-    "SemanticReranker",
-    "chunk_directions",
-    "query_direction",
-    "similarities",
-    "sparse_from_edges",
-    "sparse_from_rows",
-]
-
 FIELD = "embedding"
 """The field of a chunk's metadata that holds its embedding."""
 _ONE_THREAD = 1 << 18
@@ -34,11 +24,7 @@ _ONE_THREAD = 1 << 18
 
 
 def query_direction(query: Query) -> NDArray[np.float64] | None:
-    """The query's embedding with length 1; None when it has none.
-
-    Raises:
-        InterfaceError: it is not a list of finite numbers.
-    """
+    """The query's embedding with length 1; None when it has none."""
     if query.embedding is None:
         return None
     direction: NDArray[np.float64] = _directions([query.embedding], ["the query"])[0]
@@ -50,18 +36,8 @@ def chunk_directions(
 ) -> tuple[NDArray[np.float64] | None, list[int]]:
     """The chunks' embeddings with length 1, of those that have one.
 
-    Args:
-        query: holds embeddings by chunk id; they win over those in the metadata.
-        chunks: the chunks.
-        field: the field of their metadata.
-
     Returns:
-        One row a chunk that has an embedding, and the places of these chunks in the order given;
-        None in place of the rows when no chunk has one. An embedding of zeros stays zero, so that
         its cosine with anything is 0.
-
-    Raises:
-        InterfaceError: an embedding is not a list of finite numbers, or they differ in length.
     """
     by_id = query.chunk_embeddings or {}
     found: list[Any] = []
@@ -150,15 +126,10 @@ class SemanticReranker:
 
     @property
     def name(self) -> str:
-        """``"semantic"``."""
         return "semantic"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Cosines, or given scores where embeddings are missing.
-
-        Raises:
-            InterfaceError: an embedding is not a list of finite numbers, or they differ in length.
-        """
+        """Cosines, or given scores where embeddings are missing."""
         scores = given_scores(chunks, self.default_score)
         direction = query_direction(query)
         if direction is None:

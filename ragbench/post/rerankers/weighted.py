@@ -15,12 +15,6 @@ from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.post.times import ages_in_hours
 
-__all__ = [
-    "Factor",
-    "TimeWeightedReranker",
-    "WeightedReranker",
-]
-
 _FROM_NEWEST = "no 'now' is set: ages were counted from the newest chunk"
 
 
@@ -45,7 +39,6 @@ class TimeWeightedReranker:
     """Stands in where a chunk has no score."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if not 0 <= self.rate < math.inf:
             raise ConfigError(f"time_weighted: rate must be at least 0, not {self.rate:g}")
         if not 0 <= self.undated <= 1:
@@ -53,7 +46,6 @@ class TimeWeightedReranker:
 
     @property
     def name(self) -> str:
-        """``"time_weighted"``."""
         return "time_weighted"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
@@ -110,7 +102,6 @@ class WeightedReranker:
     """The rate of ``"recency"`` an hour, at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuses settings out of their range."""
         if any(not 0 <= factor.weight < math.inf for factor in self.factors):
             raise ConfigError("weighted: the weight of a factor must be at least 0")
         if not sum(factor.weight for factor in self.factors) > 0:
@@ -127,11 +118,9 @@ class WeightedReranker:
 
     @property
     def name(self) -> str:
-        """``"weighted"``."""
         return "weighted"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The weighted means."""
         totals = [0.0] * len(chunks)
         notes: list[str] = []
         for factor in self.factors:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ForeignChroma",
-]
-
 _METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
 _KEPT = ("documents", "metadatas")
 
@@ -39,13 +35,11 @@ class ForeignChroma:
     is_exact = False
 
     def __init__(self, collection: Any, space: Space) -> None:
-        """Takes what is open."""
         self.space = space
         self._collection = collection
 
     @classmethod
     def database(cls, address: str) -> EngineDatabase[Any]:
-        """See `ForeignEngine`."""
         path = address.removeprefix("chroma:")
         if address.startswith("chroma:") and path and not Path(path).is_dir():
             raise StoreError(f"{address}: there is no such folder")
@@ -53,12 +47,10 @@ class ForeignChroma:
 
     @classmethod
     def names(cls, connection: Any) -> list[str]:
-        """See `ForeignEngine`."""
         return [each.name for each in connection.list_collections()]
 
     @classmethod
     def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `ForeignEngine`."""
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
         try:
             collection = connection.get_collection(name, embedding_function=None)
@@ -74,11 +66,9 @@ class ForeignChroma:
         return cls(collection, space)
 
     def count(self) -> int:
-        """See `ForeignEngine`."""
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[ForeignRow]:
-        """See `ForeignEngine`."""
         got = self._collection.get(limit=limit, include=list(_KEPT))
         return _rows(got["ids"], got["documents"], got["metadatas"], [0.0] * len(got["ids"]))
 
@@ -97,7 +87,6 @@ class ForeignChroma:
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -125,12 +114,7 @@ class ForeignChroma:
 
 
 def _where(filters: Filter, *, denied: bool) -> dict[str, Any]:
-    """A folded filter as Chroma's ``where``, which has no word for a denial of several parts.
-
-    Raises:
-        ConfigError: it asks for a prefix, a range of dates or whether a field exists, or denies a
-            range.
-    """
+    """A folded filter as Chroma's ``where``, which has no word for a denial of several parts."""
     if isinstance(filters, And | Or):
         # Denied, all becomes any of the denied parts, and the other way round.
         word = "$and" if isinstance(filters, And) is not denied else "$or"

@@ -18,8 +18,9 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.filters import Filter, folded, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
+from ragbench.masking import mask_url
 from ragbench.plugins import Registry
-from ragbench.safe_text import listed, mask_url, shortened_line
+from ragbench.safe_text import listed, shortened_line
 from ragbench.stores.attached.engine import ForeignEngine, Space, Words
 from ragbench.stores.attached.mapping import (
     METADATA_NAMES,
@@ -34,14 +35,6 @@ from ragbench.stores.checks import check_k, finite_rows
 from ragbench.stores.database import EngineDatabase
 from ragbench.stores.engine import engine_failures
 from ragbench.stores.record import top_k
-
-__all__ = [
-    "FOREIGN_STORES",
-    "ForeignCollection",
-    "attach",
-    "check_foreign_address",
-    "read_foreign",
-]
 
 _SAMPLE = 64
 """Rows that a mapping is guessed from."""
@@ -69,20 +62,7 @@ class ForeignCollection:
         database: EngineDatabase[Any],
         native: object = None,
     ) -> None:
-        """Looks at some rows; `ragbench.stores.attached.collection.attach` connects.
-
-        Args:
-            name: the collection's.
-            mapping: what the user says of its fields.
-            engine: the collection.
-            database: where it is; closed with the collection.
-            native: a filter in the engine's own syntax that every search keeps to.
-
-        Raises:
-            ConfigError: the mapping does not fit, the text is not found, or `native` is not in
-                the engine's syntax.
-            StoreError: there is no row.
-        """
+        """Looks at some rows; `ragbench.stores.attached.collection.attach` connects."""
         self.name = name
         self.address = database.address
         self._database: EngineDatabase[Any] | None = database
@@ -111,11 +91,6 @@ class ForeignCollection:
 
     @property
     def dimension(self) -> int:
-        """Length of its vectors.
-
-        Raises:
-            StoreError: no row has one.
-        """
         if self.space.dimension is None:
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
@@ -155,24 +130,7 @@ class ForeignCollection:
         filters: Filter | None = None,
         effort: Effort = NORMAL,
     ) -> list[list[Chunk]]:
-        """The rows nearest to each query; a query of zeros finds nothing.
-
-        Args:
-            vectors: one row a query, as the embedder gives it.
-            k: how many chunks to return for each, at least 1; fewer where there are no more.
-            filters: what rows must pass. The store executes them, so lists, dates and missing
-                fields mean what they mean there (docs/stores.md).
-            effort: how hard the store's index looks.
-
-        Returns:
-            For each query its chunks with their ``score``, best first.
-
-        Raises:
-            StoreError: a vector has another length than the collection's or is not finite, or
-                the store fails.
-            ConfigError: `k` is below 1, or the store cannot execute the filter, or be told such an
-                effort.
-        """
+        """The rows nearest to each query; a query of zeros finds nothing."""
         queries = finite_rows(vectors, self.dimension, what="query vector")
         asked = [at for at, row in enumerate(queries) if row.any()]
 
@@ -186,17 +144,7 @@ class ForeignCollection:
     def search_words(
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
-        """The rows that the store itself ranks by words; a blank question finds nothing.
-
-        Args:
-            texts: the questions.
-            k: as in `search`.
-            filters: as in `search`.
-
-        Raises:
-            StoreError: the store fails.
-            ConfigError: the collection keeps nothing for it, or as in `search`.
-        """
+        """The rows that the store itself ranks by words; a blank question finds nothing."""
         if self._engine.words is None:
             raise ConfigError(
                 f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
@@ -252,7 +200,6 @@ class ForeignCollection:
         return name
 
     def described(self) -> str:
-        """How it is read, in one line."""
         metric = self.space.metric if self.space.metric_told else f"{self.space.metric}, assumed"
         vector = f"  vector={self.space.vector}" if self.space.vector else ""
         plain = replace(self.mapping, vector=None, metric=None, words=None, language=None)
@@ -303,7 +250,6 @@ class ForeignCollection:
             database.close()
 
     def __enter__(self) -> Self:
-        """The collection itself."""
         return self
 
     def __exit__(
@@ -312,7 +258,6 @@ class ForeignCollection:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes it."""
         self.close()
 
     def _scored(self, rows: Sequence[ForeignRow]) -> list[ForeignRow]:
@@ -349,11 +294,6 @@ FOREIGN_STORES = Registry(
 
 
 def check_foreign_address(address: str) -> str:
-    """The engine of an address.
-
-    Raises:
-        ConfigError: no engine of such addresses can be read where ragbench did not fill it.
-    """
     engine = address.partition(":")[0].partition("+")[0]
     if ":" not in address or engine not in FOREIGN_STORES.targets():
         known = ", ".join(f"{each}:" for each in sorted(FOREIGN_STORES.targets()))

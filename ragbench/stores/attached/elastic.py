@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
+from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.safe_text import mask_url
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
@@ -27,11 +27,6 @@ from ragbench.stores.engine import Engine
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "ForeignElasticsearch",
-    "ForeignOpenSearch",
-]
 
 _MOST = 10_000
 """``index.max_result_window``, unless somebody has changed it."""
@@ -59,37 +54,29 @@ class _Database(EngineDatabase[Any]):
         open_client: Callable[[], Any],
         load: Callable[[], tuple[type[Exception], ...]],
     ) -> None:
-        """Names the server; nothing is asked of it."""
         super().__init__(address)
         self._open_client = open_client
         self._load = load
 
     def load(self) -> tuple[type[Exception], ...]:
-        """What the client raises."""
         return self._load()
 
     def connect(self) -> Any:
-        """The client."""
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
-        """Closes its connections."""
         connection.close()
 
     def names(self, connection: Any) -> list[str]:
-        """None: ragbench makes no index there."""
         return []
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """Refused."""
         raise StoreError(f"{self.address}: ragbench reads such indices and makes none")
 
     def attach(self, connection: Any, name: str) -> Engine | None:
-        """None of them is ragbench's."""
         return None
 
-    def remove(self, connection: Any, name: str) -> None:
-        """Removes nothing."""
+    def remove(self, connection: Any, name: str) -> None: ...
 
 
 class ForeignElasticsearch:
@@ -108,7 +95,6 @@ class ForeignElasticsearch:
         words: Words | None,
         fields: Mapping[str, _Field],
     ) -> None:
-        """Takes what is open."""
         self.space = space
         self.words = words
         self._client = client
@@ -118,7 +104,6 @@ class ForeignElasticsearch:
 
     @classmethod
     def database(cls, address: str) -> EngineDatabase[Any]:
-        """See `ForeignEngine`."""
         scheme, _, rest = address.partition("+")
         url = urlsplit(rest)
         if url.scheme not in ("http", "https") or not url.hostname:
@@ -190,11 +175,9 @@ class ForeignElasticsearch:
         return known[str(settings.get("similarity", "cosine"))]
 
     def count(self) -> int:
-        """See `ForeignEngine`."""
         return int(self._client.count(index=self._name)["count"])
 
     def sample(self, limit: int) -> list[ForeignRow]:
-        """See `ForeignEngine`."""
         return [row._replace(score=0.0) for row in self._hits({"match_all": {}}, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
@@ -219,7 +202,6 @@ class ForeignElasticsearch:
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self._name}' is searched through its graph alone: leave exact out, "
@@ -243,7 +225,6 @@ class ForeignElasticsearch:
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         assert self.words is not None
         found: list[list[ForeignRow]] = []
         for text in texts:

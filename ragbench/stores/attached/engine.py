@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ForeignEngine",
-    "Space",
-    "Words",
-    "chosen_vector",
-    "chosen_words",
-    "told_metric",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Space:
@@ -75,12 +66,7 @@ class ForeignEngine(Protocol):
 
     @classmethod
     def database(cls, address: str) -> EngineDatabase[Any]:
-        """What connects to an address, and does not make anything there.
-
-        Raises:
-            ConfigError: it is not an address of this engine.
-            StoreError: there is no such folder or file.
-        """
+        """What connects to an address, and does not make anything there."""
         ...
 
     @classmethod
@@ -90,11 +76,7 @@ class ForeignEngine(Protocol):
 
     @classmethod
     def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """The collection; None when there is none of the name.
-
-        Raises:
-            ConfigError: the vector that the mapping names is not there, or must be named.
-        """
+        """The collection; None when there is none of the name."""
         ...
 
     def count(self) -> int:
@@ -106,26 +88,13 @@ class ForeignEngine(Protocol):
         ...
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """A filter in the engine's own terms; None where there is none.
-
-        Args:
-            filters: a folded one, whose fields are paths into rows.
-            native: what the user says in the engine's own syntax; None for nothing. Both must
-                hold.
-
-        Raises:
-            ConfigError: the engine cannot execute it, or `native` is not in its syntax.
-        """
+        """A filter in the engine's own terms; None where there is none."""
         ...
 
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """The rows nearest to each query, at most so many each.
-
-        Raises:
-            ConfigError: the engine cannot be told such an effort.
-        """
+        """The rows nearest to each query, at most so many each."""
         ...
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[ForeignRow]]:
@@ -134,16 +103,6 @@ class ForeignEngine(Protocol):
 
 
 def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
-    """The vector that is searched.
-
-    Args:
-        name: the collection's, for messages.
-        wanted: the vector that the user names.
-        known: those that there are.
-
-    Raises:
-        ConfigError: there is no such vector, or none at all, or which one is not said.
-    """
     told = listed(known)
     if wanted is not None:
         if wanted in known:
@@ -163,11 +122,7 @@ def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
 
 
 def chosen_words(name: str, wanted: str | None, known: Sequence[str]) -> str | None:
-    """What is searched by words; None where there is nothing, or several and none is named.
-
-    Raises:
-        ConfigError: what the user names is not there.
-    """
+    """What is searched by words; None where there is nothing, or several and none is named."""
     if wanted is not None and wanted not in known:
         has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
         raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
@@ -177,11 +132,6 @@ def chosen_words(name: str, wanted: str | None, known: Sequence[str]) -> str | N
 
 
 def told_metric(name: str, wanted: MetricName | None, found: MetricName) -> MetricName:
-    """The metric that the engine tells.
-
-    Raises:
-        ConfigError: the user names another one.
-    """
     if wanted is not None and wanted != found:
         raise ConfigError(
             f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "

@@ -13,15 +13,6 @@ from ragbench.io.settings import from_settings
 from ragbench.io.values import is_object
 from ragbench.safe_text import listed, shortened_line
 
-__all__ = [
-    "METADATA_NAMES",
-    "CheckedMapping",
-    "FieldMapping",
-    "MetricName",
-    "complete_mapping",
-    "field_mapping",
-]
-
 MetricName: TypeAlias = Literal["cosine", "dot", "euclid", "manhattan"]
 """How two vectors are compared."""
 
@@ -58,7 +49,6 @@ class FieldMapping:
     configuration, in Qdrant a Snowball stemmer; such as ``english``."""
 
     def __post_init__(self) -> None:
-        """Refuses empty names."""
         for name, value in asdict(self).items():
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")
@@ -86,15 +76,6 @@ class FieldMapping:
 
 
 def field_mapping(given: Mapping[str, str], *, where: str = "--map") -> FieldMapping:
-    """The mapping that names and fields say.
-
-    Args:
-        given: field by name, such as ``{"text": "body"}``.
-        where: who says so, for messages.
-
-    Raises:
-        ConfigError: there is no such name, or no such metric.
-    """
     return cast("FieldMapping", from_settings(FieldMapping, given, where=where))
 
 
@@ -127,17 +108,6 @@ class CheckedMapping(NamedTuple):
 
 
 def complete_mapping(name: str, given: FieldMapping, rows: Sequence[ForeignRow]) -> CheckedMapping:
-    """The mapping with what can be guessed.
-
-    Args:
-        name: the collection's, for messages.
-        given: what the user says.
-        rows: some rows; at least one.
-
-    Raises:
-        ConfigError: no row has the text or the id that the user names, or nothing looks like the
-            text. Other fields may be those of a few rows.
-    """
     absent: list[str] = []
     for what, paths in given.places().items():
         for path in paths:

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ForeignMilvus",
-]
-
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
 
 
@@ -43,17 +39,6 @@ class ForeignMilvus:
         words: Words | None = None,
         fields: frozenset[str] = frozenset(),
     ) -> None:
-        """Takes what is open.
-
-        Args:
-            client: the client.
-            name: the collection's.
-            space: what is searched.
-            key: the primary field.
-            vectors: all fields that hold vectors.
-            words: the output of a BM25 function.
-            fields: all that the schema names; others are dynamic ones.
-        """
         self.space = space
         self.words = words
         self._fields = fields
@@ -64,7 +49,6 @@ class ForeignMilvus:
 
     @classmethod
     def database(cls, address: str) -> EngineDatabase[Any]:
-        """See `ForeignEngine`."""
         path = address.removeprefix("milvus:")
         if address.startswith("milvus:") and path and not Path(path).exists():
             raise StoreError(f"{address}: there is no such file")
@@ -72,13 +56,11 @@ class ForeignMilvus:
 
     @classmethod
     def names(cls, connection: Any) -> list[str]:
-        """See `ForeignEngine`."""
         with quiet():
             return list(connection.list_collections())
 
     @classmethod
     def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `ForeignEngine`."""
         with quiet():
             if not connection.has_collection(name):
                 return None
@@ -114,13 +96,11 @@ class ForeignMilvus:
         )
 
     def count(self) -> int:
-        """See `ForeignEngine`."""
         with quiet():
             answer = self._client.query(self._name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
     def sample(self, limit: int) -> list[ForeignRow]:
-        """See `ForeignEngine`."""
         with quiet():
             rows = self._client.query(self._name, filter="", limit=limit, output_fields=["*"])
         return [self._row(row, 0.0) for row in rows]
@@ -139,7 +119,6 @@ class ForeignMilvus:
 
     @property
     def is_exact(self) -> bool:
-        """See `ForeignEngine`."""
         with quiet():
             indexes = self._client.list_indexes(self._name)
             kinds = [self._client.describe_index(self._name, at) for at in indexes]
@@ -149,7 +128,6 @@ class ForeignMilvus:
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: str, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         # What pymilvus calls the distance is a similarity but for L2, which is squared.
         sign = -1.0 if self.space.metric == "euclid" else 1.0
         if effort.exact and not self.is_exact:
@@ -158,7 +136,6 @@ class ForeignMilvus:
         return [[row._replace(score=sign * row.score) for row in hits] for hits in found]
 
     def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         assert self.words is not None
         found = self._ask(list(texts), self.words.field, limit, condition)
         # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
@@ -195,12 +172,6 @@ _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def _expression(filters: Filter, fields: frozenset[str]) -> str:
-    """A folded filter as an expression.
-
-    Raises:
-        ConfigError: it asks for a range of dates, which Milvus has no word for, or for a prefix
-            that Milvus would take for a pattern.
-    """
     if isinstance(filters, And | Or):
         word = " and " if isinstance(filters, And) else " or "
         return f"({word.join(_expression(part, fields) for part in filters.filters)})"
@@ -241,11 +212,6 @@ def _literal(value: Scalar) -> str:
 
 
 def _metric(client: Any, name: str, vector: str) -> MetricName:
-    """How the index of a vector compares.
-
-    Raises:
-        ConfigError: there is no index, or it compares in a way that is not known here.
-    """
     for at in client.list_indexes(name):
         index = client.describe_index(name, at)
         if index["field_name"] == vector and index["metric_type"] in _METRICS:

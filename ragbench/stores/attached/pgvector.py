@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "ForeignPgvector",
-]
-
 _OPERATORS: dict[MetricName, str] = {
     "cosine": "<=>",
     "dot": "<#>",
@@ -76,15 +72,6 @@ class ForeignPgvector:
         key: str | None,
         lexemes: _Lexemes | None = None,
     ) -> None:
-        """Takes what is open.
-
-        Args:
-            connection: one of psycopg.
-            table: what is read.
-            space: what is searched.
-            key: the column that is the primary key.
-            lexemes: what is searched by words.
-        """
         self.space = space
         self.words = None if lexemes is None else lexemes.words
         self._lexemes = lexemes
@@ -100,12 +87,10 @@ class ForeignPgvector:
 
     @classmethod
     def database(cls, address: str) -> EngineDatabase[Any]:
-        """See `ForeignEngine`."""
         return open_pgvector(address)
 
     @classmethod
     def names(cls, connection: Any) -> list[str]:
-        """See `ForeignEngine`."""
         return table_names(connection)
 
     @classmethod
@@ -137,13 +122,11 @@ class ForeignPgvector:
         return cls(connection, table, space, key=key, lexemes=lexemes)
 
     def count(self) -> int:
-        """See `ForeignEngine`."""
         where, values = self._where(_NONE)
         asked = f"SELECT count(*) FROM {self._table} WHERE {where}"
         return int(self._connection.execute(asked, values).fetchone()[0])
 
     def sample(self, limit: int) -> list[ForeignRow]:
-        """See `ForeignEngine`."""
         where, values = self._where(_NONE)
         asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         rows = self._connection.execute(asked, (*values, limit)).fetchall()
@@ -161,13 +144,11 @@ class ForeignPgvector:
 
     @property
     def is_exact(self) -> bool:
-        """See `ForeignEngine`."""
         return not has_approximate_index(self._connection, self._table)
 
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Condition, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         where, values = self._where(condition)
         compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
         asked = (
@@ -246,7 +227,6 @@ def _key(connection: Any, table: SqlTable) -> str | None:
 
 
 def _indexed(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
-    """The metrics that indexes of the vectors are made for."""
     rows = connection.execute(
         "SELECT DISTINCT o.opcname::text FROM pg_index i "
         "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
@@ -269,11 +249,7 @@ def _dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | Non
 
 
 def _lexemes(connection: Any, name: str, table: SqlTable, mapping: FieldMapping) -> _Lexemes | None:
-    """The column of a full-text search and its configuration; None where there is none.
-
-    Raises:
-        ConfigError: the column that the user names is not there, or has no words.
-    """
+    """The column of a full-text search and its configuration; None where there is none."""
     kinds = {one.name: one.kind for one in table.columns}
     vectors = [at for at, kind in kinds.items() if kind == "tsvector"]
     texts = [at for at, kind in kinds.items() if kind in ("text", "varchar")]

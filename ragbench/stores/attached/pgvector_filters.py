@@ -12,12 +12,6 @@ from ragbench.errors import ConfigError
 from ragbench.stores.pgvector_filters import Condition
 from ragbench.stores.pgvector_sql import SqlColumn
 
-__all__ = [
-    "native_condition",
-    "quoted",
-    "sql_condition",
-]
-
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
 _TEXTS = ("text", "varchar", "bpchar", "uuid")
@@ -33,13 +27,6 @@ def sql_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition:
 
     Plain columns are compared as they are and JSON columns by containment, so that the indexes
     that applications make for such filters are used.
-
-    Args:
-        filters: its fields are columns, or paths into columns of JSON.
-        columns: those of the table.
-
-    Raises:
-        ConfigError: there is no such column.
     """
     if isinstance(filters, And | Or):
         parts = [sql_condition(part, columns) for part in filters.filters]
@@ -66,11 +53,7 @@ def sql_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Condition:
 
 
 def native_condition(given: object) -> Condition:
-    """What the user says in SQL: the part after WHERE, without placeholders.
-
-    Raises:
-        ConfigError: it is not a text.
-    """
+    """What the user says in SQL: the part after WHERE, without placeholders."""
     if not isinstance(given, str) or not given.strip():
         raise ConfigError(
             'the native filter of PostgreSQL is an SQL condition, such as "year >= 2023", '

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
+from ragbench.masking import mask_text
 from ragbench.plugins import require
-from ragbench.safe_text import mask_text, shown_line
+from ragbench.safe_text import shown_line
 from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
 from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
 from ragbench.stores.base import NORMAL, Effort
@@ -23,11 +24,6 @@ from ragbench.stores.qdrant import QdrantServerDatabase, open_qdrant
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = [
-    "ForeignQdrant",
-    "bm25_indices",
-]
 
 _METRICS: dict[str, MetricName] = {
     "Cosine": "cosine",
@@ -49,15 +45,6 @@ class ForeignQdrant:
     def __init__(
         self, client: Any, name: str, space: Space, *, words: Words | None, language: str
     ) -> None:
-        """Takes what is open.
-
-        Args:
-            client: the client.
-            name: the collection's.
-            space: what is searched.
-            words: the sparse vector that is searched.
-            language: of the stemmer that its words were made by.
-        """
         self.space = space
         self.words = words
         self._language = language
@@ -79,12 +66,10 @@ class ForeignQdrant:
 
     @classmethod
     def names(cls, connection: Any) -> list[str]:
-        """See `ForeignEngine`."""
         return [each.name for each in connection.get_collections().collections]
 
     @classmethod
     def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `ForeignEngine`."""
         if not connection.collection_exists(name):
             return None
         params = connection.get_collection(name).config.params
@@ -107,11 +92,9 @@ class ForeignQdrant:
         )
 
     def count(self) -> int:
-        """See `ForeignEngine`."""
         return int(self._client.count(self._name, exact=True).count)
 
     def sample(self, limit: int) -> list[ForeignRow]:
-        """See `ForeignEngine`."""
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
         return [ForeignRow(str(point.id), point.payload or {}) for point in points]
 
@@ -132,7 +115,6 @@ class ForeignQdrant:
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
     ) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`."""
         sign = -1.0 if self.space.metric in _DISTANCES else 1.0
         queries = [row.tolist() for row in rows]
         return self._ask(queries, self.space.vector or None, limit, condition, sign, effort)
@@ -191,9 +173,6 @@ def bm25_indices(text: str, language: str) -> list[int]:
     Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
     MurmurHash3, seed 0). Stop words need not be left out: no passage has them. What a word is
     worth the collection knows (``modifier: idf``), so each counts 1.
-
-    Raises:
-        ConfigError: there is no stemmer of the language.
     """
     stemmer: Any = importlib.import_module("Stemmer")
     if language not in stemmer.algorithms():

@@ -16,12 +16,6 @@ from ragbench.io.values import MAX_DEPTH, ValueProblem, as_id, is_missing, is_ob
 from ragbench.safe_text import shortened_line
 from ragbench.stores.attached.mapping import METADATA_NAMES, FieldMapping, ForeignRow
 
-__all__ = [
-    "AttachedRows",
-    "counted",
-    "json_value",
-]
-
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 
@@ -30,13 +24,6 @@ def json_value(value: object, depth: int = 0) -> Any:
 
     Dates become ISO 8601 texts, decimals floats, NaN and infinity null, bytes hexadecimal digits,
     whole numbers of more than 64 bits and what JSON has no word for texts.
-
-    Args:
-        value: what a database gave.
-        depth: how deep in other values it stands.
-
-    Raises:
-        ValueProblem: it is nested too deep.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -94,7 +81,6 @@ class AttachedRows:
     _troubled: dict[_Trouble, dict[str, None]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Looks up how each field is found."""
         self._places = self.mapping.places()
         self._getters = {
             name: getter(path) for name, (path, *_) in self._places.items() if name != "metadata"
@@ -186,7 +172,6 @@ def counted(ids: Collection[str], what: str) -> str:
 
 
 def _identifier(value: object) -> str | None:
-    """An id as text; None for what is none."""
     if isinstance(value, Decimal):
         return str(value)
     try:
@@ -197,7 +182,6 @@ def _identifier(value: object) -> str | None:
 
 
 def _without(fields: Mapping[str, object], path: str) -> Mapping[str, object]:
-    """The fields but for what stands at a path."""
     if path in fields:
         return {name: value for name, value in fields.items() if name != path}
     name, dot, rest = path.partition(".")
@@ -219,7 +203,6 @@ def _all(fields: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, objec
 def _picked(
     fields: Mapping[str, object], paths: Iterable[str]
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The fields that are named; of objects their fields."""
     for path in paths:
         value = getter(path)(fields)
         within, _, name = path.rpartition(".")

@@ -19,10 +19,6 @@ from ragbench.views.gate import number_text
 from ragbench.views.html import charts
 from ragbench.views.html.facts import Page, facts_page, section
 
-__all__ = [
-    "ablation_page",
-]
-
 
 def ablation_page(ablation: Ablation) -> Page:
     """Variants of post-retrieval: what each gives, and what it costs."""
@@ -96,7 +92,6 @@ def _drawn(frontier: Frontier) -> Iterator[dict[str, Any]]:
 
 
 def _metric(ablation: Ablation, at: int, metric: Metric) -> dict[str, Any]:
-    """A metric over all variants."""
     changes = [variant.changes[at] for variant in ablation.variants]
     drawn = charts.differences([(one.difference, one.low, one.high) for one in changes])
     return section(

@@ -21,11 +21,6 @@ from ragbench.views.html.chunks import Chunks, safe
 from ragbench.views.html.differences import LONGEST, compared_texts, cut
 from ragbench.views.html.page import render
 
-__all__ = [
-    "CaseBlocks",
-    "anchor",
-]
-
 
 def anchor(case: str) -> str:
     """The name by which a link finds a case in a page."""
@@ -42,11 +37,9 @@ class CaseBlocks:
     _names: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        """Escapes once what every case repeats."""
         self._names = [safe(metric.name) for metric in self.metrics]
 
     def block(self, row: CaseRow) -> str:
-        """A case that is through all stages."""
         attribution = row.attribution
         assert attribution is not None
         reference, response = compared_texts(row.reference, row.response)
@@ -129,12 +122,7 @@ def _main(row: CaseRow, metrics: Sequence[Metric]) -> str:
 
 
 def _scores(row: CaseRow, names: Sequence[str]) -> Markup:
-    """Every metric with its value; then those without one, by how their cells ended.
-
-    Args:
-        row: the case.
-        names: of the metrics, as HTML.
-    """
+    """Every metric with its value; then those without one, by how their cells ended."""
     values: list[str] = []
     without: dict[str, list[str]] = {}
     for name, cell in zip(names, row.cells, strict=True):

@@ -11,11 +11,6 @@ from ragbench.views.comparison import flip_text, ids_text
 from ragbench.views.html.case import anchor
 from ragbench.views.html.differences import compared_texts
 
-__all__ = [
-    "change_groups",
-    "flow_rows",
-]
-
 _MOST = 500
 """Cases of a kind that a page shows."""
 _WORDS = {
@@ -43,12 +38,7 @@ def flow_rows(flows: Sequence[CauseFlow]) -> list[list[str]]:
 def change_groups(
     pairs: Sequence[RunPair], changed: Sequence[CaseDifference]
 ) -> Iterator[dict[str, Any]]:
-    """The cases by pair of runs and kind, newly failing ones first, with both answers.
-
-    Args:
-        pairs: of runs.
-        changed: the cases that pass in one run of a pair and fail in the other.
-    """
+    """The cases by pair of runs and kind, newly failing ones first, with both answers."""
     for pair in pairs:
         for kind, (title, tone) in _WORDS.items():
             cases = [case for case in changed if case.second == pair.second and case.kind is kind]

@@ -7,18 +7,6 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-__all__ = [
-    "Point",
-    "bars",
-    "calibration",
-    "curve",
-    "differences",
-    "forest",
-    "frontier",
-    "share_bar",
-    "times",
-]
-
 _WIDTH, _HEIGHT = 160, 18
 _BOX = 220
 _EDGE = 34
@@ -51,11 +39,7 @@ def forest(
 def differences(
     found: Sequence[tuple[float | None, float | None, float | None]],
 ) -> list[Markup]:
-    """Differences with their intervals, all on one axis around 0; nothing where there is none.
-
-    Args:
-        found: each as difference, lower and upper end.
-    """
+    """Differences with their intervals, all on one axis around 0; nothing where there is none."""
     edge = max((abs(each) for one in found for each in one if each is not None), default=0.0) or 1.0
     return [
         Markup("") if value is None else forest(value, low, high, least=-edge, most=edge)
@@ -170,15 +154,7 @@ def frontier(
     up: str,
     shown: Callable[[float], str],
 ) -> Markup:
-    """Numbered points: what each costs, and what it gives.
-
-    Args:
-        points: at least one, each with its number.
-        label: what a reader hears who does not see it.
-        across: what the axis to the right measures.
-        up: what the axis upwards measures.
-        shown: a value of the axis to the right, as a text.
-    """
+    """Numbered points: what each costs, and what it gives."""
     xs, ys = [one.across for _, one in points], [one.up for _, one in points]
     wide, high = (max(xs) - min(xs)) or 1, (max(ys) - min(ys)) or 1
     dots = Markup("").join(

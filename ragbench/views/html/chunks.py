@@ -13,12 +13,6 @@ from ragbench.views.explain import chunk_fate, chunk_ranks
 from ragbench.views.html.differences import LONGEST, cut
 from ragbench.views.html.page import clean
 
-__all__ = [
-    "Chunks",
-    "Shelved",
-    "safe",
-]
-
 _TEXTS = 12_000_000
 """Letters of chunks that a page holds."""
 _AROUND = 40

@@ -15,10 +15,6 @@ from ragbench.views.html.facts import Page
 from ragbench.views.html.page import render
 from ragbench.views.system_change import change_lines, change_title
 
-__all__ = [
-    "comparison_page",
-]
-
 _PAIR = ("pair", "difference", "", "interval", "p", "cases")
 
 

@@ -6,13 +6,6 @@ import re
 from difflib import SequenceMatcher
 from typing import Any
 
-__all__ = [
-    "LONGEST",
-    "Parts",
-    "compared_texts",
-    "cut",
-]
-
 LONGEST = 20_000
 """Letters of one text in a page."""
 _WORDS = 400
@@ -42,12 +35,7 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
 
 
 def cut(text: str, longest: int) -> str:
-    """A text, or its start and how much is missing.
-
-    Args:
-        text: anything.
-        longest: letters that are kept of it.
-    """
+    """A text, or its start and how much is missing."""
     if len(text) <= longest:
         return text
     return f"{text[:longest]} ... ({len(text) - longest:,} more letters: see ragbench explain)"

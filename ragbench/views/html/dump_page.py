@@ -15,10 +15,6 @@ from ragbench.views.html.case import anchor
 from ragbench.views.html.facts import Page, facts_page, section
 from ragbench.views.validation import summary_lines
 
-__all__ = [
-    "DumpPage",
-]
-
 _WORST = 50
 """Queries of a dump that a page shows."""
 _MOST = 200
@@ -49,7 +45,6 @@ class DumpPage:
     """By whether the answer is present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
-        """Takes a verdict."""
         verdict = outcome.value
         if verdict is None:
             return
@@ -71,7 +66,6 @@ class DumpPage:
         self._changed[verdict.answer_present].append((moved, _beside(item, verdict, before)))
 
     def page(self, summary: DumpSummary) -> Page:
-        """The page, once all verdicts are there."""
         present = summary.answer_present
         share = "" if present.share is None else f" ({present.share:.0%})"
         worst = [item for _, item in _least(self._worst, _WORST)]
@@ -106,7 +100,6 @@ def _least(items: Sequence[_Shown], most: int) -> list[_Shown]:
 
 
 def _first(chunks: Sequence[str], relevant: Sequence[str]) -> int | None:
-    """The rank of the first relevant chunk; None where none is."""
     wanted = set(relevant)
     return next((rank for rank, id in enumerate(chunks, 1) if id in wanted), None)
 
@@ -118,12 +111,7 @@ def _shares(ranks: Sequence[int | None], deepest: int) -> list[float]:
 
 
 def _depth(first: Sequence[float], then: Sequence[float] | None) -> dict[str, Any]:
-    """Where the first relevant chunks stand, as curves and numbers.
-
-    Args:
-        first: share of the queries by the rank of their first relevant chunk.
-        then: the same of the earlier dump, on the queries in both; None without one.
-    """
+    """Where the first relevant chunks stand, as curves and numbers."""
     shares = [*accumulate(first)]
     curves = (
         (shares, None if then is None else [*accumulate(then)], "chunks kept",
@@ -186,7 +174,6 @@ def _against(
 
 
 def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
-    """A query with what the other dump came to."""
     now, then = verdict.relevance, frozenset(before.chunk_ids)
     gained = [id for id in now if id not in then]
     lost = [id for id in before.chunk_ids if id not in now]

@@ -8,12 +8,6 @@ from typing import Any
 
 from ragbench.views.html.page import render
 
-__all__ = [
-    "Page",
-    "facts_page",
-    "section",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
@@ -33,17 +27,6 @@ def facts_page(
     tone: str = "",
     tab: str = "",
 ) -> Page:
-    """A page of sections.
-
-    Args:
-        kind: what it is a page of.
-        title: its first line.
-        headline: what came out, in a sentence.
-        notes: what a reader must know to read it right.
-        sections: see `section`.
-        tone: colour of the headline: ``"passes"``, ``"fails"``, ``"undecided"`` or none.
-        tab: what a browser's tab says; the title when not given.
-    """
     values = {
         "kind": kind,
         "title": title,
@@ -65,17 +48,6 @@ def section(
     details: Sequence[dict[str, Any]] = (),
     groups: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A part of a page.
-
-    Args:
-        title: its head.
-        columns: of its table.
-        rows: the table's cells.
-        hint: how to read it.
-        charts: drawings with their captions.
-        details: what folds out, an item each.
-        groups: cases that went another way, see `ragbench.views.html.changes.change_groups`.
-    """
     return {
         "title": title,
         "columns": columns,

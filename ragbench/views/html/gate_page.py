@@ -15,10 +15,6 @@ from ragbench.views.html.changes import change_groups, flow_rows
 from ragbench.views.html.facts import Page, facts_page, section
 from ragbench.views.system_change import change_lines, change_title
 
-__all__ = [
-    "gate_page",
-]
-
 _TONES = {
     GateOutcome.PASSED: "passes",
     GateOutcome.FAILED: "fails",
@@ -27,12 +23,7 @@ _TONES = {
 
 
 def gate_page(result: GateResult, against: Against | None = None) -> Page:
-    """A gate's decision and all that it rests on.
-
-    Args:
-        result: what came out.
-        against: the run's cases held against the baseline's; None without a baseline.
-    """
+    """A gate's decision and all that it rests on."""
     sections = [
         section(
             "Checks",

@@ -16,13 +16,6 @@ from ragbench.safe_text import shown_text
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = [
-    "clean",
-    "render",
-    "write_html",
-    "write_html_folder",
-]
-
 _STYLE, _SCRIPT = "report.css", "report.js"
 _INLINE = "inline"
 """What `write_html` asks a page for: style and script in the file."""
@@ -34,34 +27,18 @@ def clean(text: str) -> str:
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """A part of a page.
-
-    Args:
-        template: its name.
-        values: what it shows. Every text is escaped; none can become markup.
-    """
     return _environment().get_template(template).render(values)
 
 
 def write_html(path: Path, body: Iterable[str], *, title: str) -> None:
-    """Writes a page as one file, whole or not at all; style and script stand in it.
-
-    Args:
-        path: the file.
-        body: the parts, rendered.
-        title: what a browser's tab says.
-    """
+    """Writes a page as one file, whole or not at all; style and script stand in it."""
     with written_whole(path) as file:
         for part in _page(body, title, style=_asset(_STYLE), script=_asset(_SCRIPT)):
             file.write(part.encode("utf-8", "backslashreplace"))
 
 
 def write_html_folder(folder: Path, body: Iterable[str], *, title: str) -> Path:
-    """Writes a page with style and script as files beside it, for servers that forbid them inside.
-
-    Returns:
-        The page: ``index.html`` in the folder.
-    """
+    """Writes a page with style and script as files beside it, where inline is forbidden."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:

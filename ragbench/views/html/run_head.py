@@ -18,12 +18,6 @@ from ragbench.views.judging import judge_remarks
 from ragbench.views.metrics_shown import shown_metrics
 from ragbench.views.report import sharing_remark
 
-__all__ = [
-    "fall_values",
-    "head_values",
-    "range_of",
-]
-
 _SLICED = 8
 """Metrics that the table of slices has at most."""
 _FAILURES = 100
@@ -37,15 +31,6 @@ def head_values(
     *,
     bins: int,
 ) -> dict[str, Any]:
-    """What ``run.html.jinja`` shows.
-
-    Args:
-        report: the run's.
-        values: the measured values of each metric, in the report's order.
-        matrix: cases by whether there is an answer, and what the system did.
-        confidences: how sure the system was, and whether it was right.
-        bins: of histograms.
-    """
     manifest = report.manifest
     shown = shown_metrics(report, timed=True)
     return {

@@ -19,12 +19,6 @@ from ragbench.views.html.chunks import Chunks
 from ragbench.views.html.page import render
 from ragbench.views.html.run_head import head_values
 
-__all__ = [
-    "MOST_CASES",
-    "RunPage",
-    "run_page",
-]
-
 MOST_CASES = 10_000
 """Cases that a page holds; of a larger run it shows some of every cause."""
 _BINS = 12
@@ -48,13 +42,11 @@ class RunPage:
     _cases: CaseBlocks = field(init=False)
 
     def __post_init__(self) -> None:
-        """Shares the page's room among the causes."""
         self._room = _room(self.report.causes)
         self._values = [array("d") for _ in self.report.metrics]
         self._cases = CaseBlocks(self.report.metrics, Chunks(), self.against)
 
     def case(self, row: CaseRow) -> None:
-        """Takes a case."""
         for at, cell in enumerate(row.cells):
             if cell.value is not None:
                 self._values[at].append(cell.value)
@@ -100,12 +92,6 @@ class RunPage:
 
 
 def run_page(report: Report, against: Against | None = None) -> RunPage:
-    """The page of a run, with all its cases.
-
-    Args:
-        report: of the run.
-        against: the same cases in an earlier run, which the page shows beside them.
-    """
     page = RunPage(report, against)
     for row in report.rows():
         page.case(row)

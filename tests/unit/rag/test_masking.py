@@ -1,6 +1,6 @@
 import pytest
 
-from ragbench.safe_text import is_secret, mask_text, mask_url
+from ragbench.masking import is_secret, mask_text, mask_url
 
 SECRET = (
     "api_key apiKey OPENAI_API_KEY X-Api-Key token hf_token Authorization password db.password "
