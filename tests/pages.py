@@ -9,8 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ragbench import Case, GenerationResult, RAGInterface, RetrievalResult, evaluate
-from ragbench.core.case import Evidence
+from ragbench import Case, Evidence, GenerationResult, RAGInterface, RetrievalResult, evaluate
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")

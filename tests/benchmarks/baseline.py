@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.core.chunk import Chunk, Document
-from ragbench.pipeline.baseline import BaselineRAG
+from ragbench import BaselineRAG, Chunk, Document
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.text.tokens import multilingual_tokens

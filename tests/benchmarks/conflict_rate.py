@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.validators.lexical import LexicalValidator
 from tests.benchmarks.validation_pools import rows
 

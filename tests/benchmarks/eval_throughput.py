@@ -89,8 +89,7 @@ def plain_loop(result: Measured) -> None:
 
 def ragbench_library(result: Measured) -> None:
     """evaluate() on a stream of cases: journal, scores and the figures of the report."""
-    from ragbench.metrics.registry import parse_metrics
-    from ragbench.verbs.evaluate import evaluate
+    from ragbench import evaluate, parse_metrics
     from tests.benchmarks.throughput_rag import Trivial, case
 
     rag, metrics = Trivial(), parse_metrics(METRICS)

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench import RegressionQuestion, pair
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.gate.main_runs import baseline_of, with_run
-from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
-from ragbench.stats.paired import pair
+from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.trend import trends
 from tests.benchmarks.gate_tables import Table, percent, print_tables
 

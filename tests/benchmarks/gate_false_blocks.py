@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide, decide_family
+from ragbench import RegressionQuestion, decide
+from ragbench.stats.decide import ChangeKind, Decision, decide_family
 from ragbench.stats.mean import Interval, student_interval, student_p_value
 from ragbench.stats.paired import LeftOut, PairedSample
 from ragbench.stats.power import Spread, clusters_to_rule_out, detectable

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Cell
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate, SliceGate
+from ragbench.gate.config import SliceGate
 from ragbench.gate.gate import gate
 from tests.benchmarks.gate_tables import Table, percent, print_tables
 
@@ -211,8 +212,8 @@ def holm_blocks(p_values: Sequence[float], alpha: float = 0.05) -> bool:
 
 
 def joint_power(rng: Generator, pairs: int) -> Iterator[list[str]]:
+    from ragbench import pair
     from ragbench.stats.family import family_test
-    from ragbench.stats.paired import pair
 
     for drop in (0.0, 0.03, 0.05):
         joint: list[bool] = []

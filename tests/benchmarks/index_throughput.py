@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ragbench.core.chunk import Document
-from ragbench.embedders.embedder import open_embedder
+from ragbench import Document, open_embedder
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.index import IndexResult, index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine

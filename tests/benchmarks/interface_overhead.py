@@ -19,8 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
 from ragbench.rag.one_call import AnswerMemo
 
 CONTEXTS = [f"context number {number} with some words in it" for number in range(10)]

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
-from ragbench.core.case import Case  # noqa: E402
+from ragbench import Case, RAGInterface, evaluate, parse_metrics  # noqa: E402
 from ragbench.core.outcome import Status  # noqa: E402
 from ragbench.core.report import Report  # noqa: E402
 from ragbench.llm.concurrency import (  # noqa: E402
@@ -47,10 +47,7 @@ from ragbench.llm.session import (  # noqa: E402
     open_models,
 )
 from ragbench.llm.settings import LLMSettings  # noqa: E402
-from ragbench.metrics.registry import parse_metrics  # noqa: E402
-from ragbench.rag.interface import RAGInterface  # noqa: E402
 from ragbench.stages.judge import Judging  # noqa: E402
-from ragbench.verbs.evaluate import evaluate  # noqa: E402
 from ragbench.views.write import write_reports  # noqa: E402
 from tests.llm_server import FaultServer  # noqa: E402
 

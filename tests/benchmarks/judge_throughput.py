@@ -76,16 +76,13 @@ def rows(count: int, contexts: int) -> list[dict[str, Any]]:
 
 
 def ours(url: str, count: int, contexts: int) -> dict[str, Any]:
-    from ragbench.core.case import Case
+    from ragbench import Case, RAGInterface, evaluate, parse_metrics
     from ragbench.llm.concurrency import CallLimits
     from ragbench.llm.endpoint import Endpoint
     from ragbench.llm.session import LLMSession, open_models
     from ragbench.llm.settings import LLMSettings
-    from ragbench.metrics.registry import parse_metrics
     from ragbench.plugins import import_ragas
-    from ragbench.rag.interface import RAGInterface
     from ragbench.stages.judge import Judging
-    from ragbench.verbs.evaluate import evaluate
 
     import_ragas()
     importlib.import_module("openai")

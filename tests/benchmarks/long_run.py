@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
-from ragbench.io.sources import open_source  # noqa: E402
+from ragbench import open_source  # noqa: E402
 from tests.benchmarks.long_dump import COMMAND, rows, size, watched  # noqa: E402
 
 CHUNKS, LETTERS = 3, 60

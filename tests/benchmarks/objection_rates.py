@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.text.question import parse_question
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tokens import tokenise

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragbench.core.chunk import Chunk
-from ragbench.post.build import Resources, build_operator
-from ragbench.post.operator import Operator, OperatorInput, Query, ranked
+from ragbench import Chunk, Query, build_operator
+from ragbench.post.build import Resources
+from ragbench.post.operator import Operator, OperatorInput, ranked
 
 CANDIDATES, WORDS, WARM_UP = 100, 150, 20
 OPERATORS: list[dict[str, Any]] = [

@@ -110,7 +110,7 @@ def measure(path: Path) -> None:
     sys.path.insert(0, str(ROOT))
     import orjson
 
-    from ragbench.io.read import read_cases, read_documents
+    from ragbench import read_cases, read_documents
 
     def floor(path: Path) -> Iterator[Any]:
         with path.open("rb") as lines:

@@ -17,9 +17,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ragbench import Case, Chunk, GenerationResult, RAGInterface, RetrievalResult, evaluate
-from ragbench.core.case import Evidence
-from ragbench.verbs.report import report_of
+from ragbench import (
+    Case,
+    Chunk,
+    Evidence,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    evaluate,
+    report_of,
+)
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import run_page
 

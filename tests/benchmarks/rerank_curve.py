@@ -18,9 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.post.catalogue import build_reranker
+from ragbench import build_reranker, rerank
 from ragbench.post.operator import ranked
-from ragbench.post.rerank import rerank
 from tests.benchmarks.kept_logits import kept_logits
 from tests.benchmarks.rerank_data import Embedder, load, retrieve
 from tests.benchmarks.rerank_quality import Pool

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, Query
 from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.post.operator import Query
 
 Vectors = NDArray[np.float32]
 

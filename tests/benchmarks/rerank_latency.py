@@ -26,10 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.core.chunk import Chunk
-from ragbench.post.catalogue import build_reranker
-from ragbench.post.operator import Query, RankedChunk, ranked
-from ragbench.post.rerank import rerank
+from ragbench import Chunk, Query, build_reranker, rerank
+from ragbench.post.operator import RankedChunk, ranked
 from tests.benchmarks.rerank_quality import TOP
 
 FREE: dict[str, object] = {

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.core.chunk import Chunk
-from ragbench.post.catalogue import build_reranker
-from ragbench.post.operator import Query, RankedChunk, ranked
-from ragbench.post.rerank import Reranker, rerank
+from ragbench import Chunk, Query, build_reranker, rerank
+from ragbench.post.operator import RankedChunk, ranked
+from ragbench.post.rerank import Reranker
 from tests.benchmarks.rerank_data import Question
 
 TOP = 5

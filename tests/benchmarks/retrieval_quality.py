@@ -40,9 +40,8 @@ from typing import Any
 
 import ir_measures
 
-from ragbench.core.chunk import Chunk, Document
-from ragbench.embedders.embedder import NO_EMBEDDER, Embedder, open_embedder
-from ragbench.io.read import read_cases, read_documents
+from ragbench import Chunk, Document, open_embedder, read_cases, read_documents
+from ragbench.embedders.embedder import NO_EMBEDDER, Embedder
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.documents import Documents, Indexing

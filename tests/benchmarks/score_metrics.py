@@ -15,13 +15,12 @@ import pstats
 import random
 import time
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult, parse_metrics
 from ragbench.core.outcome import Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
-from ragbench.metrics.registry import default_metrics, parse_metrics
+from ragbench.metrics.registry import default_metrics
 
 SETS: tuple[str, ...] = (
     "recall@5, MRR@10, nDCG@10, hit_rate@5",

@@ -12,8 +12,9 @@ import argparse
 import json
 from pathlib import Path
 
+from ragbench import build_validator
 from ragbench.validators.self_test import SelfTest, self_test
-from ragbench.validators.validator import Validator, build_validator
+from ragbench.validators.validator import Validator
 from tests.benchmarks.reader_near_misses import answered_questions
 from tests.benchmarks.score_cache import ScoreCache
 from tests.benchmarks.validation_quality import DATA

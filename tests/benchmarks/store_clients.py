@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 
 K = 10
 SOURCE = "s3.pdf"

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.filters import And, Equals, Filter, Range
 from ragbench.stores.base import VectorStore
 from ragbench.stores.registry import create_store

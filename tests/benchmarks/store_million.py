@@ -33,7 +33,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragbench.pipeline.search_engine import open_engine
+from ragbench import open_engine
 from ragbench.pipeline.strategies import RetrievalSettings, StrategyName
 
 ROOT = Path(__file__).parents[2]

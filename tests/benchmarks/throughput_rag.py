@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.core.case import Case
-from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.rag.interface import RAGInterface
+from ragbench import Case, GenerationResult, RAGInterface, RetrievalResult
 
 __all__ = ["Trivial", "case", "response"]
 

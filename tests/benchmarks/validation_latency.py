@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.core.chunk import Chunk
-from ragbench.validators.validator import build_validator
+from ragbench import Chunk, build_validator
 from tests.benchmarks.validation_pools import rows
 
 CHUNKS, WORDS = 20, 150

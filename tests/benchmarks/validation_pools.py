@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.pipeline.bm25 import Bm25Index
 
 HELD_OUT = ("Normans", "Packet_switching", "Scottish_Parliament", "Imperialism")

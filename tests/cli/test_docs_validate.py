@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_dump
 from ragbench.core.validation import WarningKind
 from ragbench.io.dumps.forms import form_names
-from ragbench.io.dumps.read import open_dump
 
 Ragbench = Callable[..., Any]
 

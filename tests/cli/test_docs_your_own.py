@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from ragbench import build_operator, parse_metrics
 from ragbench.metrics.metric import ARGUMENTS, Options, definitions_in
-from ragbench.metrics.registry import parse_metrics
-from ragbench.post.build import build_operator
 from ragbench.post.operator import Operator
 
 Ragbench = Callable[..., Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import parse_metrics
 from ragbench.core.outcome import Cell
-from ragbench.metrics.registry import parse_metrics
 from ragbench.stages.repeated import Repeated
 
 Ragbench = Callable[..., Any]

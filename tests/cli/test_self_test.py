@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.validation import Verdict
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.near_misses import NEAR_MISS_KINDS, AnsweredQuestion, NearMissRules

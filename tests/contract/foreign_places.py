@@ -19,7 +19,8 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
-from ragbench.stores.attached.collection import ForeignCollection, attach, read_foreign
+from ragbench import attach
+from ragbench.stores.attached.collection import ForeignCollection, read_foreign
 from ragbench.stores.attached.mapping import FieldMapping
 from tests.contract.store_engines import postgres
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ragbench.core.chunk import Document
-from ragbench.pipeline.baseline import BaselineRAG
+from ragbench import BaselineRAG, Document
 from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
 from ragbench.rag.forms import FORMS
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench import attach
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, matches
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.attached.collection import attach
 from ragbench.stores.base import Effort
 from ragbench.stores.registry import open_database
 from ragbench_cli.main import main

@@ -27,13 +27,10 @@ from unittest import mock
 
 import pytest
 
-from ragbench.core.chunk import Document
-from ragbench.embedders.embedder import open_embedder
+from ragbench import Document, index, open_embedder, open_store
 from ragbench.errors import ConfigError, RunError
 from ragbench.io.dumps.pieces import SplitDump
-from ragbench.pipeline.index import index
 from ragbench.stages import far_dump
-from ragbench.stores.registry import open_store
 from ragbench.workers.engine import Engine, available_cpus
 from ragbench.workers.open import check_engine, opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one

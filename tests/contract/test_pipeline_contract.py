@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.chunk import Document
-from ragbench.pipeline.read import load_pipeline
+from ragbench import Document, RAGInterface, load_pipeline
 from ragbench.rag.fallback import to_batch, to_generation_result, to_retrieval_result
-from ragbench.rag.interface import RAGInterface
 from ragbench.rag.load import describe_rag
 
 QUERIES = ["Where is the red house?", "无关的乱码", "Who owns the blue house?", "", "ｒｅｄ  house"]

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, open_store
 from ragbench.core.filter_form import parse_filters
 from ragbench.errors import StoreError
 from ragbench.stores.record import chunk_digest
-from ragbench.stores.registry import create_store, open_database, open_store
+from ragbench.stores.registry import create_store, open_database
 from tests.contract.store_engines import postgres
 
 METADATA: dict[str, Any] = {"source": "a.pdf", "year": 2023, "tags": ["x", "y"], "dept": {"id": 7}}

@@ -17,11 +17,10 @@ from typing import Any, cast
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.adapt import AnyRAG, as_rag
+from ragbench.rag.adapt import AnyRAG
 from ragbench.rag.fallback import to_generation_result, to_retrieval_result
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.load import describe_rag
 
 QUERIES = ["Do bees fly?", "蜜蜂会飞吗?", "Do bees fly?", "x" * 500]

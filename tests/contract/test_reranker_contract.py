@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragbench import Chunk, Query, build_reranker, rerank
 from ragbench.core.chat import Message
-from ragbench.core.chunk import Chunk
-from ragbench.post.catalogue import RERANKERS, build_reranker
-from ragbench.post.operator import Query, ranked
-from ragbench.post.rerank import Reranker, rerank
+from ragbench.post.catalogue import RERANKERS
+from ragbench.post.operator import ranked
+from ragbench.post.rerank import Reranker
 from tests.unit.post.rerankers.rerank_server import serving
 from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
 

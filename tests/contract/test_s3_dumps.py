@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_dump, validate_dump
 from ragbench.errors import DataError
 from ragbench.io.addresses import open_address, read_range, size_of_address
-from ragbench.io.dumps.read import open_dump
-from ragbench.verbs.validate import validate_dump
 from tests.unit.verbs.test_validate_dump import Plain, record, written
 
 pytestmark = pytest.mark.extra("remote")

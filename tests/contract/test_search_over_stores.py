@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ragbench.core.chunk import Chunk, Document
+from ragbench import Chunk, Document
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import StoreError
 from ragbench.pipeline.chunking import make_chunker

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.chunk import Document
+from ragbench import Document, index, open_store
 from ragbench.errors import StoreError
-from ragbench.pipeline.index import index
-from ragbench.stores.registry import open_database, open_store
+from ragbench.stores.registry import open_database
 from ragbench.stores.sole_writer import sole_writer
 from ragbench_cli.main import main
 

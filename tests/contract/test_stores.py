@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Filter, In, Not, matches
 from ragbench.errors import ConfigError, StoreError

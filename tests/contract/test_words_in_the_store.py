@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from ragbench.core.chunk import Chunk, Document
+from ragbench import Chunk, Document
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, RagbenchWarning, StoreError
 from ragbench.pipeline.chunking import make_chunker

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from ragbench.rag.interface import RAGInterface
+from ragbench import RAGInterface
 
 WORK = float(os.environ.get("MORTAL_WORK", "0.006"))
 """Seconds of work a call: more than a crash may cost, so that each finished call is kept."""

@@ -17,14 +17,11 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, RAGInterface, evaluate, parse_metrics
 from ragbench.core.outcome import Status
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import resolve
-from ragbench.metrics.registry import parse_metrics
-from ragbench.rag.interface import RAGInterface
 from ragbench.stages.judge import Judging
-from ragbench.verbs.evaluate import evaluate
 
 URL = os.environ.get("RAGBENCH_TEST_LLM_URL", "")
 MODEL = os.environ.get("RAGBENCH_TEST_LLM_MODEL", "model")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragbench.core.chunk import Document
-from ragbench.embedders.embedder import open_embedder
+from ragbench import Document, open_embedder
 from ragbench.pipeline.chunking import make_chunker
 from ragbench.pipeline.index import index_documents
 from ragbench.pipeline.search_engine import RetrievalEngine

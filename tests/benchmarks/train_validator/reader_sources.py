@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.pipeline.bm25 import Bm25Index
 from ragbench.text.sentences import split_sentences
 from tests.benchmarks.validation_pools import HELD_OUT, Collection, Labelled, rows, squad_half

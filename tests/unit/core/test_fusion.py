@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_fusion, reciprocal_rank_scores
 from ragbench.post.merge import fuse
 from ragbench.post.operator import RankedChunk, in_order

@@ -6,8 +6,8 @@ import orjson
 import pytest
 from hypothesis import given
 
+from ragbench import parse_metrics
 from ragbench.core.metric import Metric, metric_of, stored_definition, undefined_metric
-from ragbench.metrics.registry import parse_metrics
 from tests.unit.metrics.builders import politeness
 from tests.unit.metrics.test_registry import metrics
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk, stored_chunk
+from ragbench import Chunk
+from ragbench.core.chunk import stored_chunk
 
 OPTIONAL = st.fixed_dictionaries(
     {"chunk_id": st.text(), "text": st.text()},

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench import open_embedder
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import open_embedder, readable_text, unit_rows
+from ragbench.embedders.embedder import readable_text, unit_rows
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.embedders.openai import OpenAIEmbedder
 from ragbench.embedders.prefixes import known_prefixes

@@ -15,15 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Document
-from ragbench.embedders.embedder import open_embedder
+from ragbench import Document, index, open_embedder, open_engine
 from ragbench.embedders.http import HttpEmbedder
 from ragbench.embedders.loaded import FastembedEmbedder
 from ragbench.embedders.window import Windowed, too_long
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
 from ragbench.io.http import HTTPRagError
-from ragbench.pipeline.index import index
-from ragbench.pipeline.search_engine import open_engine
 from tests.unit.post.rerankers.models import model_folder
 from tests.unit.post.rerankers.rerank_server import Answer, serving
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench import compare
 from ragbench.core.attribution import Cause
 from ragbench.core.comparison import CaseKind, Comparison, Difference, Flip
 from ragbench.core.metric import Direction
@@ -17,7 +18,7 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import CaseRule, case_changes, id_change
-from ragbench.gate.compare import MARKS, common_cases, compare
+from ragbench.gate.compare import MARKS, common_cases
 from ragbench.gate.pairwise import PairwiseOptions
 from tests.unit.gate.builders import column, run, run_of
 

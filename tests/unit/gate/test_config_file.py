@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.errors import DataError
 from ragbench.gate.config import (
     Correction,
-    FigureLimits,
     FloorRule,
-    GateConfig,
     LatencyBudget,
-    MetricGate,
     SliceGate,
     Undecided,
     read_gate_config,

@@ -6,7 +6,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from ragbench.gate.config import COMPARABLE, FIGURES, GateConfig, Undecided, read_gate_config
+from ragbench import GateConfig
+from ragbench.gate.config import COMPARABLE, FIGURES, Undecided, read_gate_config
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text("utf-8")
 

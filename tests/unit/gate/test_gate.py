@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
@@ -15,17 +16,7 @@ from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
 from ragbench.gate.checks import budget_checks, common_check, coverage_check
-from ragbench.gate.config import (
-    AUTO,
-    Correction,
-    FigureLimits,
-    FloorRule,
-    GateConfig,
-    LatencyBudget,
-    MetricGate,
-    SliceGate,
-    Undecided,
-)
+from ragbench.gate.config import AUTO, Correction, FloorRule, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
 from ragbench.stats.clusters import ClusterTotals
 from ragbench.stats.power import Spread, clusters_to_rule_out

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.outcome import Cell
 from ragbench.core.repeats import Repeats
@@ -17,7 +18,6 @@ from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.age import age_note
 from ragbench.gate.baseline_file import baseline_bytes, read_baseline, write_baseline
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import KEPT, MOST_KEPT, REMEMBERED, baseline_of, with_run
 from tests.unit.gate.builders import column, run, run_of

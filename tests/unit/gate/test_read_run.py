@@ -11,15 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case, RAGInterface, evaluate, read_run
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.run_scores import RunFacts, RunScores, ScoredCase
 from ragbench.errors import RunMismatchError
 from ragbench.gate.baseline_file import baseline_bytes, baseline_from, write_baseline
 from ragbench.gate.main_runs import baseline_of
-from ragbench.gate.runs import read_run
-from ragbench.rag.interface import RAGInterface
-from ragbench.verbs.evaluate import evaluate
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, run_of
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import CheckKind, GateOutcome
 from ragbench.core.history import FittedLimit
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate, read_gate_config
+from ragbench.gate.config import read_gate_config
 from ragbench.gate.gate import gate
 from ragbench.gate.main_runs import baseline_of
 from ragbench.gate.tolerance import fitted_limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ragbench import parse_metrics
 from ragbench.gate.variants import Measured, variant_effects, what_to_keep
-from ragbench.metrics.registry import parse_metrics
 
 HIGHER = parse_metrics("nDCG@1")
 LOWER = parse_metrics("total_tokens")

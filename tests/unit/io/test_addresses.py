@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_dump, read_cases
 from ragbench.errors import ConfigError, DataError, MissingExtraError
 from ragbench.io.addresses import is_address, open_address, read_range, size_of_address
-from ragbench.io.dumps.read import open_dump
-from ragbench.io.read import read_cases
 
 LINES = b"".join(b'{"query": "q%d", "chunks": ["text %d"]}\n' % (n, n) for n in range(50))
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import read_documents
 from ragbench.errors import DataError, MissingExtraError
 from ragbench.io import converted
 from ragbench.io.limits import ReadLimits
-from ragbench.io.read import read_documents, skipped_files
+from ragbench.io.read import skipped_files
 
 pypdf = pytest.importorskip("pypdf")
 docx = pytest.importorskip("docx")

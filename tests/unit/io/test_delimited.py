@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.io.read import read_cases, read_documents
+from ragbench import Case, read_cases, read_documents
 from ragbench.io.source import Problems
 
 

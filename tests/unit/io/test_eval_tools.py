@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult, open_source, read_cases
 from ragbench.core.outcome import Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError
-from ragbench.io.read import read_cases
-from ragbench.io.sources import open_source
 
 Row = dict[str, Any]
 

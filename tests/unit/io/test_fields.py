@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.chunk import Document
+from ragbench import Case, Document, read_cases, read_documents
 from ragbench.errors import DataError
 from ragbench.io.fields import CASE_FIELDS, DOCUMENT_FIELDS, ENTRY_FIELDS
-from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
 
 

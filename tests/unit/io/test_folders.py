@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import read_cases, read_documents
 from ragbench.errors import DataError
-from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
 
 QUERIES = '{"_id": "1", "text": "one", "metadata": {"x": 1}}\n{"_id": "2", "text": "two"}\n'

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import read_cases
 from ragbench.io.formats import FORMATS, READERS
-from ragbench.io.read import read_cases
 from ragbench.io.source import Kind, Problems, Row, Source
 
 DOCS = Path(__file__).parents[3] / "docs" / "formats.md"

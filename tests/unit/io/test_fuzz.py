@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import open_source, read_cases, read_documents
 from ragbench.core.trace import Entry
 from ragbench.errors import DataError, InputError
-from ragbench.io.read import read_cases, read_documents
-from ragbench.io.sources import open_source
 from ragbench.io.trec import read_qrels, read_run
 
 pieces = st.sampled_from(

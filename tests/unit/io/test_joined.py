@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import join_answers, open_source
 from ragbench.errors import DataError
-from ragbench.io.joined import join_answers
 from ragbench.io.source_info import SourceInfo
-from ragbench.io.sources import open_source
 
 Rows = Iterable[Mapping[str, object]]
 

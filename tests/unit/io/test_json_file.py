@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.io.read import read_cases, read_documents
+from ragbench import read_cases, read_documents
 from ragbench.io.source import Problems
 
 

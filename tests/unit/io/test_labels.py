@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import read_labels
 from ragbench.errors import DataError
-from ragbench.io.labels import read_labels
 
 
 def file(folder: Path, *rows: Any) -> Path:

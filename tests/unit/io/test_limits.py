@@ -15,15 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragbench import RagbenchError, open_dump, open_source, read_cases, read_documents, read_labels
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError, DataError, InputError, RagbenchError
+from ragbench.errors import ConfigError, DataError, InputError
 from ragbench.gate.stored_json import read_json
-from ragbench.io.dumps.read import open_dump
-from ragbench.io.labels import read_labels
 from ragbench.io.limits import ReadLimits, TooLargeError, size_of
-from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
-from ragbench.io.sources import open_source
 from ragbench.io.yaml_file import read_yaml
 from ragbench.validators.calibration import read_calibration
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, open_source
 from ragbench.errors import DataError
 from ragbench.io.source_info import SourceInfo
-from ragbench.io.sources import open_source
 
 TASK: dict[str, Any] = {
     "task_id": "a<::>2",

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.io.read import read_cases
+from ragbench import GenerationResult, RetrievalResult, open_source, read_cases
 from ragbench.io.source import Problems
-from ragbench.io.sources import open_source
 
 ROW = {
     "user_input": "Who?",

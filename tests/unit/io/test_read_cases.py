@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, read_cases
 from ragbench.errors import ConfigError, DataError
-from ragbench.io.read import read_cases
 from ragbench.io.source import Problems
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.chunk import Chunk
-from ragbench.core.result import RetrievalResult
+from ragbench import Chunk, RetrievalResult, open_dump
 from ragbench.errors import DataError
-from ragbench.io.dumps.read import open_dump
 from ragbench.io.export import export
 from ragbench.io.retrievals import open_retrievals
 from tests.unit.io.traces import ALL, FULL, SCORES, measured

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import prepare, to_dataset
 from ragbench.core.trace import SampleRow, Trace, sample_row
-from ragbench.io.ragas import prepare, to_dataset, to_sample
+from ragbench.io.ragas import to_sample
 from tests.unit.io.traces import ALL, BARE, FULL, as_lists
 
 

@@ -12,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult, open_source, read_cases
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError
 from ragbench.io.entries import LOOK
-from ragbench.io.read import read_cases
 from ragbench.io.source_info import SourceInfo
-from ragbench.io.sources import open_source
 
 Rows = Iterable[Mapping[str, object]]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.io.read import read_cases, read_documents
+from ragbench import read_cases, read_documents
 from ragbench.io.source import Problems
 
 CONTEXT = "Ada Lovelace wrote the first program in 1843."

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import read_cases, read_documents
 from ragbench.errors import DataError, MissingExtraError
-from ragbench.io.read import read_cases, read_documents
 from ragbench.io.source import Problems
 
 pytestmark = pytest.mark.extra("hf")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.io.read import read_cases
+from ragbench import read_cases
 from ragbench.io.source import Problems
 
 TEXT = '{"query": "Größe?"}\r\n{"query": "大小？ 😀"}\n'

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_source, read_cases
 from ragbench.errors import DataError
-from ragbench.io.read import read_cases
 from ragbench.io.retrievals import open_retrievals
-from ragbench.io.sources import open_source
 
 pytestmark = pytest.mark.extra("excel")
 

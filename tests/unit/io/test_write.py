@@ -13,18 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case, Evidence
-from ragbench.core.chunk import Document
+from ragbench import Case, Document, Evidence, read_cases, read_documents, write_cases
 from ragbench.errors import DataError, InputError
 from ragbench.io.own_form import (
     decode_case,
     decode_document,
     encode_case,
     encode_document,
-    write_cases,
     write_documents,
 )
-from ragbench.io.read import read_cases, read_documents
 
 # Blank text means "not known" in a file, and NUL is refused: neither is part of a sound record.
 characters = st.characters(codec="utf-8", exclude_characters="\x00")

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult, open_source
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry, Trace
 from ragbench.errors import DataError
 from ragbench.io.export import export
 from ragbench.io.json_text import json_bytes
-from ragbench.io.sources import open_source
 from tests.unit.io.traces import ALL, SCORES, failed, measured, skipped, trace_of
 
 STAGES = {

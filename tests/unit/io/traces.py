@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ragbench.core.case import Case, Evidence
+from ragbench import Case, Evidence, GenerationResult, RetrievalResult
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import SampleRow, Trace
 from ragbench.io.export import Scores
 

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case, Evidence
+from ragbench import Case, Evidence, GenerationResult, RetrievalResult
 from ragbench.core.outcome import Failure
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import (
     Conflict,
     DumpWarning,

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import BaselineRAG
-from ragbench.io.read import Selection, read_cases
-from ragbench.verbs.evaluate import evaluate
+from ragbench import BaselineRAG, evaluate, read_cases
+from ragbench.io.read import Selection
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "run_folder.md").read_text("utf-8")

@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench import PostRetrieval, build_operator, build_reranker
 from ragbench.ledger.identity import described
-from ragbench.post.build import build_operator
-from ragbench.post.catalogue import build_reranker
-from ragbench.post.stage import PostRetrieval
 
 ROOT = Path(__file__).parents[3]
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult
 from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, DataError, RunError, RunMismatchError
 from ragbench.ledger.cells import CaseCells

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ragbench import load_rag
 from ragbench.core.calling import accounted
 from ragbench.core.origin import Origin
 from ragbench.ledger.content import changed_lines, file_content, folder_content
@@ -36,7 +37,7 @@ from ragbench.ledger.origin import (
 from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import project_folder, whose
 from ragbench.llm.cache import ResponseCache
-from ragbench.rag.load import describe_rag, load_rag
+from ragbench.rag.load import describe_rag
 
 ROOT = Path(__file__).parents[3]
 RAG = '''

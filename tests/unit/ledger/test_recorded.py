@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from ragbench import GenerationResult, RAGInterface, RetrievalResult, evaluate
-from ragbench.core.case import Case
+from ragbench import (
+    Case,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    evaluate,
+    open_source,
+    read_cases,
+)
 from ragbench.core.outcome import Known, Status
 from ragbench.errors import DataError, RunMismatchError
-from ragbench.io.read import read_cases
-from ragbench.io.sources import open_source
 from ragbench.ledger.recorded import entries
 from ragbench.verbs.report import open_traces
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult
 from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import SampleRow, SampleRowError, Trace, normalise_id, sample_row
 from ragbench.errors import InputError
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragbench.core.case import Case, Evidence
+from ragbench import Case, Evidence, GenerationResult, RetrievalResult, metric, parse_metrics
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.metric import metric
 from ragbench.metrics.plan import Plan
-from ragbench.metrics.registry import MetricLike, parse_metrics
+from ragbench.metrics.registry import MetricLike
 
 
 def retrieved(

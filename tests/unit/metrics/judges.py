@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragbench import parse_metrics
 from ragbench.core.chat import Embeddings, Message, Reply, Usage
 from ragbench.core.outcome import JudgedCell
 from ragbench.core.trace import Trace
 from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.metrics.judging import JudgePlan
-from ragbench.metrics.registry import parse_metrics
 from ragbench.metrics.scorer import JudgeModels
 from tests.llm_server import instance_of
 

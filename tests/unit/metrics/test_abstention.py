@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from ragbench import GenerationResult
 from ragbench.core.outcome import Cell, Outcome, Status
-from ragbench.core.result import GenerationResult
 from ragbench.metrics.abstention import abstained
 from tests.unit.metrics.builders import answered, cell, cells, generated, trace
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case, Evidence
+from ragbench import Case, Evidence, Skip
 from ragbench.core.matched import Match, Matched, MatchedBy
-from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell
 from ragbench.core.trace import Trace
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally, MatchingVerdict

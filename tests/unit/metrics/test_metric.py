@@ -12,20 +12,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 
-from ragbench import Skip, metric
+from ragbench import Skip, metric, parse_metrics
 from ragbench.core.metric import Direction, Group, Need, Parameter
 from ragbench.core.outcome import Cell, Status
 from ragbench.errors import ConfigError
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
 from ragbench.metrics.ranking import Ranking
-from ragbench.metrics.registry import (
-    MetricLike,
-    definitions,
-    find_definition,
-    parse_metric,
-    parse_metrics,
-)
+from ragbench.metrics.registry import MetricLike, definitions, find_definition, parse_metric
 from tests.unit.metrics.builders import (
     answered,
     cells,

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from ragbench import metric, parse_metrics
 from ragbench.core.metric import metric_of, stored_definition
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
-from ragbench.metrics.metric import metric
 from ragbench.metrics.plan import Plan
-from ragbench.metrics.registry import default_metrics, parse_metrics
+from ragbench.metrics.registry import default_metrics
 from tests.unit.metrics.builders import (
     SKIPPED,
     answered,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragbench import parse_metrics
 from ragbench.core.metric import Cost, Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Trace
@@ -16,7 +17,7 @@ from ragbench.errors import ConfigError, DataError, LLMBudgetError, LLMRefusedEr
 from ragbench.metrics.judging import JudgePlan
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.ragas_judged import DEFINITIONS
-from ragbench.metrics.registry import definitions, parse_metrics
+from ragbench.metrics.registry import definitions
 from tests.unit.metrics.builders import generated, retrieved, trace
 from tests.unit.metrics.judges import Judge, judged, statements
 

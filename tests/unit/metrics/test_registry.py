@@ -6,15 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench import parse_metrics
 from ragbench.core.metric import Metric, MetricDefinition, Parameter, ParameterValue
 from ragbench.errors import ConfigError
-from ragbench.metrics.registry import (
-    default_metrics,
-    definitions,
-    find_definition,
-    parse_metric,
-    parse_metrics,
-)
+from ragbench.metrics.registry import default_metrics, definitions, find_definition, parse_metric
 from ragbench.metrics.spelling import split_metrics
 from ragbench.plugins import load_attribute
 from tests.unit.metrics.builders import cell, generated, politeness, trace

@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ragbench.core.case import Case
+from ragbench import Case, metric, parse_metrics
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import Interval, Slice, Summary
-from ragbench.metrics.metric import metric
-from ragbench.metrics.registry import parse_metrics
 from ragbench.metrics.summary import SummaryBuilder, mean_interval
 from ragbench.stats.mean import proportion_interval
 

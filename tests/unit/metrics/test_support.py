@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult
 from ragbench.core.chat import Message, Reply, Usage
 from ragbench.core.outcome import Cell, Judgement, Outcome, Quote, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.ledger.codec import decode_judgements, encode_judgements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.stores.base import IndexIdentity

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.chunk import Document
+from ragbench import BaselineRAG, Document
 from ragbench.errors import ConfigError, DataError
-from ragbench.pipeline.baseline import BaselineRAG
 
 DOCUMENTS = [
     Document(id="fr", text="Paris is the capital of France. It lies on the Seine.", title="France"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import ConfigError
 from ragbench.pipeline.bm25 import Bm25Index
 

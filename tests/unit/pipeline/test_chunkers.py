@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Document
+from ragbench import Document
 from ragbench.errors import ConfigError
 from ragbench.pipeline.chunking import ChunkSize, document_chunks, make_chunker
 from ragbench.text.token_counter import APPROXIMATE

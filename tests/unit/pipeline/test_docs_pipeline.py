@@ -13,13 +13,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ragbench.io.read import read_cases
+from ragbench import PipelineRAG, evaluate, load_pipeline, read_cases
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS
-from ragbench.pipeline.rag import PipelineRAG
-from ragbench.pipeline.read import load_pipeline
 from ragbench.pipeline.schema import pipeline_schema
 from ragbench.pipeline.stages import GENERATIONS, RETRIEVALS
-from ragbench.verbs.evaluate import evaluate
 from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 from tests.llm_server import FaultServer

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.embedders.embedder import EMBEDDERS
 from ragbench.io.dumps.read import dump_row
 from ragbench.pipeline.chunking import CHUNKERS

@@ -8,14 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
-from ragbench.core.chunk import Chunk, Document
+from ragbench import Chunk, Document, index, open_engine
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals
 from ragbench.embedders.cosine_scale import CosineScale
 from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.bm25 import Bm25Index
-from ragbench.pipeline.index import index
-from ragbench.pipeline.search_engine import RetrievalEngine, open_engine
+from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.pipeline.sparse_index import SparseIndex, kept_index, sparse_cache_folder
 from ragbench.pipeline.strategies import LEGS, RetrievalSettings, StrategyName, filter_problem
 from ragbench.stores.memory import MemoryDatabase

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.result import GenerationResult
+from ragbench import GenerationResult
 from ragbench.errors import ConfigError
 from ragbench.pipeline.extractive import ExtractiveGenerator
 from ragbench.pipeline.sentence_support import ABSTENTIONS

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ragbench import evaluate, load_pipeline, read_cases
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, ForeignCollectionError
-from ragbench.io.read import read_cases
-from ragbench.pipeline.read import load_pipeline
 from ragbench.pipeline.schema import pipeline_schema
-from ragbench.verbs.evaluate import evaluate
 from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 

@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case, Evidence
-from ragbench.core.chunk import Chunk
+from ragbench import Case, Chunk, Evidence, RetrievalResult, load_pipeline
 from ragbench.core.filters import Filter
 from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
-from ragbench.core.result import RetrievalResult
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.pipeline.gold import Gold, GoldLocator, GoldLookup, SearchVariant, golds_of
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery
 from ragbench.pipeline.rag import Searching
-from ragbench.pipeline.read import load_pipeline
 from ragbench.pipeline.stages import Retriever, WordWeights
 from ragbench.pipeline.strategies import DenseStrategy, Search, exactly
 from ragbench.stores.base import NORMAL, Effort, Vectors

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragbench.core.chunk import Chunk, Document
+from ragbench import Chunk, Document, index, open_engine
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chunking import ChunkSize, make_chunker
-from ragbench.pipeline.index import IndexResult, index, index_corpus, index_documents
-from ragbench.pipeline.search_engine import RetrievalEngine, open_engine
+from ragbench.pipeline.index import IndexResult, index_corpus, index_documents
+from ragbench.pipeline.search_engine import RetrievalEngine
 from ragbench.stores.base import Database, IndexIdentity
 from ragbench.stores.memory import MemoryDatabase
 

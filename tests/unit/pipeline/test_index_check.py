@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.index_check import check_index
 from ragbench.stores.base import VectorStore

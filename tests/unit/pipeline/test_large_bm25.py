@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import RagbenchWarning
 from ragbench.pipeline import sparse_index
 from ragbench.pipeline.sparse_index import SparseIndex

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench import Transformed
 from ragbench.core.chat import Message
 from ragbench.errors import (
     ConfigError,
@@ -28,7 +29,6 @@ from ragbench.pipeline.pre_retrieval import (
     PreRetrieval,
     QueryTransform,
     SearchQuery,
-    Transformed,
 )
 from ragbench.pipeline.query_transforms import HyDE, MultiQuery, Normalise, Rewrite
 from tests.llm_server import FaultServer

@@ -10,20 +10,25 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import (
+    BaselineRAG,
+    Chunk,
+    PipelineRAG,
+    PostRetrieval,
+    Transformed,
+    evaluate,
+    load_pipeline,
+    read_cases,
+    read_documents,
+)
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError, DataError, LLMReplyError
-from ragbench.io.read import read_cases, read_documents
-from ragbench.pipeline.baseline import BaselineRAG
 from ragbench.pipeline.extractive import ExtractiveGenerator
-from ragbench.pipeline.pre_retrieval import PreRetrieval, SearchQuery, Transformed
-from ragbench.pipeline.rag import PipelineRAG, Searching, Stages, pipeline_rag
-from ragbench.pipeline.read import load_pipeline
+from ragbench.pipeline.pre_retrieval import PreRetrieval, SearchQuery
+from ragbench.pipeline.rag import Searching, Stages, pipeline_rag
 from ragbench.post.filter import TopK
 from ragbench.post.format import Xml
-from ragbench.post.stage import PostRetrieval
 from ragbench.stages.stage import Progress
-from ragbench.verbs.evaluate import evaluate
 from ragbench.views.write import write_reports
 
 

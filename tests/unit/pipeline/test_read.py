@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import pytest
 
+from ragbench import load_pipeline
 from ragbench.core.chat import SamplingChat
 from ragbench.errors import ConfigError, DataError, StoreError
 from ragbench.pipeline.chat import ChatGenerator
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGeneration
 from ragbench.pipeline.query_transforms import HyDE, Normalise
-from ragbench.pipeline.read import load_pipeline
 
 OWN = '''
 class Raises:

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragbench import attach, load_pipeline
 from ragbench.embedders.local import HashingEmbedder
-from ragbench.pipeline.read import load_pipeline
 from ragbench.pipeline.vector_check import SelfSearch, self_search
-from ragbench.stores.attached.collection import attach
 from ragbench_cli.main import main
 
 pytestmark = pytest.mark.extra("qdrant")

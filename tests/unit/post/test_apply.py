@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, Query, rerank
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, StageTimeoutError
-from ragbench.post.operator import Query, ranked
-from ragbench.post.rerank import IReranker, NotedScores, Reranker, rerank, rerank_batch
+from ragbench.post.operator import ranked
+from ragbench.post.rerank import IReranker, NotedScores, Reranker, rerank_batch
 from tests.unit.post.rerankers.builders import FixedScores, chunk, order, query
 
 THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]

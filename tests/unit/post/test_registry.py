@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import build_reranker
 from ragbench.core.chat import ChatModel
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
-from ragbench.post.catalogue import RERANKERS, build_reranker
+from ragbench.post.catalogue import RERANKERS
 from ragbench.post.rerank import Reranker
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.rerankers.lexical import LexicalReranker

@@ -9,13 +9,11 @@ from typing import ClassVar
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, PostRetrieval, Query
 from ragbench.errors import RunError
-from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores, Rerank
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.score_store import ScoreStore, StoredReranker, with_stored_scores
-from ragbench.post.stage import PostRetrieval
 from tests.unit.post.rerankers.builders import chunk
 
 QUERY = Query(text="which?")

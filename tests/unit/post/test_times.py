@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import RetrievalResult
+from ragbench import PostRetrieval, Query, RetrievalResult
 from ragbench.errors import DataError, InputError
 from ragbench.ledger.manifest import read_manifest
 from ragbench.post.augment import Temporal
 from ragbench.post.build import load_post_retrieval
-from ragbench.post.operator import OperatorInput, Query, ranked
+from ragbench.post.operator import OperatorInput, ranked
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.rerankers.weighted import Factor, TimeWeightedReranker, WeightedReranker
-from ragbench.post.stage import PostRetrieval
 from ragbench.post.times import age_text, known_time
 from ragbench.verbs.report import open_traces
 from tests.unit.post.operators.builders import chunk

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.adapt import AnyRAG, as_rag
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench.rag.adapt import AnyRAG
 from ragbench.rag.parts import Parts, Shape
 
 ROOT = Path(__file__).parents[3]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.adapt import as_rag
 
 
 @dataclass

@@ -23,8 +23,8 @@ from langchain_core.runnables import (
 )
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from ragbench import as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.adapt import as_rag
 
 pytestmark = pytest.mark.extra("dev", package="langchain-core")
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult
+from ragbench import GenerationResult, as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.adapt import as_rag
 
 
 @dataclass

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.adapt import as_rag
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.one_call import ANSWER_KEY, AnswerMemo
 
 

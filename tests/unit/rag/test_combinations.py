@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
 from ragbench.errors import InterfaceError
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 
 RETRIEVE = (
     "retrieve",

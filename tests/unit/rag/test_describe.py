@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.config import RAGConfig
+from ragbench import RAGConfig, RAGInterface, as_rag, load_rag
 from ragbench.ledger.inputs import Inputs
 from ragbench.ledger.watch import Watch
-from ragbench.rag.adapt import as_rag
-from ragbench.rag.interface import RAGInterface
-from ragbench.rag.load import describe_rag, load_rag, stage_origin
+from ragbench.rag.load import describe_rag, stage_origin
 
 SOURCE = """
 from ragbench import RAGConfig, RAGInterface

@@ -27,7 +27,7 @@ def test_it_runs_and_gives_what_it_says(document: Callable[[str], Any]) -> None:
 def test_it_is_built_from_arguments_as_the_command_line_does(
     document: Callable[[str], Any], tmp_path: Path
 ) -> None:
-    from ragbench.rag.load import load_rag
+    from ragbench import load_rag
 
     path = list(sys.path)
     (tmp_path / "documented_notes.py").write_text(document("advanced_example.md").blocks()[0])

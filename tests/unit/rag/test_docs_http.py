@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import GenerationResult, RetrievalResult
 from ragbench.rag.fallback import PartialBatchError
 from ragbench.rag.http import HTTPRag
 

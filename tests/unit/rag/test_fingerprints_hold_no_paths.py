@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chunk import Document
+from ragbench import BaselineRAG, Document, as_rag, build_operator, build_reranker
 from ragbench.ledger.identity import described
-from ragbench.pipeline.baseline import BaselineRAG
 from ragbench.pipeline.chunking import make_chunker
-from ragbench.post.build import build_operator
-from ragbench.post.catalogue import build_reranker
-from ragbench.rag.adapt import as_rag
 from ragbench.rag.load import describe_rag
 
 

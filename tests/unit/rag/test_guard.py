@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ragbench.core.result import RetrievalResult
+from ragbench import AsyncRAGInterface, RAGInterface, RetrievalResult
 from ragbench.errors import InterfaceError
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 
 
 @pytest.mark.parametrize("base", [RAGInterface, AsyncRAGInterface])

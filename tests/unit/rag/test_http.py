@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 
+from ragbench import GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.core.origin import Origin
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.inputs import Inputs
 from ragbench.ledger.origin import Reuse, may_reuse, still_same
 from ragbench.ledger.watch import Watch
-from ragbench.rag.adapt import as_rag
 from ragbench.rag.fallback import PartialBatchError
 from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
-from ragbench.rag.interface import RAGInterface
 from ragbench.rag.load import describe_rag, stage_origin
 from ragbench.rag.one_call import ANSWER_KEY
 from ragbench.rag.parts import Adapted

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.config import RAGConfig
-from ragbench.core.result import RetrievalResult
+from ragbench import RAGConfig, RAGInterface, RetrievalResult
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.rag.interface import RAGInterface
 
 
 class Plain(RAGInterface):

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import RAGInterface, load_rag
 from ragbench.errors import ConfigError, RagbenchWarning
-from ragbench.rag.interface import RAGInterface
-from ragbench.rag.load import load_rag
 
 RAG = """
     from dataclasses import dataclass

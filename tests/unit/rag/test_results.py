@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import Chunk, GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 
 

@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 
+from ragbench import (
+    Case,
+    Chunk,
+    Document,
+    Evidence,
+    GenerationResult,
+    PostRetrieval,
+    RetrievalResult,
+    build_operator,
+)
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
-from ragbench.core.case import Case, Evidence
-from ragbench.core.chunk import Chunk, Document
 from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.same_answer import answer_is_right
-from ragbench.post.build import build_operator
-from ragbench.post.stage import PostRetrieval, post_retrieved
+from ragbench.post.stage import post_retrieved
 from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.result import RetrievalResult
+from ragbench import Case, RetrievalResult
 from ragbench.metrics.matching import Matching
 from ragbench.post.filter import TopK
 from ragbench.post.operator import Operator

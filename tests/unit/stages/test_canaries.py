@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case, RetrievalResult, parse_metrics
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.report import CanaryLine
-from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.ledger.canaries import CANARIES, read_canaries
 from ragbench.llm.concurrency import CallLimits
@@ -23,7 +22,6 @@ from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import INJECTION
-from ragbench.metrics.registry import parse_metrics
 from ragbench.stages.canaries import (
     CanaryKind,
     judge_canaries,

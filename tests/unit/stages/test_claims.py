@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ragbench import parse_metrics
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Judgement, JudgeStep, Quote
 from ragbench.core.story import JudgedAnswer
-from ragbench.metrics.registry import parse_metrics
 from ragbench.stages.claims import judged_answers
 
 ANSWER = "You get 27 days of leave. The office in Porto closes at six. Dogs are welcome."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import DataError
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts

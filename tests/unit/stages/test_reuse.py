@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, evaluate, load_rag, parse_metrics
 from ragbench.core.report import Report
 from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.registry import parse_metrics
-from ragbench.rag.load import load_rag
 from ragbench.stages.reuse import run_version
-from ragbench.verbs.evaluate import evaluate
 
 CASES = [Case(id=str(n), query=f"q{n}", reference="v1") for n in range(4)]
 RAG = """

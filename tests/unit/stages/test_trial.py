@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, PostRetrieval, RetrievalResult, parse_metrics
 from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.llm.endpoint import Price
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
-from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
 from ragbench.post.operator import OperatorInput, OperatorOutput
-from ragbench.post.stage import PostRetrieval
 from ragbench.stages.trial import NOT_GENERATED, Trial
 
 METRICS = parse_metrics("hit_rate@1")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import RegressionQuestion, decide, pair
 from ragbench.errors import ConfigError, InputError
-from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide, decide_family
-from ragbench.stats.paired import pair
+from ragbench.stats.decide import ChangeKind, decide_family
 
 
 def question(

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ragbench import RegressionQuestion, decide, pair
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide, decide_family
+from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.mean import student_p_value
-from ragbench.stats.paired import pair
 from ragbench.stats.power import Spread, detectable
 
 TRIALS = 300

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide
+from ragbench import RegressionQuestion, decide, pair
+from ragbench.stats.decide import ChangeKind
 from ragbench.stats.exchange import exchange_p_values
-from ragbench.stats.paired import PairedSample, pair
+from ragbench.stats.paired import PairedSample
 
 Scores = Sequence[Sequence[float | None]]
 

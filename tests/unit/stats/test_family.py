@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
+from ragbench import RegressionQuestion, pair
+from ragbench.stats.decide import ChangeKind, decide_family
 from ragbench.stats.family import family_test
-from ragbench.stats.paired import PairedSample, pair
+from ragbench.stats.paired import PairedSample
 
 
 def sample(differences: list[float], first: int = 0) -> PairedSample:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import pair
 from ragbench.errors import ConfigError
 from ragbench.stats.mean import student_interval
 from ragbench.stats.nested import honest_gain
-from ragbench.stats.paired import pair
 
 ALONE: Mapping[str, str | None] = {}
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from ragbench import pair
 from ragbench.errors import DataError
 from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.paired import LeftOut, PairedSample, pair
+from ragbench.stats.paired import LeftOut, PairedSample
 
 
 def test_only_cases_measured_in_both_are_compared_and_the_rest_is_counted() -> None:

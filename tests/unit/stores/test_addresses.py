@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import open_store
 from ragbench.errors import ConfigError, MissingExtraError, StoreError
-from ragbench.stores.registry import STORES, create_store, open_database, open_store
+from ragbench.stores.registry import STORES, create_store, open_database
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import load_pipeline
 from ragbench.core.filter_form import filters_to_json, parse_filters
-from ragbench.pipeline.read import load_pipeline
 from ragbench.stores.attached.mapping import FieldMapping
 from ragbench.stores.registry import open_database
 from ragbench_cli.main import main

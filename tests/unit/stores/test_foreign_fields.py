@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench import attach
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.values import ValueProblem
-from ragbench.stores.attached.collection import attach
 from ragbench.stores.attached.mapping import (
     FieldMapping,
     ForeignRow,

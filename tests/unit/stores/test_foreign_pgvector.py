@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from ragbench import attach
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.attached.collection import attach
 from ragbench.stores.attached.mapping import FieldMapping
 from ragbench.stores.registry import create_store
 from tests.contract.store_engines import postgres

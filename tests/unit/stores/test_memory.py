@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, open_store
 from ragbench.core.filters import Filter, matches
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.base import VectorStore
 from ragbench.stores.memory import MemoryDatabase
 from ragbench.stores.memory_filters import FilterIndex
-from ragbench.stores.registry import create_store, open_database, open_store
+from ragbench.stores.registry import create_store, open_database
 from tests.unit.core import filter_cases
 
 

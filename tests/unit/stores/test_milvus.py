@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import StoreError
 from ragbench.stores.database import fitted_name
 from ragbench.stores.registry import create_store, open_database

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.filter_form import parse_filters
 from ragbench.core.filters import Equals, Filter, Not, Prefix, Range, folded, matches
 from ragbench.errors import StoreError

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, open_store
 from ragbench.errors import StoreError
 from ragbench.stores import qdrant_points
 from ragbench.stores.qdrant import QdrantServerDatabase
 from ragbench.stores.record import encode
-from ragbench.stores.registry import create_store, open_database, open_store
+from ragbench.stores.registry import create_store, open_database
 from ragbench.stores.words import WordsForm
 
 pytestmark = pytest.mark.extra("qdrant")

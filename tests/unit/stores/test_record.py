@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import StoreError
 from ragbench.stores.record import chunk_digest, decode, encode
 

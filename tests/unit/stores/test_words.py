@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import ConfigError, StoreError
 from ragbench.stores.registry import open_database
 from ragbench.stores.words import WordsForm, check_words, word_number

@@ -2,10 +2,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, build_validator
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
-from ragbench.validators.validator import CascadeValidator, build_validator
+from ragbench.validators.validator import CascadeValidator
 
 
 class Fixed:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.text.sentences import Span
 from ragbench.validators.contrast import OtherQuestion, Told, other_questions, told_of_another
 from ragbench.validators.local import LocalValidator

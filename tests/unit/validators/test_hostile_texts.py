@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.text.sentences import split_sentences
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.parts import split_query

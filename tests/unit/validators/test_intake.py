@@ -1,4 +1,4 @@
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.validators.inspect import inspect_chunks
 
 

@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
+from ragbench import Chunk, build_validator
 from ragbench.core.chat import Message
-from ragbench.core.chunk import Chunk
 from ragbench.core.validation import RetrievalQuality
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.validators.lexical_features import windows_of
 from ragbench.validators.llm import LlmValidator
-from ragbench.validators.validator import build_validator
 
 
 class ScriptedChat:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.stages.validate import validator_fingerprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.text.onnx_pairs import PairReading
 from ragbench.validators.near_misses import NEAR_MISS_KINDS
 from tests.benchmarks.train_validator.near_miss_rows import near_miss_rows

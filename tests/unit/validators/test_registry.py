@@ -1,9 +1,9 @@
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, build_validator
 from ragbench.core.validation import Retrieval
 from ragbench.errors import ConfigError
-from ragbench.validators.validator import VALIDATORS, Validator, build_validator, validate_all
+from ragbench.validators.validator import VALIDATORS, Validator, validate_all
 
 
 def test_a_validator_is_built_from_its_name_and_settings() -> None:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, build_validator
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.validators.llm import LlmValidator
-from ragbench.validators.validator import build_validator
 from ragbench.validators.verdict import NOTHING_RELEVANT
 from tests.unit.validators.test_llm import ScriptedChat
 

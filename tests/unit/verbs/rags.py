@@ -6,14 +6,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.case import Case
+from ragbench import (
+    AsyncRAGInterface,
+    Case,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    evaluate,
+    parse_metrics,
+)
 from ragbench.core.metric import Metric
 from ragbench.core.report import CaseRow, Report
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
-from ragbench.metrics.registry import parse_metrics
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.verbs.evaluate import evaluate
 
 __all__ = ["METRICS", "AsyncRAG", "NotingRAG", "cases", "counts", "rows", "run"]
 

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.result import RetrievalResult
+from ragbench import Case, PostRetrieval, RetrievalResult, ablate, parse_metrics
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Variant
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import LongContext
 from ragbench.post.operator import OperatorInput, OperatorOutput
-from ragbench.post.stage import PostRetrieval
 from ragbench.stages.trial import percentile
-from ragbench.verbs.ablate import ablate
 from ragbench.views.ablation import ablation_object
 from tests.unit.verbs.rags import NotingRAG, cases, run
 

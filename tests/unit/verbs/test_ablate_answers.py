@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
+from ragbench import (
+    AsyncRAGInterface,
+    GenerationResult,
+    PostRetrieval,
+    RAGInterface,
+    RetrievalResult,
+    ablate,
+    parse_metrics,
+)
 from ragbench.core.ablation import Ablation
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
 from ragbench.llm.endpoint import Price
-from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
-from ragbench.post.stage import PostRetrieval
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
-from ragbench.verbs.ablate import ablate
 from ragbench.views.ablation import ablation_markdown, ablation_object
 from tests.unit.verbs.rags import NotingRAG, cases, run
 

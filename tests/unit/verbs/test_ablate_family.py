@@ -10,19 +10,15 @@ from typing import ClassVar
 import pytest
 from scipy import stats
 
+from ragbench import Chunk, PostRetrieval, Query, RetrievalResult, ablate, parse_metrics
 from ragbench.core.ablation import Ablation
-from ragbench.core.chunk import Chunk
-from ragbench.core.result import RetrievalResult
 from ragbench.errors import ConfigError, LLMStoppedError
-from ragbench.metrics.registry import parse_metrics
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
-from ragbench.post.operator import OperatorInput, OperatorOutput, Query
+from ragbench.post.operator import OperatorInput, OperatorOutput
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.score_store import ScoreStore
-from ragbench.post.stage import PostRetrieval
-from ragbench.verbs.ablate import ablate
 from ragbench.views.ablation import ablation_object
 from tests.unit.verbs.rags import NotingRAG, cases, run
 

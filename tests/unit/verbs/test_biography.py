@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import Case, PostRetrieval, RetrievalResult, Skip, report_of
 from ragbench.core.biography import Biography
-from ragbench.core.case import Case
-from ragbench.core.metric import Skip
 from ragbench.core.outcome import Outcome, Status
-from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching, gold_of, match
 from ragbench.metrics.ranking import ranking_of
@@ -20,9 +18,8 @@ from ragbench.post.compress import Extractive
 from ragbench.post.dedup import DedupNear
 from ragbench.post.filter import TopK
 from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
-from ragbench.post.stage import PostRetrieval, post_retrieved
+from ragbench.post.stage import post_retrieved
 from ragbench.stages.biography import biography_of
-from ragbench.verbs.report import report_of
 from tests.unit.verbs.rags import NotingRAG, rows, run
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.chunk import Document
+from ragbench import Case, Document
 from ragbench.verbs.dataset_probes import probe_dataset
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import parse_metrics, read_labels
 from ragbench.core.metric import Cost
-from ragbench.io.labels import read_labels
 from ragbench.llm.settings import resolve, resolve_embeddings
-from ragbench.metrics.registry import definitions, parse_metrics
+from ragbench.metrics.registry import definitions
 from tests.llm_server import FaultServer
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "judging.md").read_text("utf-8")

@@ -11,21 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.chunk import Document
+from ragbench import (
+    AsyncRAGInterface,
+    Case,
+    Document,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    metric,
+    report_of,
+)
 from ragbench.core.matched import Match, MatchedBy
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.report import Report
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.metric import metric
 from ragbench.rag.fallback import PartialBatchError
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.stages.stage import CallSettings, Progress
 from ragbench.verbs import evaluate as evaluate_module
-from ragbench.verbs.report import open_traces, report_of
+from ragbench.verbs.report import open_traces
 from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
 
 

@@ -8,11 +8,9 @@ from typing import Any
 import ir_measures
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, RetrievalResult, export_run
 from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Entry
-from ragbench.verbs.export import export_run
 from tests.unit.verbs.rags import run
 
 CHUNKS = {

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_dump, validate_dump
 from ragbench.core.validation import DumpSummary
 from ragbench.errors import DataError, InterruptedRunError
-from ragbench.io.dumps.read import open_dump
-from ragbench.verbs.validate import ValidatedQuery, validate_dump
+from ragbench.verbs.validate import ValidatedQuery
 from tests.unit.verbs.test_validate_dump import Plain, asked, record, written
 
 QUERIES = 90

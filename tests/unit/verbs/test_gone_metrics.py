@@ -11,17 +11,23 @@ from pathlib import Path
 import orjson
 import pytest
 
+from ragbench import (
+    FigureLimits,
+    GateConfig,
+    MetricGate,
+    compare,
+    evaluate,
+    export_run,
+    gate_run,
+    parse_metrics,
+    read_run,
+    report_of,
+)
 from ragbench.core.metric import Direction, metric_of
 from ragbench.errors import ConfigError
-from ragbench.gate.compare import compare
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
-from ragbench.gate.runs import read_run
 from ragbench.ledger.folder import RunFolder
-from ragbench.metrics.registry import computable, parse_metrics
-from ragbench.verbs.evaluate import evaluate
-from ragbench.verbs.export import export_run
-from ragbench.verbs.gate import gate_run, rescore
-from ragbench.verbs.report import report_of
+from ragbench.metrics.registry import computable
+from ragbench.verbs.gate import rescore
 from ragbench.views.write import write_reports
 from tests.unit.verbs.rags import NotingRAG, cases
 

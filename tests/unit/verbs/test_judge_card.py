@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ragbench import judge_card
 from ragbench.core.judge_card import JudgeCard, Probe, Usefulness
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.io.labels import LabelledClaim
@@ -19,7 +20,6 @@ from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.registry import parse_metric
 from ragbench.stages.judge import Judging
-from ragbench.verbs.judge_card import judge_card
 from ragbench.verbs.judge_probes import probes_named
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import PRICE, InMemory

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, RAGInterface, evaluate, parse_metrics
 from ragbench.core.report import Report
 from ragbench.errors import (
     ConfigError,
@@ -28,11 +28,8 @@ from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import NoAnswerError
-from ragbench.metrics.registry import parse_metrics
-from ragbench.rag.interface import RAGInterface
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
-from ragbench.verbs.evaluate import evaluate
 from ragbench.views.write import write_reports
 from tests.llm_server import FaultServer, Payload, said_by_default
 from tests.unit.llm.builders import PRICE, InMemory, Script

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, RAGInterface, evaluate, parse_metrics
 from ragbench.core.outcome import Cell
 from ragbench.core.report import Report
 from ragbench.errors import ConfigError
@@ -17,11 +17,8 @@ from ragbench.llm.endpoint import Endpoint
 from ragbench.llm.session import LLMSession, open_models
 from ragbench.llm.settings import LLMSettings, resolve_panel
 from ragbench.metrics.judging import Vote, together
-from ragbench.metrics.registry import parse_metrics
-from ragbench.rag.interface import RAGInterface
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
-from ragbench.verbs.evaluate import evaluate
 from ragbench.views.judging import judge_remarks
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import PRICE, InMemory

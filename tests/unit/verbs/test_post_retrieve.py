@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, GenerationResult, PostRetrieval, RAGInterface, RetrievalResult, as_rag
 from ragbench.core.outcome import Status
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import ConfigError
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
 from ragbench.post.operator import ChunkNeighbours, OperatorInput, OperatorOutput
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
-from ragbench.post.stage import PostRetrieval, post_retrieved, steps_of
-from ragbench.rag.adapt import as_rag
-from ragbench.rag.interface import RAGInterface
+from ragbench.post.stage import post_retrieved, steps_of
 from ragbench.stages.rag import chunk_service, contexts_for_generation
 from ragbench.verbs.report import open_traces
 from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
+from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
 from ragbench.verbs.rag_probes import Probe, probe_generation, probe_retrieval
 
 QUESTION = "How many days of leave?"

@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import (
+    Case,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    evaluate,
+    parse_metrics,
+    report_of,
+)
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.report import Report
-from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError
-from ragbench.metrics.registry import parse_metrics
-from ragbench.rag.interface import RAGInterface
-from ragbench.verbs.evaluate import evaluate
-from ragbench.verbs.report import open_traces, report_of
+from ragbench.verbs.report import open_traces
 from tests.unit.verbs.rags import NotingRAG, run
 
 METRICS = parse_metrics("recall@5, token_f1")

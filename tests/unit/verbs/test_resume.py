@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import Case, GenerationResult, RAGInterface, RetrievalResult, report_of
 from ragbench.errors import DataError, InterruptedRunError, RunError
 from ragbench.io.read import Selection
-from ragbench.rag.interface import RAGInterface
 from ragbench.stages.stage import CallSettings
-from ragbench.verbs.report import report_of
 from ragbench.views.write import write_reports
 from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
 

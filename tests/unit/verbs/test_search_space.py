@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.result import GenerationResult, RetrievalResult
+from ragbench import GenerationResult, PostRetrieval, RAGInterface, RetrievalResult
 from ragbench.core.space_search import Choice, SpaceSearch, Standing
 from ragbench.errors import ConfigError
 from ragbench.metrics.registry import parse_metric
@@ -19,8 +19,6 @@ from ragbench.post.operator import OperatorInput, OperatorOutput
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.space import Candidate
-from ragbench.post.stage import PostRetrieval
-from ragbench.rag.interface import RAGInterface
 from ragbench.verbs.search_space import search_space
 from ragbench.views.space_search import search_object, space_search_markdown
 from tests.unit.verbs.rags import NotingRAG, cases, run

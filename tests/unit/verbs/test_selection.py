@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
+from ragbench import Case
 from ragbench.errors import ConfigError
 from ragbench.io.read import Selection
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
 from ragbench.verbs.settle import settle
 from tests.unit.gate.builders import column, run

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.chunk import Chunk
+from ragbench import Case, Chunk
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.errors import ConfigError, DataError
 from ragbench.pipeline.strategies import DenseStrategy, Search

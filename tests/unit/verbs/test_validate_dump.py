@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, open_dump, validate_dump
 from ragbench.core.validation import (
     Conflict,
     DumpSummary,
@@ -25,8 +25,7 @@ from ragbench.core.validation import (
     Verdict,
 )
 from ragbench.errors import ConfigError, InterruptedRunError, LLMBudgetError
-from ragbench.io.dumps.read import open_dump
-from ragbench.verbs.validate import ValidatedQuery, validate_dump
+from ragbench.verbs.validate import ValidatedQuery
 
 QUERIES = 48
 LONG = "word " * 9000

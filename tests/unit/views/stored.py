@@ -7,10 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ragbench.core.case import Case
+from ragbench import Case, GenerationResult, RetrievalResult, report_of
 from ragbench.core.report import Report
-from ragbench.core.result import GenerationResult, RetrievalResult
-from ragbench.verbs.report import report_of
 from ragbench.views.write import write_reports
 from tests.unit.verbs.rags import NotingRAG, run
 

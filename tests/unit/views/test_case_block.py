@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ragbench import report_of
 from ragbench.core.against import Against, CaseBefore
 from ragbench.core.attribution import Cause
 from ragbench.core.comparison import CaseKind, IdChange, RunPair
 from ragbench.core.outcome import Cell
 from ragbench.core.report import CaseRow, Report
 from ragbench.core.story import JudgedAnswer, JudgedClaim, JudgedSentence
-from ragbench.verbs.report import report_of
 from ragbench.views.html.case import CaseBlocks
 from ragbench.views.html.chunks import Chunks
 from tests.pages import PAYLOADS

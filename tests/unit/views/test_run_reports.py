@@ -10,12 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ragbench.core.case import Case
+from ragbench import Case, report_of
 from ragbench.core.outcome import Failure, Status
 from ragbench.core.report import CaseRow, FailureGroup, Report
 from ragbench.errors import InterruptedRunError
 from ragbench.metrics.matching import Matching
-from ragbench.verbs.report import report_of
 from ragbench.views.report import report_schema
 from ragbench.views.write import write_reports
 from tests.unit.verbs.rags import NotingRAG, cases, run

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.core.gate_result import GateResult
 from ragbench.core.run_scores import ScoredCase
-from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.gate import gate
 from tests.unit.gate.builders import run
 

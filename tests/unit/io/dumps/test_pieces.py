@@ -13,9 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ragbench import open_dump
 from ragbench.core.validation import RetrievalDump
 from ragbench.io.dumps.pieces import Piece, PlacedRetrieval, SplitDump, lines_of
-from ragbench.io.dumps.read import OpenDump, open_dump
+from ragbench.io.dumps.read import OpenDump
 
 LINE = st.one_of(
     st.builds(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ragbench import open_dump
 from ragbench.errors import DataError
-from ragbench.io.dumps.read import open_dump
 
 Q = "How many days of leave?"
 T = "Employees get 27 days of paid leave a year."

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.core.case import Case
-from ragbench.core.result import RetrievalResult
+from ragbench import Case, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.export import export

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ragbench import prepare, to_dataset
 from ragbench.errors import InputError
 from ragbench.io.export import Kind, columns, export, table_row
-from ragbench.io.ragas import prepare, to_dataset
 from ragbench.plugins import import_ragas, require
 from tests.unit.io.traces import ALL, FULL, SCORES, trace_of
 

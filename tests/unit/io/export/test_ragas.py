@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.case import Case
-from ragbench.core.result import RetrievalResult
+from ragbench import Case, RetrievalResult, prepare, to_dataset
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.io.export import export
-from ragbench.io.ragas import prepare, to_dataset
 from ragbench.plugins import import_ragas
 from tests.unit.io.traces import (
     ALL,

@@ -9,16 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ragbench import Chunk, Query
 from ragbench.core.chat import Message
-from ragbench.core.chunk import Chunk
-from ragbench.post.operator import (
-    Operator,
-    OperatorInput,
-    OperatorOutput,
-    Query,
-    RankedChunk,
-    ranked,
-)
+from ragbench.post.operator import Operator, OperatorInput, OperatorOutput, RankedChunk, ranked
 
 
 def chunk(id: str, text: str = "", score: float | None = None, **metadata: Any) -> Chunk:

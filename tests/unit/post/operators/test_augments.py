@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, Query
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.augment import Context, Metadata, Neighbours, Reflection, Temporal
-from ragbench.post.operator import OperatorInput, Query, ranked
+from ragbench.post.operator import OperatorInput, ranked
 from tests.unit.post.operators.builders import Scripted, Shelf, apply, chunk, ids, texts
 
 

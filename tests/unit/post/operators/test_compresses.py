@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.post.compress import SUMMARY_ID, Abstractive, Extractive
 from tests.unit.post.operators.builders import PIECES, Scripted, apply, chunk, ids, texts

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ragbench import Query
 from ragbench.errors import DataError
 from ragbench.post.build import Resources, load_post_retrieval, load_variants
 from ragbench.post.filter import TopK
 from ragbench.post.merge import QueryMerge, SecondaryQuery
-from ragbench.post.operator import Query
 from tests.unit.post.operators.builders import Shelf, chunk, ids
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.post.dedup import DedupNear, may_resemble, shingle_words
 from tests.unit.post.operators.builders import apply, ids
 

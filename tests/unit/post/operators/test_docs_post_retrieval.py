@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.pipeline.read import load_pipeline
+from ragbench import load_pipeline
 from ragbench.post.build import load_post_retrieval, load_variants
 from ragbench.post.catalogue import OPERATORS
 from ragbench.post.space import load_space

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk
 from ragbench.errors import ConfigError
 from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
 from tests.unit.post.operators.builders import apply, chunk, ids

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragbench import PostRetrieval, build_operator
 from ragbench.errors import InputError
-from ragbench.post.build import Resources, build_operator
-from ragbench.post.stage import PostRetrieval
+from ragbench.post.build import Resources
 from tests.unit.post.operators.builders import Shelf, chunk
 
 

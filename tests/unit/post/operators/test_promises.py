@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import Chunk
 from ragbench.core.chat import Message
-from ragbench.core.chunk import Chunk
 from ragbench.post.augment import Context, Metadata, Neighbours, Reflection, Temporal
 from ragbench.post.catalogue import OPERATORS
 from ragbench.post.compress import Abstractive, Extractive

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from ragbench.errors import ConfigError, InputError, MissingExtraError, RagbenchError
-from ragbench.post.build import Resources, build_operator
+from ragbench import PostRetrieval, Query, RagbenchError, build_operator
+from ragbench.errors import ConfigError, InputError, MissingExtraError
+from ragbench.post.build import Resources
 from ragbench.post.catalogue import OPERATORS, types_by_action
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
-from ragbench.post.operator import Operator, OperatorInput, OperatorOutput, Query, RankedChunk
+from ragbench.post.operator import Operator, OperatorInput, OperatorOutput, RankedChunk
 from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.lexical import LexicalReranker
-from ragbench.post.stage import PostRetrieval
 from tests.unit.post.operators.builders import Scripted, Shelf, chunk, ids
 
 CHUNKS = [chunk("a", "Ask HR.", 0.9), chunk("b", "Ask IT.", 0.5), chunk("c", "Ask us.", 0.1)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragbench import Chunk, Query, rerank
 from ragbench.core.chat import Message
-from ragbench.core.chunk import Chunk
-from ragbench.post.operator import Query, ranked
-from ragbench.post.rerank import NotedScores, Reranker, rerank
+from ragbench.post.operator import ranked
+from ragbench.post.rerank import NotedScores, Reranker
 
 Vector = Sequence[float]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragbench.post.catalogue import RERANKERS, build_reranker
+from ragbench import build_reranker
+from ragbench.post.catalogue import RERANKERS
 
 PAGE = (Path(__file__).parents[4] / "docs" / "rerankers.md").read_text("utf-8")
 

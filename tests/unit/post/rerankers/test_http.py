@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from ragbench import rerank
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import HTTPRagError
 from ragbench.post.operator import ranked
-from ragbench.post.rerank import rerank
 from ragbench.post.rerankers.http import HttpReranker
 from tests.unit.post.rerankers.builders import chunk, order, query
 from tests.unit.post.rerankers.rerank_server import Answer, serving

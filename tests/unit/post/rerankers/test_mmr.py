@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import Query
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.post.operator import Query
 from ragbench.post.rerankers.mmr import MmrReranker, lexical_similarity
 from tests.unit.post.rerankers.builders import chunk, notes, order, query
 

@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chunk import Chunk
+from ragbench import Chunk, build_operator, build_reranker, load_pipeline, rerank
 from ragbench.errors import ConfigError, DataError
 from ragbench.ledger.identity import described
-from ragbench.pipeline.read import load_pipeline
-from ragbench.post.build import Resources, build_operator, load_post_retrieval, load_variants
-from ragbench.post.catalogue import build_reranker
-from ragbench.post.rerank import rerank
+from ragbench.post.build import Resources, load_post_retrieval, load_variants
 from ragbench.post.rerankers.fusion import LinearFusionReranker
 
 SOURCE = '''

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import Query
 from ragbench.errors import ConfigError
-from ragbench.post.operator import Query
 from ragbench.post.rerankers.weighted import TimeWeightedReranker
 from ragbench.post.times import ages_in_hours, parse_time
 from tests.unit.post.rerankers.builders import chunk, query
