@@ -55,6 +55,10 @@ eval: $(VENV)/core.stamp ## evaluate the baseline RAG on the bundled dataset (DA
 test: $(VENV)/dev.stamp ## run the tests and show what they cover (ARGS="tests/unit -k name")
 	$(BIN)/pytest --cov --numprocesses auto --dist loadfile $(ARGS)
 
+.PHONY: nightly
+nightly: $(VENV)/dev.stamp ## the simulations and tests of scale that `make test` leaves out
+	$(BIN)/pytest -m nightly --numprocesses auto --dist loadfile $(ARGS)
+
 .PHONY: quick
 quick: $(VENV)/dev.stamp ## lint and the tests of what changed against main, in a minute (BASE=branch LIMIT=45)
 	@BASE="$(BASE)" LIMIT="$(LIMIT)" $(BIN)/python .ci/quick.py
@@ -91,7 +95,7 @@ format: $(VENV)/dev.stamp ## let ruff fix and format the code
 
 .PHONY: picture
 picture: $(VENV)/dev.stamp ## the picture of a report in the README (needs Chromium)
-	$(BIN)/python tests/benchmarks/page_picture.py docs/report.png
+	$(BIN)/python benchmarks/page_picture.py docs/report.png
 
 .PHONY: docs
 docs: $(VENV)/dev.stamp ## the API reference from the docstrings, as pages in build/docs/

@@ -44,7 +44,7 @@ TermWeight = Callable[[str], float]
 # set: 2,910 answerable questions (weight 0.85), the same with all passages of their article left
 # out (0.075), and 3,168 that people wrote to have no answer (0.075). Questions that get a sentence
 # and those that get a part of it have a curve each. Offset and slope, as printed by
-# tests/benchmarks/baseline.py fit.
+# benchmarks/baseline.py fit.
 _RIGHT = (-2.831, 5.475)
 _RIGHT_SPAN = (-2.760, 4.229)
 _ANSWERABLE = (-1.128, 5.141)

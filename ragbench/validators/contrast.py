@@ -24,7 +24,7 @@ _BY_WORD = 1.0
 _BY_OPPOSITE = 0.5
 """By how much the logit of another question must be above that of the one that is asked. Chosen on
 rule-made near misses and answers of the held-out articles of squad2_dev_half and of covidqa
-(`tests/benchmarks/contrast_margins.py`)."""
+(`benchmarks/contrast_margins.py`)."""
 
 
 class OtherQuestion(NamedTuple):

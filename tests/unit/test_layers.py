@@ -51,7 +51,7 @@ def test_the_library_is_barred_from_the_terminal() -> None:
 
 @pytest.fixture(scope="module")
 def house() -> Any:
-    return runpy.run_path(str(ROOT / "tests" / "benchmarks" / "house.py"))["house"]()
+    return runpy.run_path(str(ROOT / ".ci" / "house.py"))["house"]()
 
 
 def test_no_modules_import_each_other_in_a_circle(house: Any) -> None:

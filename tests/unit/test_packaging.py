@@ -208,11 +208,10 @@ def test_every_import_is_declared() -> None:
 def test_every_import_of_the_tests_is_declared() -> None:
     declared = {distribution(requirement) for requirement in project()["dependencies"]}
     declared = declared.union(*extras().values())
-    local = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tests"}
+    local = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"tests", "benchmarks"}
     missing = sorted(
         f"{path.relative_to(ROOT)} imports {name}"
         for path in (ROOT / "tests").rglob("*.py")
-        if "benchmarks" not in path.parts
         for name, _ in third_party_imports(ast.parse(path.read_text("utf-8")))
         if name not in local and not providers().get(name, {canonicalize_name(name)}) & declared
     )

@@ -1,4 +1,4 @@
-"""Small seeded simulations of the promises; the large one is tests/benchmarks."""
+"""Small seeded simulations of the promises; the large one is benchmarks."""
 
 from __future__ import annotations
 

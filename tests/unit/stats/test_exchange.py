@@ -93,7 +93,7 @@ def test_a_second_metric_that_is_the_same_costs_nothing_and_the_seed_decides() -
 
 
 def test_an_unchanged_system_that_is_rarely_right_is_not_blocked() -> None:
-    """Flips of signs alone block 21% of these pairs; see tests/benchmarks/gate_baseline.py."""
+    """Flips of signs alone block 21% of these pairs; see benchmarks/gate_baseline.py."""
     rng = np.random.default_rng(8)
     blocked = 0
     for _ in range(100):

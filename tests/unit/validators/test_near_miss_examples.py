@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.benchmarks.train_validator.near_miss_examples import (
+from benchmarks.train_validator.near_miss_examples import (
     MIX,
     NEGATIVE,
     POSITIVE,
@@ -16,10 +16,10 @@ from tests.benchmarks.train_validator.near_miss_examples import (
     made_by_kind,
     mixed,
 )
-from tests.benchmarks.train_validator.reader_sources import Example, Source
-from tests.benchmarks.train_validator.train_second_tower import MIX_WITH_WRITTEN
-from tests.benchmarks.train_validator.written_near_misses import Written
-from tests.benchmarks.validation_pools import Labelled
+from benchmarks.train_validator.reader_sources import Example, Source
+from benchmarks.train_validator.train_second_tower import MIX_WITH_WRITTEN
+from benchmarks.train_validator.written_near_misses import Written
+from benchmarks.validation_pools import Labelled
 
 REST = "It burned down twice before the war. Three families from the valley lived there for long."
 

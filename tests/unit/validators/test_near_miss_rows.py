@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.train_validator.near_miss_rows import near_miss_rows
+from benchmarks.validation_pools import Collection, Labelled
 from ragbench import Chunk
 from ragbench.text.onnx_pairs import PairReading
 from ragbench.validators.near_misses import NEAR_MISS_KINDS
-from tests.benchmarks.train_validator.near_miss_rows import near_miss_rows
-from tests.benchmarks.validation_pools import Collection, Labelled
 
 REST = "It burned down twice before the war. Three families from the valley lived there for long."
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.train_validator.reader_sources import TESTED, Example
-from tests.benchmarks.train_validator.written_near_misses import written_near_misses
+from benchmarks.train_validator.reader_sources import TESTED, Example
+from benchmarks.train_validator.written_near_misses import written_near_misses
 
 MILL = "the mill ( at tarn ) was n't built in 1901 , but in 1903 by ten men ."
 MILL_PLAIN = "the mill (at tarn) wasn't built in 1901, but in 1903 by ten men."

@@ -161,7 +161,7 @@ def test_without_the_journal_the_kept_answers_are_taken(tmp_path: Path) -> None:
 def test_with_faults_every_recoverable_cell_is_measured_and_the_others_say_why(
     tmp_path: Path,
 ) -> None:
-    """A smaller form of tests/benchmarks/judge_faults.py."""
+    """A smaller form of benchmarks/judge_faults.py."""
     shares = {
         "429": 0.06, "500": 0.06, "hang": 0.02, "cut": 0.04, "bad_json": 0.03, "wrong_schema": 0.03,
         "refusal": 0.02, "empty_choices": 0.02, "garbage": 0.02,

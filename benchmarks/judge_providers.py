@@ -1,0 +1,96 @@
+"""Every provider at ragbench's defaults, against servers that behave as its documentation says.
+
+    python benchmarks/judge_providers.py
+
+One row per provider of `tests.provider_mocks`: structured answers out of 8 and the requests that
+they took, whether tokens equal the server's own books, what becomes of a limit per minute, of a
+lack of money and of a prompt that is longer than the context, and which parameters were left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
+
+from ragbench.errors import LLMError, LLMPromptCutError, LLMRequestError  # noqa: E402
+from ragbench.llm.client import LLMClient  # noqa: E402
+from tests.provider_mocks import HOSTED, PROVIDERS, Provider  # noqa: E402
+from tests.unit.llm.builders import VERDICT, asked  # noqa: E402
+from tests.unit.llm.test_providers import CountingClock, long_prompt, using  # noqa: E402
+
+CALLS = 8
+
+
+async def verdicts(client: LLMClient) -> int:
+    calls = (client.ask(asked(f"Good? {n}"), schema=VERDICT) for n in range(CALLS))
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    return sum(not isinstance(one, BaseException) for one in done)
+
+
+def defaults(kind: type[Provider]) -> tuple[str, str, str]:
+    """Answers and requests; whether the books agree; what was left out."""
+    with kind() as server:
+
+        async def work(client: LLMClient) -> tuple[int, Any, list[str]]:
+            answered = await verdicts(client)
+            [line] = client.receipt().lines
+            return answered, line, list(client.not_sent)
+
+        answered, line, left_out = using(server, work)
+        told: list[Any] = [seen.usage for seen in server.answered if seen.usage]
+        theirs = (
+            len(server.seen),
+            sum(usage["prompt_tokens"] for usage in told),
+            sum(usage["total_tokens"] - usage["prompt_tokens"] for usage in told),
+        )
+        ours = (line.requests, line.usage.prompt_tokens, line.usage.completion_tokens)
+    books = f"{ours[0]}/{ours[1]}/{ours[2]}"
+    books += " equal" if ours == theirs else f" DIFFER {theirs}"
+    return f"{answered} of {CALLS}", books, ", ".join(left_out) or "-"
+
+
+def ended(kind: type[Provider], work: Callable[[LLMClient], Awaitable[Any]], **more: Any) -> str:
+    """What becomes of some work, in a word, with the requests that it took."""
+    clock = CountingClock()
+    with kind(**more) as server:
+        try:
+            done = using(server, work, clock=clock)
+        except LLMError as error:
+            done = type(error).__name__
+        return f"{done}, {len(server.seen)} requests, {clock.waited:.0f} s waited"
+
+
+def too_long(kind: type[Provider]) -> str:
+    """What becomes of a prompt of twice the context."""
+    prompt = long_prompt(max(2 * kind.context, 12_000))
+    with kind() as server:
+        try:
+            using(server, lambda client: client.ask(prompt))
+        except LLMPromptCutError:
+            return "cut and failed"
+        except LLMRequestError:
+            return "refused"
+    return "BELIEVED"
+
+
+def main() -> None:
+    heads = ("provider", "defaults", "requests/in/out", "left out", "limit per minute", "no money")
+    print(" | ".join((*heads, "prompt too long")))
+    for kind in PROVIDERS:
+        answered, books, left_out = defaults(kind)
+        limited = ended(kind, verdicts, limited=4)
+        money = ended(kind, lambda client: client.ask(asked("A word?")), is_out_of_money=True)
+        paid = money if kind in HOSTED else "-"
+        row = (kind.name, answered, books, left_out, limited, paid, too_long(kind))
+        print(" | ".join(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
