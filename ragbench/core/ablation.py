@@ -117,39 +117,6 @@ class VariantReport:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FrontierPoint:
-    """What one variant gives, and what it takes."""
-
-    variant: str
-    quality: float | None
-    """Its score by the frontier's metric; None where nothing was measured: it is not compared."""
-    seconds: float | None
-    """Median wall time, a case: post-retrieval, and generation where it was asked; None where
-    scores of slow rerankers were known from before."""
-    tokens: float
-    """Mean number of tokens that generation is given as contexts."""
-    cost: float | None
-    """Of generation, a case; None where it is not known."""
-    beaten_by: str | None = None
-    """A variant that is at least as good on every axis, and better on one; None on the frontier."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Frontier:
-    """Which variants no other one beats in quality, time and money together, by their figures."""
-
-    metric: Metric
-    """What quality is."""
-    axes: tuple[str, ...]
-    """What was compared: ``"quality"``; ``"seconds"`` where known of all; ``"cost"`` where known of
-    all, else ``"tokens"``."""
-    currency: str | None
-    """Of the cost; None without one."""
-    points: tuple[FrontierPoint, ...]
-    """One a variant, in order."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Ablation:
     """Variants of post-retrieval over the retrievals of one stored run."""
 
@@ -177,9 +144,9 @@ class Ablation:
     more. None where gold contexts are not known."""
     keep: str = ""
     """What the first metric says of the variants, in a sentence."""
-    frontier: Frontier | None = None
-    """None where only one variant was tried."""
     generator: str | None = None
-    """Whose generation was asked; None when nobody's."""
+    """The RAG whose generation was asked; None without one."""
+    currency: str | None = None
+    """Of the variants' costs; None where no price is known."""
     notes: tuple[str, ...] = ()
     """What a reader must know to read the numbers right."""

@@ -106,8 +106,6 @@ class Trial:
     failures: Counter[str] = field(default_factory=Counter[str])
     biographies: BiographyTally = field(default_factory=BiographyTally)
     answers: _Answers = field(default_factory=_Answers)
-    totals: array[float] = field(default_factory=lambda: array("d"))
-    """Wall times of post-retrieval and generation together."""
     reused: int = 0
     """Scores that were known from before."""
     acted: int = 0
@@ -176,8 +174,6 @@ class Trial:
             self._count(done.left)
             if self.answering is not None:
                 self.answers.add(done.answer)
-            if done.answer.seconds is not None:
-                self.totals.append(done.seconds + done.answer.seconds)
         return replace(trace, post_retrieval=done.left, generation=done.answer)
 
     def _run(self, query: str, given: RetrievalResult[Any]) -> Outcome[RetrievalResult[Any]]:
@@ -201,16 +197,6 @@ class Trial:
         failures = [str(f) for step in steps_of(outcome.value) for f in step.failures]
         self.failures.update(failures)
         self.passed_over += bool(failures)
-
-    @property
-    def typical_seconds(self) -> float | None:
-        """Median wall time of a case, with generation where it was asked.
-
-        None where scores were known from before: it is not what a query takes.
-        """
-        if self.reused:
-            return None
-        return percentile(self.seconds if self.answering is None else self.totals, 0.50)
 
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None

@@ -6,17 +6,16 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from ragbench.core.ablation import Ablation, Frontier, FrontierPoint, VariantReport
+from ragbench.core.ablation import Ablation
 from ragbench.core.metric import Group, Metric
 from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, RunMismatchError
-from ragbench.gate.frontier import frontier_of
 from ragbench.gate.variants import Measured, variant_effects, what_to_keep
 from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
@@ -67,16 +66,15 @@ def ablate(
         scores: keeps the scores of rerankers that are slow or paid, and knows those of before;
             without it each variant asks for its own.
         concurrency: cases in flight at once, at least 1. Results do not depend on it, times do.
-        advance: told how many more cases are through.
+        advance: called with how many more cases are through.
         rag: asked for an answer to what each variant leaves; it does not retrieve. Without it
             nothing is generated.
         price: of a million tokens of generation, where it is known.
 
     Returns:
-        A score a variant and metric, with its mean paired difference from the first variant and
+        A score per variant and metric, with its mean paired difference from the first variant and
         intervals that hold together, see `ragbench.gate.variants`; what the operators did; the
-        score of the best order of the same chunks; what no other variant beats in quality, time
-        and money together.
+        score of the best order of the same chunks.
 
     Raises:
         RunMismatchError: there is no run in the folder, or it holds no retrieval.
@@ -85,89 +83,6 @@ def ablate(
         InputError: a variant needs something that is not installed or does not exist.
         LLMStoppedError: no model answers any more, or may be asked.
     """
-    tried = try_variants(
-        run,
-        variants,
-        metrics=metrics,
-        counter=counter,
-        limit=limit,
-        scores=scores,
-        concurrency=concurrency,
-        advance=advance,
-        rag=rag,
-    )
-    measured = tried.measured
-    effects, family = variant_effects(
-        tried.metrics, measured, tried.clusters, confidence=confidence
-    )
-    reports = tuple(
-        trial.report(row, is_first=at == 0, price=price)
-        for at, (trial, row) in enumerate(zip(tried.trials, effects, strict=True))
-    )
-    return Ablation(
-        dataset=tried.manifest.dataset.name,
-        rag=tried.manifest.rag.name,
-        cases=len(tried.clusters),
-        replayed=len(tried.depths),
-        depth=int(statistics.median(tried.depths)),
-        metrics=tried.metrics,
-        counter=counter.name,
-        is_estimate=counter.approximate,
-        confidence=confidence,
-        variants=reports,
-        family=family,
-        ceiling=tried.ceiling.scores(len(tried.metrics)),
-        keep=what_to_keep(measured, effects),
-        frontier=_frontier(tried.trials, reports, price),
-        generator=None if rag is None else type(rag).__name__,
-        notes=tried.notes(counter),
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
-    """Variants that took the cases of a run."""
-
-    manifest: Manifest
-    metrics: tuple[Metric, ...]
-    trials: Sequence[Trial]
-    """One a variant."""
-    clusters: dict[str, str | None]
-    """Cluster by case id, of all cases."""
-    depths: Sequence[int]
-    """How many chunks each stored retrieval holds."""
-    score_orders: ScoreOrders
-    ceiling: Ceiling
-    missing: Sequence[str]
-    """What is said of metrics of the run that cannot be computed here."""
-
-    @property
-    def measured(self) -> list[Measured]:
-        return [
-            Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
-            for one in self.trials
-        ]
-
-    def notes(self, counter: TokenCounter) -> tuple[str, ...]:
-        """What a reader must know to read the numbers right."""
-        rising = self.score_orders.note()
-        told = () if rising is None else (rising,)
-        return (*told, *_notes(self.depths, len(self.clusters), counter), *self.missing)
-
-
-def try_variants(
-    run: Path,
-    variants: Sequence[Variant],
-    *,
-    metrics: Sequence[MetricLike] | None,
-    counter: TokenCounter,
-    limit: int | None,
-    scores: ScoreStore | None,
-    concurrency: int,
-    advance: Callable[[int], None],
-    rag: RAG | None,
-) -> Tried:
-    """Takes the cases of a run through variants; arguments and errors are those of `ablate`."""
     if not variants:
         raise ConfigError("there is no variant to try")
     if limit is not None and limit < 1:
@@ -188,66 +103,97 @@ def try_variants(
             )
             for variant in variants
         ]
-        tried = Tried(
-            manifest=manifest,
-            metrics=columns,
-            trials=trials,
-            clusters={},
-            depths=[],
-            score_orders=ScoreOrders(),
-            ceiling=Ceiling(matching=matching),
-            missing=missing,
-        )
+        replay = _Replay(trials=trials, ceiling=Ceiling(matching=matching))
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
-        depths = _replay(tried, Plan(columns, matching=matching), run, limit, pool, advance)
-    if not depths:
+        plan = Plan(columns, matching=matching)
+        for window in _windows(run, limit, size=_WINDOW):
+            replay.take(window, plan, pool)
+            advance(len(window))
+    if not replay.depths:
         raise RunMismatchError(f"{run} holds no retrieval to replay")
-    return replace(tried, depths=depths)
+    found = replay.ablation(manifest, columns, counter, confidence=confidence, price=price)
+    generator = None if rag is None else type(rag).__name__
+    return replace(found, generator=generator, notes=(*found.notes, *missing))
 
 
-def _replay(
-    tried: Tried,
-    plan: Plan,
-    run: Path,
-    limit: int | None,
-    pool: ThreadPoolExecutor,
-    advance: Callable[[int], None],
-) -> list[int]:
-    """Takes the run's cases through all variants, a window at a time; how deep retrievals are."""
-    depths: list[int] = []
-    first = tried.trials[0]
-    for window in _windows(run, limit, size=_WINDOW):
-        tried.ceiling.take(window, plan)
-        tried.clusters.update((trace.case.id, trace.case.cluster) for trace in window)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Replay:
+    """The cases of a run on their way through all variants."""
+
+    trials: Sequence[Trial]
+    ceiling: Ceiling
+    clusters: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    """Cluster by case id, of all cases."""
+    depths: list[int] = field(default_factory=list[int])
+    """How many chunks each stored retrieval holds."""
+    score_orders: ScoreOrders = field(default_factory=ScoreOrders)
+
+    def take(self, window: Sequence[Trace], plan: Plan, pool: ThreadPoolExecutor) -> None:
+        """Takes a window of cases through all variants."""
+        first = self.trials[0]
+        self.ceiling.take(window, plan)
+        self.clusters.update((trace.case.id, trace.case.cluster) for trace in window)
         for found in (t.retrieval.value for t in window if t.retrieval.value is not None):
-            depths.append(len(found))
-            tried.score_orders.add(found.scores or ())
-        for trial in tried.trials:
+            self.depths.append(len(found))
+            self.score_orders.add(found.scores or ())
+        for trial in self.trials:
             trial.take(window, plan, first, pool)
         first.left.clear()
         if first.answering is not None:
             first.answering.forget()
-        advance(len(window))
-    return depths
 
-
-def _frontier(
-    trials: Sequence[Trial], reports: Sequence[VariantReport], price: Price | None
-) -> Frontier | None:
-    if len(reports) < 2:
-        return None
-    points = [
-        FrontierPoint(
-            variant=report.name,
-            quality=report.changes[0].score,
-            seconds=trial.typical_seconds,
-            tokens=report.tokens,
-            cost=None if report.answers is None else report.answers.cost,
+    def ablation(
+        self,
+        manifest: Manifest,
+        metrics: tuple[Metric, ...],
+        counter: TokenCounter,
+        *,
+        confidence: float,
+        price: Price | None,
+    ) -> Ablation:
+        """What the variants came to."""
+        measured = [
+            Measured(name=one.variant.name, acted=one.acted > 0, values=one.values)
+            for one in self.trials
+        ]
+        effects, family = variant_effects(metrics, measured, self.clusters, confidence=confidence)
+        reports = [
+            trial.report(row, is_first=at == 0, price=price)
+            for at, (trial, row) in enumerate(zip(self.trials, effects, strict=True))
+        ]
+        return Ablation(
+            dataset=manifest.dataset.name,
+            rag=manifest.rag.name,
+            cases=len(self.clusters),
+            replayed=len(self.depths),
+            depth=int(statistics.median(self.depths)),
+            metrics=metrics,
+            counter=counter.name,
+            is_estimate=counter.approximate,
+            confidence=confidence,
+            variants=tuple(reports),
+            family=family,
+            ceiling=self.ceiling.scores(len(metrics)),
+            keep=what_to_keep(measured, effects),
+            currency=None if price is None else price.currency,
+            notes=tuple(self.notes(counter)),
         )
-        for trial, report in zip(trials, reports, strict=True)
-    ]
-    currency = None if price is None else price.currency
-    return frontier_of(reports[0].changes[0].metric, points, currency=currency)
+
+    def notes(self, counter: TokenCounter) -> Iterator[str]:
+        """What a reader must know to read the numbers right."""
+        rising = self.score_orders.note()
+        if rising is not None:
+            yield rising
+        depth = int(statistics.median(self.depths))
+        if depth < _SHALLOW:
+            yield (
+                f"The stored retrievals hold {depth} chunks: a reranker can only move those. "
+                "Evaluate with --top-k 50 to give it more to choose from."
+            )
+        if len(self.depths) < len(self.clusters):
+            yield f"{len(self.clusters) - len(self.depths)} cases have no retrieval to replay."
+        if counter.approximate:
+            yield f"{ESTIMATED[0].upper()}{ESTIMATED[1:]}; name one with --counter."
 
 
 def _metrics_of(
@@ -312,18 +258,3 @@ def _windows(run: Path, limit: int | None, *, size: int) -> Iterator[list[Trace]
     )
     while window := list(islice(traces, size)):
         yield window
-
-
-def _notes(depths: Sequence[int], cases: int, counter: TokenCounter) -> tuple[str, ...]:
-    notes: list[str] = []
-    depth = int(statistics.median(depths))
-    if depth < _SHALLOW:
-        notes.append(
-            f"The stored retrievals hold {depth} chunks: a reranker can only move those. Evaluate "
-            "with --top-k 50 to give it more to choose from."
-        )
-    if len(depths) < cases:
-        notes.append(f"{cases - len(depths)} cases have no retrieval to replay.")
-    if counter.approximate:
-        notes.append(f"{ESTIMATED[0].upper()}{ESTIMATED[1:]}; name one with --counter.")
-    return tuple(notes)

@@ -1,19 +1,19 @@
-"""Ablations as JSON and Markdown, unstable cases as JSON."""
+"""Ablations: JSON, Markdown, and the tables that terminal, Markdown and HTML share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
-from ragbench.core.ablation import Ablation, Frontier, FrontierPoint, VariantEffect, VariantReport
+from ragbench.core.ablation import Ablation, VariantAnswers, VariantEffect, VariantReport
 from ragbench.core.gate_result import Flakiness
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.operators import operator_object
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
-    """Everything that an ablation says, as plain values."""
+    """The whole ablation as plain values."""
     return {
         "schema_version": 1,
         "dataset": ablation.dataset,
@@ -32,7 +32,6 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
         },
         "generator": ablation.generator,
         "variants": [_variant(variant) for variant in ablation.variants],
-        "frontier": None if ablation.frontier is None else _frontier(ablation.frontier),
         "notes": list(ablation.notes),
     }
 
@@ -71,127 +70,29 @@ def _change(change: VariantEffect) -> dict[str, Any]:
         "compared": change.compared,
         "gained": change.gained,
         "lost": change.lost,
-        "losses": [
-            {"case": loss.case, "before": loss.before, "after": loss.after}
-            for loss in change.losses
-        ],
+        "losses": [asdict(loss) for loss in change.losses],
     }
 
 
-def _frontier(frontier: Frontier) -> dict[str, Any]:
-    return {
-        "metric": frontier.metric.name,
-        "axes": list(frontier.axes),
-        "currency": frontier.currency,
-        "points": [asdict(point) for point in frontier.points],
-    }
+class FactTable(NamedTuple):
+    """Columns, the first of which is the title, and rows of text."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
-def family_text(ablation: Ablation) -> Iterator[str]:
-    """What the intervals of several comparisons mean together."""
-    if ablation.family > 1:
-        yield (
-            f"The intervals of all {ablation.family:,} comparisons hold together with "
-            f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
-            "variants is not taken for more than it is."
-        )
-
-
-def frontier_columns(frontier: Frontier) -> list[str]:
-    """The heads of a table of the frontier, the metric's name first."""
-    money = f"{frontier.currency} / 1,000" if "cost" in frontier.axes else "tokens"
-    return [frontier.metric.name, "score", "time p50", money, "on the frontier"]
-
-
-def frontier_rows(frontier: Frontier) -> Iterator[tuple[str, ...]]:
-    """A row a variant: its name, what it gives and takes, and who beats it."""
-    for one in frontier.points:
-        yield (
-            one.variant,
-            "-" if one.quality is None else f"{one.quality:.3f}",
-            "-" if one.seconds is None else seconds_text(one.seconds),
-            _money(one, frontier),
-            _standing(one),
-        )
-
-
-def _money(one: FrontierPoint, frontier: Frontier) -> str:
-    if "cost" not in frontier.axes:
-        return f"{one.tokens:,.0f}"
-    return "-" if one.cost is None else f"{one.cost * 1000:.3g}"
-
-
-def _standing(one: FrontierPoint) -> str:
-    if one.quality is None:
-        return "not measured"
-    return "yes" if one.beaten_by is None else f"no: {one.beaten_by} is no worse"
-
-
-def frontier_text(ablation: Ablation) -> Iterator[str]:
-    frontier = ablation.frontier
-    if frontier is None:
-        return
-    said = {"seconds": "time", "cost": "cost", "tokens": "tokens"}
-    named = " and ".join(said[axis] for axis in frontier.axes[1:])
-    left_out = ""
-    if "seconds" not in frontier.axes:
-        left_out = " Time is left out: scores were known from before, so it is not a query's."
-    yield (
-        f"On the frontier no other variant is at least as good in {frontier.metric.name}, {named}, "
-        "and better in one; figures are compared as they are, and times within a tenth of one "
-        f"another count as equal.{left_out}"
-    )
-
-
-def seconds_text(value: float) -> str:
-    return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
-
-
-def ablation_markdown(ablation: Ablation) -> str:
-    """The ablation for people, as report.md is for a run."""
-    return "\n".join(_markdown(ablation)) + "\n"
-
-
-def _markdown(ablation: Ablation) -> Iterator[str]:
-    yield f"# Ablation of {markdown_text(ablation.rag)} on {markdown_text(ablation.dataset)}"
-    yield ""
-    yield (
-        f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
-        f"each; compared with {markdown_text(ablation.variants[0].name)}."
-    )
-    yield ""
-    yield f"**{markdown_text(ablation.keep)}**"
-    for at in range(len(ablation.metrics)):
-        yield ""
-        yield from _metric_markdown(ablation, at)
-    if ablation.frontier is not None:
-        name, *columns = frontier_columns(ablation.frontier)
-        rows = (tuple(map(markdown_text, row)) for row in frontier_rows(ablation.frontier))
-        yield ""
-        yield "## Frontier"
-        yield ""
-        yield from markdown_table((markdown_text(name), *columns), rows)
-    yield ""
-    for note in (*family_text(ablation), *frontier_text(ablation), *ablation.notes):
-        yield f"- {markdown_text(note)}"
-
-
-def _metric_markdown(ablation: Ablation, at: int) -> Iterator[str]:
-    yield f"## {markdown_text(ablation.metrics[at].name)}"
-    yield ""
-    columns = (
-        "variant", "score", "difference", f"{ablation.confidence:.0%} of all", "p", "better",
-        "worse", "n",
-    )  # fmt: skip
-    rows = [tuple(map(markdown_text, variant_cells(one, at))) for one in ablation.variants]
+def metric_table(ablation: Ablation, at: int) -> FactTable:
+    """One metric: a row per variant, and one for the best order of the same chunks."""
+    rows = [_metric_row(one, at) for one in ablation.variants]
     ceiling = ablation.ceiling[at] if ablation.ceiling else None
     if ceiling is not None:
         rows.append(("best order of the same chunks", f"{ceiling:.3f}", *[""] * 6))
-    yield from markdown_table(columns, rows)
+    level = f"{ablation.confidence:.0%} of all"
+    name = ablation.metrics[at].name
+    return FactTable((name, "score", "difference", level, "p", "better", "worse", "n"), rows)
 
 
-def variant_cells(variant: VariantReport, at: int) -> tuple[str, ...]:
-    """A variant's row of one metric's table, as `ablation_markdown` has it."""
+def _metric_row(variant: VariantReport, at: int) -> tuple[str, ...]:
     change = variant.changes[at]
     score = "-" if change.score is None else f"{change.score:.3f}"
     if change.difference is None:
@@ -217,6 +118,94 @@ def _p_value(change: VariantEffect) -> str:
     if change.p_corrected is None:
         return "-"
     return "<0.001" if change.p_corrected < 0.001 else f"{change.p_corrected:.3f}"
+
+
+def cost_table(ablation: Ablation) -> FactTable:
+    """What post-retrieval takes and leaves for generation, per case."""
+    rows = [
+        (
+            one.name,
+            f"{one.chunks:.1f}",
+            f"{one.tokens:,.0f}",
+            f"{one.tokens_p95:,.0f}",
+            *(
+                ("reused", "reused")
+                if one.reused_scores
+                else (_seconds(one.seconds_p50), _seconds(one.seconds_p95))
+            ),
+            f"{one.failed:,}",
+        )
+        for one in ablation.variants
+    ]
+    columns = ("cost per case", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
+    return FactTable(columns, rows)
+
+
+def answer_table(ablation: Ablation) -> FactTable | None:
+    """What generation gave and took; None where nobody was asked."""
+    asked = [(one.name, one.answers) for one in ablation.variants if one.answers is not None]
+    if not asked:
+        return None
+    columns = ["answered", "declined", "failed", "time p50", "time p95"]
+    has_cost = any(answers.cost is not None for _, answers in asked)
+    if has_cost:
+        columns.append(f"{ablation.currency} / 1,000" if ablation.currency else "cost / 1,000")
+    rows = [(name, *_answer_cells(answers, has_cost=has_cost)) for name, answers in asked]
+    return FactTable((f"answers of {ablation.generator}", *columns), rows)
+
+
+def _answer_cells(answers: VariantAnswers, *, has_cost: bool) -> Iterator[str]:
+    yield from (f"{one:,}" for one in (answers.answered, answers.declined, answers.failed))
+    yield _seconds(answers.seconds_p50)
+    yield _seconds(answers.seconds_p95)
+    if has_cost:
+        yield "-" if answers.cost is None else f"{answers.cost * 1000:.3g}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def ablation_notes(ablation: Ablation) -> Iterator[str]:
+    """What a reader must know to read the numbers right."""
+    if ablation.family > 1:
+        yield (
+            f"The intervals of all {ablation.family:,} comparisons hold together with "
+            f"{ablation.confidence:.0%}, and p is corrected for all of them: the best of several "
+            "variants is not taken for more than it is."
+        )
+    yield from ablation.notes
+
+
+def ablation_markdown(ablation: Ablation) -> str:
+    """The ablation for people, as report.md is for a run."""
+    return "\n".join(_markdown(ablation)) + "\n"
+
+
+def _markdown(ablation: Ablation) -> Iterator[str]:
+    yield f"# Ablation of {markdown_text(ablation.rag)} on {markdown_text(ablation.dataset)}"
+    yield ""
+    yield (
+        f"{ablation.replayed:,} of {ablation.cases:,} cases replayed, {ablation.depth} chunks "
+        f"each; compared with {markdown_text(ablation.variants[0].name)}."
+    )
+    yield ""
+    yield f"**{markdown_text(ablation.keep)}**"
+    tables = [metric_table(ablation, at) for at in range(len(ablation.metrics))]
+    for table in (*tables, cost_table(ablation), answer_table(ablation)):
+        if table is not None:
+            yield from _table_markdown(table)
+    yield ""
+    yield from (f"- {markdown_text(note)}" for note in ablation_notes(ablation))
+
+
+def _table_markdown(table: FactTable) -> Iterator[str]:
+    title, *columns = table.columns
+    yield ""
+    yield f"## {markdown_text(title)}"
+    yield ""
+    rows = (tuple(map(markdown_text, row)) for row in table.rows)
+    yield from markdown_table(("variant", *columns), rows)
 
 
 SCHEMA_VERSION = 1

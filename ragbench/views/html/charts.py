@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -134,56 +133,6 @@ def curve(
         _EDGE, _BOX - 18, _BOX - 6, _BOX - 18, len(values)
     )
     return _square(line + ends, label, across, up, is_unit=False)
-
-
-class Point(NamedTuple):
-    """A named point of a chart."""
-
-    name: str
-    across: float
-    up: float
-    is_beaten: bool = False
-    """Whether it is drawn hollow: another one is no worse on any axis."""
-
-
-def frontier(
-    points: Sequence[tuple[int, Point]],
-    *,
-    label: str,
-    across: str,
-    up: str,
-    shown: Callable[[float], str],
-) -> Markup:
-    """Numbered points: what each costs, and what it gives."""
-    xs, ys = [one.across for _, one in points], [one.up for _, one in points]
-    wide, high = (max(xs) - min(xs)) or 1, (max(ys) - min(ys)) or 1
-    dots = Markup("").join(
-        Markup(
-            '<circle class="{}" cx="{}" cy="{}" r="5"><title>{}</title></circle>'
-            '<text x="{}" y="{}">{}</text>'
-        ).format(
-            "beaten" if one.is_beaten else "",
-            x := _x(0.06 + 0.86 * (one.across - min(xs)) / wide),
-            y := _y(0.06 + 0.86 * (one.up - min(ys)) / high),
-            f"{one.name}: {across} {shown(one.across)}, {up} {one.up:.3f}",
-            f"{float(x) + 7:.1f}",
-            f"{float(y) + 4:.1f}",
-            str(number),
-        )
-        for number, one in points
-    )
-    ends = (
-        (_x(0.06), _BOX - 20, "mid", shown(min(xs))),
-        (_x(0.92), _BOX - 20, "mid", shown(max(xs))),
-        (_EDGE - 3, _y(0.06), "end", f"{min(ys):.2f}"),
-        (_EDGE - 3, _y(0.92), "end", f"{max(ys):.2f}"),
-    )
-    # The ends of an axis on which all points stand at one place are the same.
-    told = Markup("").join(
-        Markup('<text x="{}" y="{}" class="{}">{}</text>').format(*end)
-        for end in (*ends[: 1 + (len(set(xs)) > 1)], *ends[2 : 3 + (len(set(ys)) > 1)])
-    )
-    return _square(told + dots, label, across, up, is_unit=False)
 
 
 def _square(inside: Markup, label: str, across: str, up: str, *, is_unit: bool = True) -> Markup:

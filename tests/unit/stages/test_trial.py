@@ -91,27 +91,22 @@ def answered(seconds: float | None = None, tokens: tuple[int, int] | None = None
 
 
 def test_times_of_answers_are_percentiles_that_were_measured() -> None:
-    """Of 100, 200 ... 500 the median is the third; a case takes its post-retrieval as well."""
+    """Of 100, 200 ... 500 the median is the third."""
     window = traces(5)
     answers = {f"q{at}": answered(seconds=100.0 * (at + 1)) for at in range(5)}
     trial = tried(window, Prepared(answers))
     told = trial.report((), is_first=True).answers
     assert told is not None
     assert (told.seconds_p50, told.seconds_p95) == (300.0, 500.0)
-    assert trial.typical_seconds is not None
-    assert 300.0 < trial.typical_seconds < 301.0
     assert trial.report((), is_first=True).seconds_p50 < 1.0
 
 
-def test_without_answers_a_case_takes_its_post_retrieval() -> None:
+def test_times_of_post_retrieval_are_percentiles_that_were_measured() -> None:
     trial = tried(traces(3))
     trial.seconds = trial.seconds[:0]
     trial.seconds.extend([5.0, 1.0, 3.0, 9.0])
-    assert trial.typical_seconds == 3.0
     report = trial.report((), is_first=False)
     assert (report.seconds_p50, report.seconds_p95, report.answers) == (3.0, 9.0, None)
-    trial.reused = 1
-    assert trial.typical_seconds is None
 
 
 def test_tokens_of_what_is_left_by_hand() -> None:

@@ -126,14 +126,10 @@ def test_tokens_that_are_reported_have_a_cost(stored: Path) -> None:
     assert first.answers.cost == pytest.approx(300e-6)
     assert one.answers.cost == pytest.approx(200e-6)
     assert (first.answers.prompt_tokens, first.answers.response_tokens) == (200, 10)
-    assert done.frontier is not None
-    assert done.frontier.axes[-1] == "cost"
-    assert done.frontier.currency == "USD"
+    assert done.currency == "USD"
     without = found(stored, Reading())
     assert without.variants[0].answers is not None
     assert without.variants[0].answers.cost is None
-    assert without.frontier is not None
-    assert without.frontier.axes[-1] == "tokens"
 
 
 def test_a_generation_that_fails_is_counted_and_no_zero(tmp_path: Path) -> None:
@@ -160,14 +156,11 @@ def test_who_cannot_answer_is_refused(stored: Path) -> None:
         found(stored, Stopped())
 
 
-def test_the_frontier_and_the_answers_are_in_every_form(stored: Path) -> None:
+def test_the_answers_are_in_every_form(stored: Path) -> None:
     done = found(stored, Reading())
     plain = ablation_object(done)
     assert plain["generator"] == "Reading"
     assert plain["variants"][1]["answers"]["declined"] == 4
-    assert plain["frontier"]["metric"] == "exact_match"
-    assert [one["variant"] for one in plain["frontier"]["points"]] == ["all", "one", "both"]
     text = ablation_markdown(done)
-    assert "## Frontier" in text
-    assert "| one | - |" in text
-    assert "not measured" in text
+    assert "## answers of Reading" in text
+    assert "| one | 0 | 4 | 0 |" in text

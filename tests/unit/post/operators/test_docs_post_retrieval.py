@@ -12,7 +12,6 @@ import pytest
 from ragbench import load_pipeline
 from ragbench.post.build import load_post_retrieval, load_variants
 from ragbench.post.catalogue import OPERATORS
-from ragbench.post.space import load_space
 from ragbench_cli.main import main
 
 ROOT = Path(__file__).parents[4]
@@ -43,13 +42,11 @@ def test_every_file_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("my_model.py").write_text(blocks("python")[0][1], "utf-8")
     texts = blocks("yaml")
-    assert len(texts) == 5
+    assert len(texts) == 4
     for name, text in texts:
         Path("file.yaml").write_text(text, "utf-8")
         if name == "variants.yaml":
             assert len(load_variants(Path("file.yaml"))) == 3
-        elif name == "space.yaml":
-            assert len(load_space(Path("file.yaml"))) == 8
         elif name == "rag.yaml":
             assert load_pipeline(Path("file.yaml")).name == "file"
         else:
@@ -62,7 +59,7 @@ def test_every_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         if name is not None:
             Path(name).write_text(text, "utf-8")
     lines = [line for _, text in blocks("console") for line in text.splitlines()]
-    assert len(lines) == 4
+    assert len(lines) == 3
     for line in lines:
         program, *arguments = shlex.split(line.removeprefix("$ "))
         assert program == "ragbench"
