@@ -66,6 +66,10 @@ quick: $(VENV)/dev.stamp ## lint and the tests of what changed against main, in 
 .PHONY: check
 check: lint contracts types test ## all that must be green before a commit
 
+.PHONY: house
+house: $(VENV)/dev.stamp ## the figures that only fall; writes down what became better (WHY="what grants more")
+	@$(BIN)/python .ci/house.py $(WHY)
+
 .PHONY: lint
 lint: $(VENV)/dev.stamp ## ruff: rules and format
 	$(BIN)/ruff check

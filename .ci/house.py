@@ -1,21 +1,24 @@
-"""What the house looks like: modules, imports between them, the longest chain, sizes, docstrings.
+"""How large the house is, how far a question walks through it, and who imports whom.
 
-Run from the root of the project::
-
-    python .ci/house.py
+``make house`` prints the figures of ``house.toml`` as they are now and writes down what became
+better; ``tests/unit/test_house.py`` holds them. What became worse is written only with the words of
+the issue that grants it: ``make house WHY="..."``.
 
 Every import statement of ragbench and ragbench_cli counts, also one inside a function or for type
 checkers only; a name that a package's ``__init__`` passes on counts for the module that it comes
 from. Modules that are loaded by name (registries, the public face, the commands) do not count.
-``tests/unit/test_layers.py`` holds the bars.
 """
 
 from __future__ import annotations
 
 import ast
-import statistics
+import json
+import os
+import subprocess
+import sys
+import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -59,27 +62,6 @@ class House:
         return sorted(
             (node.end_lineno or 0) - node.lineno + 1 for node in found if isinstance(node, Function)
         )
-
-    @property
-    def undocumented(self) -> list[str]:
-        """Public modules, classes, functions and methods without a docstring."""
-        return [name for name, node in self._public() if ast.get_docstring(node) is None]
-
-    @property
-    def documented(self) -> float:
-        """The share of public modules, classes, functions and methods with a docstring."""
-        return 1 - len(self.undocumented) / len(list(self._public()))
-
-    def _public(self) -> Iterator[tuple[str, ast.Module | ast.ClassDef | Function]]:
-        for name, tree in self.trees.items():
-            yield name, tree
-            for node in tree.body:
-                if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
-                    continue
-                yield f"{name}.{node.name}", node
-                for inner in node.body if isinstance(node, ast.ClassDef) else ():
-                    if isinstance(inner, Function) and not inner.name.startswith("_"):
-                        yield f"{name}.{node.name}.{inner.name}", inner
 
 
 def house() -> House:
@@ -128,25 +110,154 @@ def _home(
     return module if module in known else None
 
 
-def main() -> None:
-    found = house()
-    lengths = sorted(found.lines.values())
-    functions = found.functions
-    one = [n for n in found.trees if sum(n in imported for imported in found.imports.values()) == 1]
-    print(f"modules          {len(found.trees)}")
-    print(f"lines            {sum(lengths)}; a module: {_spread(lengths)}")
-    print(f"imports          {sum(map(len, found.imports.values()))}")
-    print(f"with 1 importer  {len(one)}; below 60 lines: {[n for n in one if found.lines[n] < 60]}")
-    print(f"circle           {found.circle or 'none'}")
-    print(f"longest chain    {len(found.chain)}: {' > '.join(found.chain)}")
-    print(f"functions        {len(functions)}; lines: {_spread(functions)}")
-    print(f"documented       {found.documented:.1%}; not: {', '.join(found.undocumented) or '-'}")
+# --- the figures that only fall
+
+WRITTEN = ROOT / ".ci" / "house.toml"
+PAGE = ROOT / "docs" / "architecture.md"
+START, END = "<!-- make house -->", "<!-- end -->"
+MEANING = {
+    "code": "lines of code of `ragbench` and `cli` (no docstrings, comments, blank lines)",
+    "lines": "all lines of them",
+    "modules": "modules",
+    "test_lines": "lines of the tests (benchmarks aside)",
+    "evaluate_functions": "functions that `evaluate()` of one case passes",
+    "evaluate_files": "... in so many files",
+    "eval_functions": "functions that `ragbench eval` of one case passes",
+    "eval_files": "... in so many files",
+    "validate_functions": "functions that `ragbench validate` of one line passes (`lexical`)",
+    "validate_files": "... in so many files",
+    "options": "options of all commands",
+    "help_words": "words of the longest `--help`",
+}
 
 
-def _spread(values: list[int]) -> str:
-    p95 = values[int(len(values) * 0.95)]
-    return f"median {statistics.median(values):.0f}, p95 {p95}, longest {values[-1]}"
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What the house measures, and its lines of code by package."""
+
+    figures: Mapping[str, int]
+    packages: Mapping[str, int]
+
+
+def measured() -> Figures:
+    """The figures of the checkout as it is."""
+    packages: dict[str, int] = defaultdict(int)
+    files = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
+    for path in files:
+        packages[_package(path)] += lines_of_code(path.read_text("utf-8"))
+    tests = (ROOT / "tests").rglob("*.py")
+    walks = [sys.executable, str(ROOT / ".ci" / "walks.py")]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAGBENCH_")}
+    done = subprocess.run(
+        walks,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment | {"PYTHONHASHSEED": "0", "COLUMNS": "100"},
+    )
+    if done.returncode:
+        sys.exit(f"house: {' '.join(walks)} failed:\n{done.stderr}")
+    figures = {
+        "code": sum(packages.values()),
+        "lines": sum(path.read_text("utf-8").count("\n") for path in files),
+        "modules": len(files),
+        "test_lines": sum(path.read_text("utf-8").count("\n") for path in tests),
+    }
+    return Figures(figures=figures | json.loads(done.stdout), packages=packages)
+
+
+def lines_of_code(source: str) -> int:
+    """The lines of a module that are neither blank, nor a comment, nor part of a docstring."""
+    without: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            without.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return sum(
+        number not in without and bool(line.strip()) and not line.lstrip().startswith("#")
+        for number, line in enumerate(source.splitlines(), 1)
+    )
+
+
+def _package(path: Path) -> str:
+    """The folder below `ragbench` that a module lies in; `ragbench` and the command line else."""
+    if path.is_relative_to(PACKAGES[1]):
+        return "ragbench_cli"
+    parts = path.relative_to(PACKAGES[0]).parts
+    return f"ragbench.{parts[0]}" if len(parts) > 1 else "ragbench"
+
+
+def written() -> Figures:
+    """The figures that `house.toml` holds."""
+    content = tomllib.loads(WRITTEN.read_text("utf-8"))
+    return Figures(figures=content["figures"], packages=content["code_by_package"])
+
+
+def worse(now: Figures, before: Figures) -> list[str]:
+    """A line for each figure that grew; code names the packages that grew most."""
+    grown = {name: now.figures[name] - value for name, value in before.figures.items()}
+    found = [
+        f"{MEANING[name]}: {now.figures[name]:,}, {more:,} more than written down"
+        for name, more in grown.items()
+        if more > 0
+    ]
+    packages = sorted(
+        ((size - before.packages.get(name, 0), name) for name, size in now.packages.items()),
+        reverse=True,
+    )
+    most = [f"{name} +{more}" for more, name in packages[:3] if more > 0]
+    return [*found, *([f"most grew: {', '.join(most)}"] if found and most else [])]
+
+
+def table(figures: Mapping[str, int]) -> str:
+    """The figures as docs/architecture.md shows them."""
+    rows = [f"| {MEANING[name]} | {value:,} |" for name, value in figures.items()]
+    return "\n".join([START, "| figure | now |", "|---|--:|", *rows, END])
+
+
+def page_with(text: str, figures: Mapping[str, int]) -> str:
+    """The page of the architecture with its table drawn anew."""
+    head, rest = text.split(START)
+    return head + table(figures) + rest.split(END)[1]
+
+
+def write(now: Figures, why: str = "") -> None:
+    """Writes the figures down, for the ratchet and for the page."""
+    granted: list[str] = []
+    if WRITTEN.exists():
+        granted = tomllib.loads(WRITTEN.read_text("utf-8")).get("granted", [])
+    granted += [why] if why else []
+    lines = [
+        "# What the house may measure at most: make house writes it, test_house.py holds it.",
+        "# Growth that an issue granted, in its words",
+        f"granted = {json.dumps(granted, ensure_ascii=False)}",
+        "",
+        "[figures]",
+        *(f"{name} = {value}" for name, value in now.figures.items()),
+        "",
+        "[code_by_package]",
+        *(f'"{name}" = {size}' for name, size in sorted(now.packages.items())),
+    ]
+    WRITTEN.write_text("\n".join(lines) + "\n", "utf-8")
+    PAGE.write_text(page_with(PAGE.read_text("utf-8"), now.figures), "utf-8")
+
+
+def main() -> int:
+    """Prints the figures; writes them unless some grew and nothing granted it."""
+    why = " ".join(sys.argv[1:]).strip()
+    now = measured()
+    for name, value in now.figures.items():
+        print(f"{value:>9,}  {MEANING[name]}")
+    grown = worse(now, written()) if WRITTEN.exists() else []
+    if grown and not why:
+        print(*grown, 'Take away as much, or: make house WHY="the words that grant it"', sep="\n")
+        return 1
+    write(now, why)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
