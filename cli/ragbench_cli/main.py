@@ -29,7 +29,6 @@ COMMANDS = {
     "cases": ("cases", "List cases of a run, by cause, tag or metric."),
     "gate": ("gate", "Decide whether a run may pass."),
     "compare": ("compare", "Compare runs of the same cases."),
-    "flaky": ("flaky", "List the cases whose verdict is unstable."),
     "export": ("export", "Write a stored run in another tool's format."),
     "ablate": ("ablate", "Compare variants of post-retrieval on a stored run."),
     "index": ("index", "Split documents into chunks and store them with their vectors."),

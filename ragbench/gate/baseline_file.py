@@ -42,6 +42,14 @@ class BaselineCase:
     """By metric, oldest first, one each time that the kept runs asked; None where this case was
     not asked, or the metric did not apply."""
 
+    @property
+    def is_unstable(self) -> bool:
+        """Whether any metric came out differently in the kept runs, which are of one system."""
+        return any(
+            len({(cell.status, cell.value) for cell in cells if cell is not None}) > 1
+            for cells in self.cells.values()
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:

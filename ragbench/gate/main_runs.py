@@ -13,7 +13,7 @@ from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.baseline_file import Baseline, BaselineCase
 from ragbench.gate.comparable import scale_of
-from ragbench.gate.flaky import same_system
+from ragbench.gate.system_change import check_one_system
 from ragbench.stats.decide import ChangeKind, RegressionQuestion, decide_family
 from ragbench.stats.paired import CaseScores, pair
 
@@ -57,7 +57,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     if not 1 <= len(runs) <= MOST_KEPT:
         raise ConfigError(f"{len(runs)} runs: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
-        same_system(runs)
+        check_one_system(runs)
     found = _alone(runs[0], ())
     for run in runs[1:]:
         _check_names(found, run)

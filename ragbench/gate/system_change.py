@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ragbench.core.run_origin import SystemChange
 from ragbench.core.run_scores import RunScores
+from ragbench.errors import RunMismatchError
 from ragbench.ledger.origin import differences
 
 _LAST = {"validate": 1, "generate": 2}
@@ -32,17 +33,30 @@ def system_change(before: RunScores, now: RunScores) -> SystemChange:
     )
 
 
-def doubt_text(found: SystemChange) -> Iterator[str]:
-    """What keeps two runs from being certainly of one system, a sentence each."""
-    if found.unknown:
-        yield f"Whether one system gave the runs cannot be told: {found.unknown}."
-    elif found.unseen:
-        first, *others = found.unseen
-        more = f" (and {len(others)} more)" if others else ""
-        yield (
-            "Nothing that ragbench can see differs between the systems; it cannot see into all: "
-            f"{first}{more}."
-        )
+_SYSTEM = ("rag", "settings")
+"""Parts of a manifest that runs of one system share."""
+_SHOWN = 5
+"""How many changes of a system are named."""
+
+
+def check_one_system(runs: Sequence[RunScores]) -> None:
+    """Refuses runs whose systems are seen to differ."""
+    sources = ", ".join(run.source for run in runs)
+    for run in runs[1:]:
+        found = system_change(runs[0], run)
+        if found.changes:
+            raise _not_one_system(sources, "; ".join(found.changes[:_SHOWN]))
+    for part in _SYSTEM:
+        known = {run.fingerprints.get(part) for run in runs}
+        if len(known) > 1 or None in known:
+            raise _not_one_system(sources, f"their {part} differ")
+
+
+def _not_one_system(sources: str, why: str) -> RunMismatchError:
+    return RunMismatchError(
+        f"{sources} are not runs of one unchanged system: {why}. Differences between systems are "
+        "shown by: ragbench compare"
+    )
 
 
 def _changes(before: RunScores, now: RunScores) -> Iterator[str]:

@@ -13,6 +13,8 @@ from ragbench.stats.repeats import variance_components
 
 _LITTLE = 0.1
 """Share of the variance at which noise is little."""
+_NAMED = 10
+"""How many unstable cases are named."""
 _LONG = 0.02
 """Seconds: what takes less is no model."""
 _KEPT = 0.05
@@ -80,7 +82,7 @@ class Repeated:
             if not seconds or not first.get(stage):
                 continue
             took, again = statistics.median(first[stage]), statistics.median(seconds)
-            if took >= _LONG and again < _KEPT * took and not self._differs():
+            if took >= _LONG and again < _KEPT * took and not self._unstable():
                 yield (
                     f"Asked again, {stage} took {1000 * again:.3g} ms a case where it took "
                     f"{1000 * took:.3g} ms the first time, and every score is the same: where "
@@ -88,14 +90,16 @@ class Repeated:
                     "cache off."
                 )
 
-    def _differs(self) -> bool:
-        """Whether any case had two values of a metric that gives the same for the same answer."""
+    def _unstable(self) -> list[str]:
+        """The cases that had two values of a metric that gives the same for the same answer."""
         repeatable = [metric.name for metric in self._metrics if metric.definition.deterministic]
-        return any(
-            len(set(values)) > 1
+        found = (
+            case
             for name in repeatable
-            for values in self._values.get(name, {}).values()
+            for case, values in self._values.get(name, {}).items()
+            if len(set(values)) > 1
         )
+        return list(dict.fromkeys(found))
 
     def notes(self) -> Iterator[str]:
         """How often cases were asked, and how much of the variance is the system's own noise."""
@@ -120,3 +124,6 @@ class Repeated:
             )
             said.setdefault(noise, []).append(metric.name)
         yield from (f"{', '.join(names)}: {noise}" for noise, names in said.items())
+        if unstable := self._unstable():
+            more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
+            yield f"Unstable, scored differently each time: {', '.join(unstable[:_NAMED])}{more}."

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from ragbench.core.ablation import Ablation, VariantAnswers, VariantEffect, VariantReport
-from ragbench.core.gate_result import Flakiness
 from ragbench.safe_text import markdown_table, markdown_text
 from ragbench.views.operators import operator_object
 
@@ -206,13 +205,3 @@ def _table_markdown(table: FactTable) -> Iterator[str]:
     yield ""
     rows = (tuple(map(markdown_text, row)) for row in table.rows)
     yield from markdown_table(("variant", *columns), rows)
-
-
-SCHEMA_VERSION = 1
-
-
-def flakiness_object(flakiness: Flakiness) -> dict[str, Any]:
-    """What several runs say of the noise, as a JSON object: the same runs give the same object."""
-    found = asdict(flakiness)
-    found["fingerprints"] = dict(flakiness.fingerprints)
-    return {"schema_version": SCHEMA_VERSION, **found}

@@ -20,12 +20,12 @@ def change_title(before: str, now: str) -> str:
 def change_lines(change: SystemChange) -> Iterator[str]:
     """A line for each thing that differs, or one that says that nothing does, or is not known."""
     if change.unknown:
-        yield f"not known: {shown_line(change.unknown, longest=_LONGEST)}"
+        yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return
     if change.is_ruled_out:
         yield (
-            "nothing that was imported, read or set: what differs is noise, and ragbench flaky "
-            "names the unstable cases"
+            "nothing that was imported, read or set: where scores of the same cases differ, it is "
+            "noise"
         )
     for sentence in change.changes[:_MOST]:
         yield shown_line(sentence, longest=_LONGEST)

@@ -67,6 +67,7 @@ def test_scores_are_the_means_and_the_noise_is_shown(ragbench: Ragbench) -> None
     notes = " ".join(report["notes"])
     assert "Each case was asked 3 times; scores are the means of a case." in notes
     assert "token_f1: 100% of the variance of a score is the system's own noise" in notes
+    assert "Unstable, scored differently each time: q0, q1, q2, q3." in notes
     assert asked() == 12
     same = ragbench(*EVAL, "--rag-repeats", "3", "-m", "token_f1,exact_match", "--json")
     notes = " ".join(json.loads(same.out)["notes"])
@@ -101,6 +102,8 @@ def test_gate_and_baseline_know_each_time(ragbench: Ragbench) -> None:
     assert shown["runs"][0]["repeats"] == 3
     (metric,) = [one for one in shown["metrics"] if one["metric"] == "token_f1"]
     assert metric["within_variance"] == pytest.approx(1 / 3)
+    assert shown["unstable"] == ["q0", "q1", "q2", "q3"]
+    assert "unstable: 4 of 4 cases: q0, q1, q2, q3" in ragbench("baseline", "show").out
     assert ragbench("gate", "run", "-b", "ragbench-baseline.json").code == 0
 
 
@@ -176,3 +179,66 @@ def test_when_a_system_seems_to_keep_its_answers(
     repeated.add("a", b"1", (Cell.measured(1.0),))
     found = list(repeated.kept_answers({"retrieve": [5.0], "generate": [took, took, 60.0]}))
     assert len(found) == said
+
+
+MOODY = """
+import pathlib
+from ragbench import RAGInterface
+
+class Moody(RAGInterface):
+    def retrieve(self, query, top_k=None):
+        return ["Everyone has 27 days of paid leave."]
+
+    def generate(self, query, contexts):
+        good = "leave" in query or pathlib.Path("good mood").exists()
+        return "27 days" if "leave" in query else "from 8 to 17" if good else "no idea"
+"""
+MOODY_EVAL = ("eval", "office", "--rag", "moody.py:Moody", "-m", "recall@5,token_f1", "-q", "-o")
+
+
+@pytest.fixture
+def moods(ragbench: Ragbench, workplace: Path) -> list[str]:
+    """Three runs of one system: good, bad and good mood."""
+    (workplace / "moody.py").write_text(MOODY, encoding="utf-8")
+    for name in ("one", "two", "three"):
+        if name != "two":
+            (workplace / "good mood").touch()
+        assert ragbench(*MOODY_EVAL, name).code == 0
+        (workplace / "good mood").unlink(missing_ok=True)
+    return ["one", "two", "three"]
+
+
+def test_a_comparison_of_one_system_calls_what_differs_noise(
+    ragbench: Ragbench, moods: list[str]
+) -> None:
+    out = " ".join(ragbench("compare", *moods[:2]).out.split())
+    assert "what changed between a and b nothing that was imported, read or set" in out
+
+
+def test_runs_that_read_another_prompt_are_not_of_one_system(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    text = MOODY.replace('pathlib.Path("good mood").exists()', 'pathlib.Path("p.txt").read_text()')
+    (workplace / "moody.py").write_text(text, encoding="utf-8")
+    for name, prompt in (("one", "be kind"), ("two", "")):
+        (workplace / "p.txt").write_text(prompt, encoding="utf-8")
+        assert ragbench(*MOODY_EVAL, name).code == 0
+    done = ragbench("baseline", "set", "one", "two", "-o", "b.json")
+    assert (done.code, done.out) == (2, "")
+    assert "one, two are not runs of one unchanged system: p.txt changed" in " ".join(
+        done.err.split()
+    )
+    out = " ".join(ragbench("compare", "one", "two").out.split())
+    assert "p.txt changed (1 line)" in out
+    assert "noise" not in out
+
+
+def test_of_recorded_answers_it_is_unknown_whether_one_system_gave_them(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    for name, answer in (("one", "27 days"), ("two", "28 days")):
+        row = {"user_input": "How many days?", "reference": "27 days", "response": answer}
+        (workplace / "answers.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        assert ragbench("eval", "answers.jsonl", "-m", "token_f1", "-q", "--out", name).code == 0
+    out = " ".join(ragbench("compare", "one", "two").out.split())
+    assert "unknown: the answers of one and two are recorded" in out

@@ -215,8 +215,6 @@ def test_no_file_and_no_stream_holds_a_credential(ragbench: Ragbench, workplace:
     call("history", "main.json", "--json")
     call("report", "b", "--against", "a", "--html", "against.html")
     call(*EVAL, "--out", "l", "-m", "token_f1", "--rag-repeats", "2")
-    call("flaky", "a", "b")
-    call("flaky", "a", "b", "--json")
     call("cache", "stats")
     call("cache", "prune", "--unused-days", "1")
     call("init", "project")

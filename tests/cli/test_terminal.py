@@ -161,7 +161,6 @@ def test_no_text_acts_on_the_terminal(
             ("gate", "b", "--baseline", "a", "--json"),
             ("compare", "a", "b"),
             ("compare", "a", "b", "--json"),
-            ("flaky", "a", "b"),
             ("baseline", "set", "a", "--out", "base.json"),
             ("baseline", "show", "base.json"),
             ("baseline", "add", "a", "--out", "main.json"),

@@ -25,6 +25,8 @@ app = typer.Typer(
 )
 
 _DEFAULT = Path("ragbench-baseline.json")
+_NAMED = 10
+"""How many unstable cases are named."""
 
 
 @app.command("set")
@@ -195,7 +197,7 @@ def show(
     """Show what a baseline file holds.
 
     With several runs it shows how much of the variance of a case's mean is noise of the system
-    itself, which more runs would remove.
+    itself, which more runs would remove, and the cases that were scored differently.
 
     \b
     Examples:
@@ -223,8 +225,8 @@ def _print(facts: dict[str, Any]) -> None:
     changes = " with changes" if facts["dirty"] else ""
     head = f" on {facts['dataset']}: {facts['cases']:,} cases{commit}{changes}"
     print_block(page, styled((facts["rag"], "bold"), head))
-    several = len(facts["runs"]) > 1
-    if several:
+    several = sum(run["repeats"] for run in facts["runs"]) > 1
+    if len(facts["runs"]) > 1:
         dates = [run["date"][:10] for run in facts["runs"] if run["date"]]
         days = list(dict.fromkeys([dates[0], dates[-1]])) if dates else []
         span = f", {' to '.join(days)}" if days else ""
@@ -248,6 +250,10 @@ def _print(facts: dict[str, Any]) -> None:
     if several:
         print_block(page, "")
         print_block(page, "noise: share of the variance of a case's mean that more runs remove")
+        unstable = facts["unstable"]
+        more = f" and {len(unstable) - _NAMED:,} more" if len(unstable) > _NAMED else ""
+        names = f": {', '.join(unstable[:_NAMED])}{more}" if unstable else ""
+        print_block(page, f"unstable: {len(unstable):,} of {facts['cases']:,} cases{names}")
 
 
 def _size(baseline: Baseline) -> str:
@@ -307,6 +313,7 @@ def _facts(baseline: Baseline) -> dict[str, Any]:
         ],
         "remembered": len(baseline.runs),
         "metrics": [_metric(baseline, column) for column in baseline.metrics],
+        "unstable": [case.id for case in baseline.cases if case.is_unstable],
     }
 
 
