@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +31,88 @@ CHANGES = """# Changelog
 
 
 def chosen(*names: str) -> list[str]:
-    found: list[Path] = QUICK["tests_of"]([ROOT / name for name in names])
-    return [path.relative_to(ROOT).as_posix() for path in found]
+    nearest, _ = QUICK["tests_of"]([ROOT / name for name in names])
+    return [path.relative_to(ROOT).as_posix() for path in nearest]
 
 
-def test_a_changed_module_brings_the_tests_that_import_it() -> None:
-    found = chosen("ragbench/core/fusion.py")
-    assert "tests/unit/pipeline/test_fusion.py" in found
-    assert "tests/unit/gate/test_config.py" not in found
+def test_every_module_of_the_product_is_reached_by_a_test() -> None:
+    modules = [*(ROOT / "ragbench").rglob("*.py"), *(ROOT / "cli" / "ragbench_cli").rglob("*.py")]
+    _, untested = QUICK["tests_of"](modules)
+    assert untested == []
 
 
-def test_what_the_face_exports_counts_as_its_module() -> None:
-    assert QUICK["face"]()["evaluate"] == "ragbench.verbs.evaluate"
-    assert "tests/unit/rag/test_docs_advanced_example.py" in chosen("docs/advanced_example.md")
+@pytest.mark.parametrize(
+    ("changed", "test"),
+    [
+        ("ragbench/core/fusion.py", "tests/unit/pipeline/test_fusion.py"),  # imported
+        ("ragbench/gate/drops.py", "tests/unit/gate/test_gate.py"),  # through another module
+        ("ragbench/post/filter.py", "tests/unit/post/operators/test_filters.py"),  # by its name
+        ("cli/ragbench_cli/commands/gate.py", "tests/cli/test_gate.py"),  # through a fixture
+        ("ragbench/text/declining.toml", "tests/unit/text/test_declining.py"),  # read by a module
+        ("docs/advanced_example.md", "tests/unit/rag/test_docs_advanced_example.py"),
+        ("tests/unit/io/traces.py", "tests/unit/io/export/test_csv_table.py"),
+    ],
+)
+def test_a_change_brings_its_nearest_tests(changed: str, test: str) -> None:
+    assert test in chosen(changed)[:10]
 
 
-def test_a_changed_test_runs_itself_and_a_helper_brings_its_users() -> None:
+def test_a_changed_test_runs_itself_and_what_nothing_reads_runs_none() -> None:
     assert chosen("tests/unit/io/test_trec.py") == ["tests/unit/io/test_trec.py"]
-    assert "tests/unit/io/export/test_csv_table.py" in chosen("tests/unit/io/traces.py")
-    assert chosen("LICENSE") == []
+    assert chosen("unread.file") == []
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the files under version control, as the only commit of its branch `work`."""
+    names = _git(ROOT, "ls-files").splitlines()
+    for name in filter(lambda name: (ROOT / name).is_file(), names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    _git(tmp_path, "init", "--quiet", "--initial-branch=work")
+    _git(tmp_path, "add", "--all")
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    _git(tmp_path, *author, "commit", "--quiet", "--message=all")
+    return tmp_path
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def quick(checkout: Path) -> subprocess.CompletedProcess[str]:
+    """The program as `make quick` calls it."""
+    paths = os.pathsep.join(map(str, (checkout, checkout / "cli")))
+    return subprocess.run(
+        [sys.executable, ".ci/quick.py"],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": paths, "BASE": "work", "LIMIT": "45"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.nightly
+def test_a_reversed_gate_is_red(checkout: Path) -> None:
+    drops = checkout / "ragbench" / "gate" / "drops.py"
+    right = "return GateOutcome.FAILED"
+    assert right in drops.read_text("utf-8")
+    drops.write_text(drops.read_text("utf-8").replace(right, "return GateOutcome.PASSED", 1))
+    done = quick(checkout)
+    assert done.returncode == 1, done.stdout
+    assert "test_gate.py::" in done.stdout
+
+
+def test_a_module_that_no_test_reaches_is_red_and_named(checkout: Path) -> None:
+    name = "lonely"  # a test that spelled out the dotted name would count as one that reaches it
+    (checkout / "ragbench" / "gate" / f"{name}.py").write_text("NUMBER = 1\n", "utf-8")
+    done = quick(checkout)
+    assert done.returncode == 1
+    assert f"no test reaches ragbench.gate.{name}" in done.stdout
 
 
 def test_a_release_dates_what_is_unreleased() -> None:
