@@ -38,7 +38,7 @@ from benchmarks.validation_pools import (
     xquad_zh,
 )
 from ragbench.errors import LLMError
-from ragbench.llm.lazy_chat import LateChat
+from ragbench.llm.session import Chat, chat_of
 from ragbench.llm.settings import resolve
 from ragbench.validators.lexical import LexicalValidator
 from ragbench.validators.llm import LlmValidator
@@ -122,9 +122,9 @@ def _validators(given: argparse.Namespace) -> dict[str, Validator]:
     return {name: makers[name]() for name in given.validators}
 
 
-def _chat(given: argparse.Namespace) -> LateChat:
+def _chat(given: argparse.Namespace) -> Chat:
     settings = {"base_url": given.llm_url, "model": given.llm_model, "timeout": 600}
-    return LateChat(resolve(settings, {}))
+    return chat_of(resolve(settings, {}))
 
 
 def _judge(validator: Validator, pools: Sequence[Pool]) -> list[Judged]:

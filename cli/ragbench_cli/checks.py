@@ -210,7 +210,7 @@ async def _probed(settings: LLMSettings, path: Path) -> list[DoctorCheck]:
 
 
 async def _answers(client: LLMClient, checks: list[DoctorCheck]) -> None:
-    from ragbench.llm.session import ask_word
+    from ragbench.llm.probe import ask_word
 
     started = time.perf_counter()
     reply = await ask_word(client, purpose="doctor")
@@ -223,10 +223,10 @@ async def _answers(client: LLMClient, checks: list[DoctorCheck]) -> None:
 
 
 async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
-    from ragbench.llm.session import ask_structure
+    from ragbench.llm.probe import ask_capital
 
     started = time.perf_counter()
-    reply = await ask_structure(client, purpose="doctor")
+    reply = await ask_capital(client, purpose="doctor")
     seconds = time.perf_counter() - started
     way = "no mode" if client.structured is None else client.structured.value
     repaired = ", after one correction" if reply.repaired else ""

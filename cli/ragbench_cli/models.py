@@ -6,78 +6,34 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ragbench_cli import console
 from ragbench_cli.llm_options import LLMChoice
 
 if TYPE_CHECKING:
-    from ragbench.core.chat import ChatModel, Message
     from ragbench.core.metric import Metric, Need
     from ragbench.core.report import Report
     from ragbench.llm.budget import Budget
-    from ragbench.llm.schema import Schema
-    from ragbench.llm.session import LLMSession, ModelClients
+    from ragbench.llm.session import Chat, LLMSession, ModelClients
     from ragbench.llm.settings import LLMSettings
     from ragbench.metrics.judging import Vote
     from ragbench.stages.dry_run import DryRun
     from ragbench.stages.judge import Judging
 
 
-ValueT = TypeVar("ValueT")
-
-
-@dataclass(slots=True)
-class LanguageModel:
-    """A `ragbench.core.chat.ChatModel` that is opened with a session when it is first asked."""
-
-    session: Callable[[], LLMSession]
-    """Gives the session; it may fail when no model is named."""
-    purpose: str
-    """What its calls are booked under."""
-
-    @property
-    def name(self) -> str:
-        return self._chat().name
-
-    def complete(self, messages: Sequence[Message]) -> str:
-        """See `ragbench.core.chat.ChatModel.complete`."""
-        return self._chat().complete(messages)
-
-    def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """See `ragbench.llm.replies.StructuredChat.ask_structure`."""
-        from ragbench.llm.replies import ask_structure
-
-        return ask_structure(self._chat(), messages, schema)
-
-    def _chat(self) -> ChatModel:
-        return self.session().chat(self.purpose)
-
-
 @contextmanager
 def language_model(
-    purpose: str,
-    settings: Callable[[], LLMSettings],
-    *,
-    budget: Budget | None = None,
-) -> Generator[LanguageModel]:
+    purpose: str, settings: Callable[[], LLMSettings], *, budget: Budget | None = None
+) -> Generator[Chat]:
     """Gives a model for the length of a block; it costs nothing until it is used."""
-    from ragbench.llm.session import LLMSession, open_models
+    from ragbench.llm.session import Chat, LLMSession, open_models
 
-    known: list[LLMSettings] = []
-
-    def opening() -> AbstractAsyncContextManager[ModelClients]:
-        return open_models(known[0], budget=budget)
-
-    with LLMSession(opening) as session:
-
-        def opened() -> LLMSession:
-            if not known:
-                known.append(settings())
-            return session
-
-        yield LanguageModel(opened, purpose)
+    known = cache(settings)
+    with LLMSession(lambda: open_models(known(), budget=budget)) as session:
+        yield Chat(session=session, settings=known, purpose=purpose)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,11 +83,13 @@ class ModelsInUse:
     """What all models of the evaluation may cost, those of a pipeline included."""
     _chat: list[LLMSettings]
 
-    def chat(self, purpose: str) -> LanguageModel:
+    def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run: operators, a validator."""
-        return LanguageModel(self._for_stages, purpose)
+        from ragbench.llm.session import Chat
 
-    def _for_stages(self) -> LLMSession:
+        return Chat(session=self.session, settings=self._for_stages, purpose=purpose)
+
+    def _for_stages(self) -> LLMSettings:
         if not self._chat:
             self._chat.append(self.choice.llm.settings())
         if self.dry_run is not None:
@@ -141,7 +99,7 @@ class ModelsInUse:
                 "a stage of the run asks a language model, which a dry run does not. Run without "
                 "judged metrics first: what the stages gave is kept for the dry run"
             )
-        return self.session
+        return self._chat[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

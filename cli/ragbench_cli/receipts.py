@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ragbench_cli import console
 
 if TYPE_CHECKING:
-    from ragbench.llm.book import CallBook
-    from ragbench.llm.budget import Receipt
+    from ragbench.llm.book import CallBook, Receipt
     from ragbench_cli.models import ModelsInUse
 
 
@@ -25,8 +24,7 @@ def booked_run(
     killed before stands in the folder's receipts afterwards.
     """
     from ragbench.errors import InterruptedRunError, LLMStoppedError
-    from ragbench.llm.book import CallBook
-    from ragbench.llm.budget import Receipt
+    from ragbench.llm.book import CallBook, Receipt
 
     book = models.budget.book = CallBook(folder)
     try:
@@ -49,17 +47,15 @@ def _close_book(book: CallBook, receipt: Receipt, folder: Path) -> None:
     """Writes the receipt, and that of a command that was killed."""
     from ragbench.errors import RunError
     from ragbench.ledger.folder import RunFolder
-    from ragbench.views.write import receipt_object
 
     if not folder.is_dir():
         return
-    told = receipt_object(receipt) if receipt.lines else None
     try:
         with RunFolder(path=folder).locked():
             book.open()
-            book.close(told)
+            book.close(receipt)
     except RunError:  # another command holds the folder by now, and the book in it is its own
-        book.close(told)
+        book.close(receipt)
 
 
 def say_receipt(

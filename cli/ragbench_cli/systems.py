@@ -16,8 +16,9 @@ from ragbench_cli.names import rag_name
 from ragbench_cli.options import json_object
 
 if TYPE_CHECKING:
-    from ragbench.llm.budget import Budget, Receipt
-    from ragbench.llm.lazy_chat import LateChat
+    from ragbench.llm.book import Receipt
+    from ragbench.llm.budget import Budget
+    from ragbench.llm.session import Chat
     from ragbench.pipeline.baseline import BaselineRAG
     from ragbench.pipeline.gold import GoldLocator
     from ragbench.post.stage import PostRetrieval
@@ -35,7 +36,7 @@ class System(NamedTuple):
     """What stands between its retrieval and its generation."""
     concurrency: int = 1
     """Calls in flight when the user does not say."""
-    chats: tuple[LateChat, ...] = ()
+    chats: tuple[Chat, ...] = ()
     """Language models of its own."""
     documents: Callable[[], Iterable[Document]] | None = None
     """Gives what it searches; None where only the system knows."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ragbench.core.chat import Vector
 from ragbench.embedders.embedder import unit_rows
 from ragbench.embedders.prefixes import Prefixes, known_prefixes
 from ragbench.errors import ConfigError
-from ragbench.llm.blocking import BlockingEmbeddings
-from ragbench.llm.cache import open_cache
-from ragbench.llm.embeddings import EmbeddingClient
+from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings, resolve
 from ragbench.safe_text import shortened_line
 
@@ -49,7 +47,9 @@ class OpenAIEmbedder:
             known.query if query_prefix is None else query_prefix,
             known.passage if passage_prefix is None else passage_prefix,
         )
-        self._client = BlockingEmbeddings(lambda: _opened(settings, budget, transport))
+        self._session = LLMSession(
+            lambda: open_models(None, settings, budget=budget, transport=transport)
+        )
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -82,14 +82,22 @@ class OpenAIEmbedder:
         return self._embed(texts, self._prefixes[1])
 
     def close(self) -> None:
-        self._client.close()
+        self._session.close()
 
     def _embed(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
         import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._client.embed([prefix + text for text in texts]).vectors
+
+        async def embed(models: ModelClients) -> Sequence[Vector]:
+            assert models.embeddings is not None
+            found = await models.embeddings.embed(
+                [prefix + text for text in texts], purpose="embed"
+            )
+            return found.vectors
+
+        vectors = self._session.run(embed)
         if not all(np.isfinite(vector).all() for vector in vectors):
             raise ConfigError(
                 f"the model '{self._endpoint.model}' gave a vector with numbers that are not finite"
@@ -101,22 +109,6 @@ class OpenAIEmbedder:
                 f"'{shortened_line(texts[empty])}': it would be similar to nothing"
             )
         return unit_rows(vectors)
-
-
-@asynccontextmanager
-async def _opened(
-    settings: LLMSettings, budget: Budget | None, transport: Transport | None
-) -> AsyncGenerator[EmbeddingClient]:
-    with open_cache(settings.cache, max_bytes=settings.cache_bytes) as cache:
-        client = EmbeddingClient(
-            settings.endpoint,
-            limits=settings.limits,
-            cache=cache,
-            budget=budget,
-            transport=transport,
-        )
-        async with client:
-            yield client
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:

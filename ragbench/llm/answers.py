@@ -191,9 +191,12 @@ def _text(content: object) -> str:
 _SHOWN = 300
 
 
-def _short(text: str) -> str:
-    line = " ".join(mask_text(text).split())
+def shortened(line: str) -> str:
     return f"{line[:_SHOWN]} ..." if len(line) > _SHOWN else line
+
+
+def _short(text: str) -> str:
+    return shortened(" ".join(mask_text(text).split()))
 
 
 class Meaning(Enum):

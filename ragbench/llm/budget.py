@@ -1,4 +1,4 @@
-"""The cap on cost, who spent what, the table of prices."""
+"""The cap on cost, the table of prices."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from ragbench.core.chat import Usage
 from ragbench.errors import ConfigError, LLMBudgetError
 from ragbench.llm.book import CallBook
 from ragbench.llm.endpoint import Endpoint, LongPrompt, Price
@@ -119,8 +116,6 @@ class Budget:
                 loop.call_soon_threadsafe(changed.set)
 
 
-_DOLLARS = "USD"
-"""In which endpoints report what they charge."""
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|20\d{6})$")
 
 
@@ -180,182 +175,3 @@ def check_cap(endpoint: Endpoint) -> None:
         )
     if endpoint.max_tokens is None:
         raise ConfigError("the cost cannot be capped without max_tokens: no answer has a limit")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReceiptLine:
-    """What one purpose took from one model."""
-
-    purpose: str
-    """What the calls were for, such as a metric's name."""
-    model: str
-    calls: int
-    """Questions asked; one that needed several requests counts once."""
-    cached: int
-    """Of those, answered from the cache, at no cost."""
-    failed: int
-    """Of those, that ended in an error."""
-    requests: int
-    """Requests sent, repetitions included."""
-    usage: Usage
-    """Tokens of all requests that were answered; not of cached calls."""
-    cost: Decimal | None
-    """None when the price is not known: that is not 0."""
-    unconfirmed: Decimal | None
-    """The most that requests may have cost whose answer never came, or did not tell its tokens. Not
-    part of ``cost``. None when the price is not known."""
-    unconfirmed_requests: int
-    """How many such requests there were."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Receipt:
-    """What was spent, by purpose and model."""
-
-    lines: tuple[ReceiptLine, ...]
-    """In the order of purpose and model."""
-    currency: str | None
-    """None when no price is known."""
-    price_origin: str | None
-    """Where the price comes from, with its date; None when it is not known."""
-
-    @classmethod
-    def of(cls, receipts: Iterable[Receipt]) -> Receipt:
-        """Several receipts as one. Prices in two currencies are not added up."""
-        known = tuple(receipts)
-        lines = sorted(
-            (line for receipt in known for line in receipt.lines),
-            key=lambda line: (line.purpose, line.model),
-        )
-        currencies = {receipt.currency for receipt in known if receipt.currency is not None}
-        origins = {receipt.price_origin: None for receipt in known if receipt.price_origin}
-        return cls(
-            lines=tuple(lines),
-            currency=currencies.pop() if len(currencies) == 1 else None,
-            price_origin="; ".join(origin for origin in origins if origin) or None,
-        )
-
-    @property
-    def cost(self) -> Decimal | None:
-        """All together; None when the price of anything is not known."""
-        return _sum([line.cost for line in self.lines])
-
-    @property
-    def unconfirmed(self) -> Decimal | None:
-        return _sum([line.unconfirmed for line in self.lines])
-
-
-REPORTED = "as the endpoint reports"
-"""Where a cost comes from that is no matter of a price."""
-
-
-@dataclass(kw_only=True, slots=True)
-class _Account:
-    calls: int = 0
-    cached: int = 0
-    failed: int = 0
-    requests: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost: Decimal = Decimal(0)
-    unpriced: int = 0
-    """Answered requests whose cost is not known."""
-    unconfirmed: Decimal = Decimal(0)
-    unconfirmed_requests: int = 0
-
-
-class BookedRequest(NamedTuple):
-    """A request that was booked when it was sent."""
-
-    purpose: str
-    model: str
-    most: Decimal | None
-    number: int
-    """In the book; 0 without one."""
-
-
-class Ledger:
-    """Books calls as they happen."""
-
-    def __init__(self, price: Price | None, book: CallBook | None = None) -> None:
-        self._price = price
-        self._book = book
-        self._reported = False
-        self._accounts: dict[tuple[str, str], _Account] = {}
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether requests are written down as they happen."""
-        return self._book is not None
-
-    def request(
-        self, purpose: str, model: str, *, key: str = "", most: Decimal | None = None
-    ) -> BookedRequest:
-        self._account(purpose, model).requests += 1
-        number = 0 if self._book is None else self._book.sent(purpose, model, key, most)
-        return BookedRequest(purpose, model, most, number)
-
-    def billed(self, request: BookedRequest, usage: Usage, cost: Decimal | None) -> None:
-        """A request was answered, and its tokens or its cost told."""
-        if self._book is not None:
-            self._book.answered(request.number, usage, cost)
-        account = self._account(request.purpose, request.model)
-        account.usage += usage
-        account.cost += cost or Decimal(0)
-        account.unpriced += cost is None
-        self._reported = self._reported or (self._price is None and cost is not None)
-
-    def unconfirmed(self, request: BookedRequest) -> None:
-        """A request may have been billed; how much is not known."""
-        if self._book is not None:
-            self._book.ended(request.number, billed=True)
-        account = self._account(request.purpose, request.model)
-        account.unconfirmed += request.most or Decimal(0)
-        account.unconfirmed_requests += 1
-
-    def free(self, request: BookedRequest) -> None:
-        """A request was not answered, and cost nothing."""
-        if self._book is not None:
-            self._book.ended(request.number, billed=False)
-
-    def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
-        if self._book is not None:
-            self._book.question(purpose, model, cached=cached, failed=failed)
-        account = self._account(purpose, model)
-        account.calls += 1
-        account.cached += cached
-        account.failed += failed
-
-    def receipt(self) -> Receipt:
-        price = self._price
-        return Receipt(
-            lines=tuple(
-                ReceiptLine(
-                    purpose=purpose,
-                    model=model,
-                    calls=account.calls,
-                    cached=account.cached,
-                    failed=account.failed,
-                    requests=account.requests,
-                    usage=account.usage,
-                    cost=self._cost(account),
-                    unconfirmed=None if price is None else account.unconfirmed,
-                    unconfirmed_requests=account.unconfirmed_requests,
-                )
-                for (purpose, model), account in sorted(self._accounts.items())
-            ),
-            currency=(_DOLLARS if self._reported else None) if price is None else price.currency,
-            price_origin=(REPORTED if self._reported else None) if price is None else price.origin,
-        )
-
-    def _cost(self, account: _Account) -> Decimal | None:
-        """None where any part of it is not known; nothing asked costs nothing at a known price."""
-        known = self._price is not None or (self._reported and not account.unpriced)
-        return account.cost if known else None
-
-    def _account(self, purpose: str, model: str) -> _Account:
-        return self._accounts.setdefault((purpose, model), _Account())
-
-
-def _sum(amounts: list[Decimal | None]) -> Decimal | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known, Decimal(0)) if len(known) == len(amounts) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -303,13 +303,6 @@ class ResponseCache:
             (size,) = self._db.execute("PRAGMA page_size").fetchone()
         if pages * size > self._max_bytes:
             self.prune(max_bytes=self._max_bytes)
-
-
-def open_cache(path: str | None, *, max_bytes: int) -> AbstractContextManager[ResponseCache | None]:
-    """The file of answers that settings name, for the length of a block; None if none is kept."""
-    if path is None:
-        return nullcontext()
-    return ResponseCache(Path(path).expanduser(), max_bytes=max_bytes)
 
 
 _TOO_MUCH = """

@@ -1,4 +1,4 @@
-"""The client of chat endpoints, and its connection."""
+"""The client of chat endpoints."""
 
 from __future__ import annotations
 
@@ -11,94 +11,16 @@ from typing import Any, Self, TypeVar, overload
 
 from ragbench.core.chat import Message, Reply
 from ragbench.errors import ConfigError, LLMCacheError, LLMReplyError
-from ragbench.llm.budget import Budget, Ledger, Receipt, check_cap, price_for
+from ragbench.llm.book import Receipt
+from ragbench.llm.budget import Budget
 from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
-from ragbench.llm.concurrency import CallLimits, Circuit, Clock, Concurrency
-from ragbench.llm.conversation import Conversation, ConversationResult, RetryingCaller
+from ragbench.llm.caller import Caller
+from ragbench.llm.concurrency import CallLimits, Clock
+from ragbench.llm.conversation import Conversation, ConversationResult
 from ragbench.llm.dialect import Dialect
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.request import RequestSender
 from ragbench.llm.schema import Schema, read_structure
-from ragbench.llm.transport import OpenAITransport, Transport
-
-
-class Connection:
-    """A transport, the limits on its use, and the books about it."""
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        limits: CallLimits | None,
-        budget: Budget | None,
-        transport: Transport | None,
-        clock: Clock | None,
-    ) -> None:
-        self.endpoint = endpoint
-        self.limits = CallLimits() if limits is None else limits
-        self.price = price_for(endpoint)
-        self.clock = Clock() if clock is None else clock
-        self.ledger = Ledger(self.price, None if budget is None else budget.book)
-        self.concurrency = Concurrency(self.limits.concurrency, self.clock)
-        if budget is not None and budget.is_capped:
-            check_cap(endpoint)
-        self._budget = budget
-        self._transport: Transport = (
-            OpenAITransport(endpoint, timeout=self.limits.timeout)
-            if transport is None
-            else transport
-        )
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._caller: RetryingCaller | None = None
-        self._circuit: Circuit | None = None
-
-    @property
-    def caller(self) -> RetryingCaller:
-        if self._caller is None or self._loop is not asyncio.get_running_loop():
-            raise RuntimeError("open the client with 'async with' in the event loop that asks")
-        return self._caller
-
-    async def open(self) -> None:
-        """Reads the API key and opens the connection pool. Nothing is sent."""
-        if self._caller is not None:
-            raise RuntimeError("the client is open already")
-        await self._transport.open()
-        self._loop = asyncio.get_running_loop()
-        where = f"{self.endpoint.model} at {self.endpoint.base_url}"
-        circuit = self._circuit = Circuit(self.clock, where=where)
-        sender = RequestSender(
-            self._transport,
-            clock=self.clock,
-            concurrency=self.concurrency,
-            circuit=circuit,
-            ledger=self.ledger,
-            timeout=self.limits.timeout,
-            price=self.price,
-            budget=self._budget,
-        )
-        deadline = self.limits.deadline
-        self._caller = RetryingCaller(
-            sender,
-            clock=self.clock,
-            circuit=circuit,
-            policy=self.limits.retry,
-            where=where,
-            deadline=None if deadline is None else self.clock.now() + deadline,
-        )
-
-    def was_known(self) -> None:
-        """An answer of an earlier command was found: the endpoint works, or worked."""
-        if self._circuit is not None:
-            self._circuit.has_worked = True
-
-    def stop(self) -> None:
-        """Lets no further call begin."""
-        self._caller = None
-
-    async def close(self) -> None:
-        self.stop()
-        await self._transport.close()
-
+from ragbench.llm.transport import Transport
 
 ValueT = TypeVar("ValueT")
 
@@ -122,11 +44,11 @@ class LLMClient:
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._connection = Connection(
+        self._caller = Caller(
             endpoint, limits=limits, budget=budget, transport=transport, clock=clock
         )
         self.endpoint = endpoint
-        self.price = self._connection.price
+        self.price = self._caller.price
         """What its tokens cost; None when that is not known."""
         self._cache = cache
         self._dialect = Dialect(
@@ -145,7 +67,7 @@ class LLMClient:
 
     async def __aenter__(self) -> Self:
         """Reads the API key and opens the connection pool. Nothing is sent."""
-        await self._connection.open()
+        await self._caller.open()
         known = None if self._cache is None else self._cache.dialect(self._judge)
         if known is not None:
             self._dialect.restore(known)
@@ -158,12 +80,12 @@ class LLMClient:
         traceback: TracebackType | None,
     ) -> None:
         """Ends questions in flight and closes all connections."""
-        self._connection.stop()
+        self._caller.stop()
         tasks = [asking.task for asking in self._asking.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._connection.close()
+        await self._caller.close()
 
     @property
     def structured(self) -> StructuredOutput | None:
@@ -189,11 +111,11 @@ class LLMClient:
     @property
     def peak(self) -> int:
         """The most requests that were in flight at once."""
-        return self._connection.concurrency.peak
+        return self._caller.concurrency.peak
 
     def receipt(self) -> Receipt:
         """What was spent through this client so far."""
-        return self._connection.ledger.receipt()
+        return self._caller.ledger.receipt()
 
     def key(
         self,
@@ -247,16 +169,16 @@ class LLMClient:
         """
         if not messages:
             raise ConfigError("a model was asked nothing: there must be at least one message")
-        caller = self._connection.caller
+        self._caller.check_open()
         key = self.key(messages, schema=schema, version=version, repeat=repeat)
         kept = self._kept(key, schema)
         if kept is not None:
-            self._connection.was_known()
-            self._connection.ledger.call(purpose, self.endpoint.model, cached=True)
+            self._caller.was_known()
+            self._caller.ledger.call(purpose, self.endpoint.model, cached=True)
             return kept
         if self._unwritable is not None:
             raise LLMCacheError(str(self._unwritable))
-        conversation = Conversation(self.endpoint, self._dialect, caller)
+        conversation = Conversation(self._caller, self._dialect)
         return await self._shared(key, conversation, messages, schema, purpose)
 
     async def _shared(
@@ -286,7 +208,7 @@ class LLMClient:
         finally:
             asking.waiting -= 1
             cached = not is_first and not failed
-            ledger = self._connection.ledger
+            ledger = self._caller.ledger
             ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
         return reply if is_first else replace(reply, cached=True)
 
@@ -298,7 +220,7 @@ class LLMClient:
         schema: Schema[Any] | None,
         purpose: str,
     ) -> Reply[Any]:
-        clock = self._connection.clock
+        clock = self._caller.clock
         started = clock.now()
         spread = int.from_bytes(key[:4], "big") / 2**32
         settled: ConversationResult[Any] = await conversation.ask(

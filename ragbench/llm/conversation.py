@@ -1,172 +1,21 @@
-"""A call repeated while that can help, until the answer has its structure."""
+"""Text or structure asked for, in the words that the endpoint understands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from ragbench.core.chat import Message, Usage
-from ragbench.errors import (
-    LLMAccessError,
-    LLMDeadlineError,
-    LLMError,
-    LLMPromptCutError,
-    LLMRefusedError,
-    LLMReplyError,
-    LLMRequestError,
-    LLMTruncatedError,
-    LLMUnavailableError,
-    LLMUnreachableError,
-)
-from ragbench.llm.answers import Completion, EmptyAnswerError, Meaning, completion_of, usage_of
-from ragbench.llm.concurrency import Circuit, Clock, RetryPolicy
+from ragbench.errors import LLMPromptCutError, LLMReplyError, LLMTruncatedError
+from ragbench.llm.answers import Completion, completion_of, usage_of
+from ragbench.llm.caller import AttemptLog, Caller, RejectedError, Request
 from ragbench.llm.dialect import Dialect, schema_text
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.request import Purpose, RequestSender, Sent, fewest_prompt_tokens
+from ragbench.llm.estimate import fewest_prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 
 ValueT = TypeVar("ValueT")
-_GIVEN_UP = 8
-"""Calls in a row that were given up, with nothing answered between: then there is no hope."""
-
-
-class RejectedError(LLMRequestError):
-    """A rejection, with the text that tells whether the request can be put another way."""
-
-    body: str = ""
-    """What the endpoint said."""
-
-
-@dataclass(slots=True)
-class AttemptLog:
-    """What a call has gone through."""
-
-    attempts: int = 0
-    failures: int = 0
-    limited: int = 0
-    """How often it met a rate limit."""
-    waited: float = 0.0
-    """Seconds, for rate limits."""
-
-
-class RetryingCaller:
-    """Calls an endpoint until it answers or there is no hope."""
-
-    def __init__(
-        self,
-        sender: RequestSender,
-        *,
-        clock: Clock,
-        circuit: Circuit,
-        policy: RetryPolicy,
-        where: str,
-        deadline: float | None,
-    ) -> None:
-        self._sender = sender
-        self._clock = clock
-        self._circuit = circuit
-        self._policy = policy
-        self._where = where
-        self._deadline = deadline
-        self._given_up = 0
-
-    async def call(
-        self,
-        purpose: Purpose,
-        payload: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any]], ValueT],
-        *,
-        spread: float,
-        tries: AttemptLog,
-    ) -> ValueT:
-        """Sends a request, again and again where that can help."""
-        left = None if self._deadline is None else self._deadline - self._clock.now()
-        try:
-            if left is not None and left <= 0:
-                raise TimeoutError
-            async with self._clock.limit(left):
-                return await self._answered(purpose, payload, read, spread, tries)
-        except TimeoutError:
-            raise LLMDeadlineError(
-                f"the time allowed for all calls to {self._where} is over. What was answered is "
-                "kept: the same command goes on from there"
-            ) from None
-        except LLMError as error:
-            error.attempts = error.attempts or tries.attempts
-            raise
-
-    async def _answered(
-        self,
-        purpose: Purpose,
-        payload: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any]], ValueT],
-        spread: float,
-        tries: AttemptLog,
-    ) -> ValueT:
-        while True:
-            self._circuit.check()
-            tries.attempts += 1
-            sent = await self._sender.send(purpose, payload)
-            if sent.body is not None:
-                self._given_up = 0
-                try:
-                    return read(sent.body)
-                except EmptyAnswerError as error:
-                    await self._again(tries, spread, str(error), sent)
-            elif sent.meaning is Meaning.RATE_LIMITED:
-                await self._wait_for_turn(tries, spread, sent)
-            elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
-                await self._again(tries, spread, sent.detail, sent)
-            else:
-                raise self._refusal(sent)
-
-    async def _again(self, tries: AttemptLog, spread: float, problem: str, sent: Sent) -> None:
-        """Waits before the next attempt; raises when there shall be none."""
-        tries.failures += 1
-        asked = sent.wait or 0.0
-        if tries.failures > self._policy.retries or asked > self._policy.rate_limit_wait:
-            count = "one request" if tries.attempts == 1 else f"{tries.attempts} requests"
-            raise self._give_up(f"no answer from {self._where} to {count}: {problem}", sent)
-        await self._clock.sleep(max(asked, self._policy.wait(tries.failures - 1, spread)))
-
-    async def _wait_for_turn(self, tries: AttemptLog, spread: float, sent: Sent) -> None:
-        wait = self._policy.wait(tries.limited, spread) if sent.wait is None else sent.wait
-        tries.limited += 1
-        tries.waited += wait
-        if tries.waited > self._policy.rate_limit_wait:
-            told = (
-                f"{self._where} limits the rate and asks to wait {wait:g} s more; a call waits no "
-                f"longer than {self._policy.rate_limit_wait:g} s in all: {sent.detail}"
-            )
-            raise self._give_up(told, sent)
-        await self._clock.sleep(wait)
-
-    def _give_up(self, told: str, sent: Sent) -> LLMUnavailableError:
-        self._given_up += 1
-        if self._given_up >= _GIVEN_UP:
-            reason = f"{told}. {self._given_up} calls in a row ended so: no more are made now"
-            self._circuit.open(LLMUnreachableError(reason, status=sent.status))
-        return LLMUnavailableError(told, status=sent.status)
-
-    def _refusal(self, sent: Sent) -> LLMError:
-        if sent.meaning is Meaning.REFUSED:
-            return LLMRefusedError(
-                f"a filter of {self._where} declines this prompt: {sent.detail}", status=sent.status
-            )
-        if sent.meaning is Meaning.NO_ACCESS:
-            error = LLMAccessError(
-                f"{self._where} gives no access: {sent.detail}. Check the key, the model's name, "
-                "the address and the quota: ragbench doctor --llm",
-                status=sent.status,
-            )
-            self._circuit.open(error)
-            return error
-        rejected = RejectedError(
-            f"{self._where} rejects this request: {sent.detail}", status=sent.status
-        )
-        rejected.body = sent.text
-        return rejected
 
 
 _MEND = (
@@ -197,8 +46,8 @@ class ConversationResult(Generic[ValueT]):
 class Conversation:
     """Asks for text or structure, in the words that the endpoint understands."""
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect, caller: RetryingCaller) -> None:
-        self._endpoint = endpoint
+    def __init__(self, caller: Caller, dialect: Dialect) -> None:
+        self._endpoint: Endpoint = caller.endpoint
         self._dialect = dialect
         self._caller = caller
 
@@ -317,10 +166,10 @@ class Conversation:
 
     async def _once(self, payload: Mapping[str, Any], asked: _Asked) -> Completion:
         endpoint = self._endpoint
-        purpose = Purpose(
+        request = Request(
             path="/chat/completions",
-            name=asked.purpose,
-            model=endpoint.model,
+            payload=payload,
+            purpose=asked.purpose,
             max_tokens=self._dialect.longest(endpoint),
         )
         fewest = fewest_prompt_tokens(payload["messages"])
@@ -335,9 +184,7 @@ class Conversation:
             _check_prompt(usage_of(body), fewest)
             return completion_of(body)
 
-        return await self._caller.call(
-            purpose, payload, read, spread=asked.spread, tries=asked.tries
-        )
+        return await self._caller.call(request, read, spread=asked.spread, tries=asked.tries)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -11,13 +11,12 @@ from typing import Any, Self, cast
 from ragbench.core.chat import Embeddings, Message, Usage, Vector
 from ragbench.errors import ConfigError, LLMError
 from ragbench.llm.answers import EmptyAnswerError, usage_of
-from ragbench.llm.budget import Budget, Receipt
+from ragbench.llm.book import Receipt
+from ragbench.llm.budget import Budget
 from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
-from ragbench.llm.client import Connection
+from ragbench.llm.caller import AttemptLog, Caller, Request
 from ragbench.llm.concurrency import CallLimits, Clock
-from ragbench.llm.conversation import AttemptLog
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.request import Purpose
 from ragbench.llm.transport import Transport
 
 _BATCH = 64
@@ -38,7 +37,7 @@ class EmbeddingClient:
         clock: Clock | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self._connection = Connection(
+        self._caller = Caller(
             endpoint, limits=limits, budget=budget, transport=transport, clock=clock
         )
         self._cache = cache
@@ -51,7 +50,7 @@ class EmbeddingClient:
         }
 
     async def __aenter__(self) -> Self:
-        await self._connection.open()
+        await self._caller.open()
         return self
 
     async def __aexit__(
@@ -60,7 +59,7 @@ class EmbeddingClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._connection.close()
+        await self._caller.close()
 
     def knows(self, text: str) -> bool:
         """Whether a text's vector is kept; the client need not be open."""
@@ -68,7 +67,7 @@ class EmbeddingClient:
 
     def receipt(self) -> Receipt:
         """What was spent through this client so far; a request is a call."""
-        return self._connection.ledger.receipt()
+        return self._caller.ledger.receipt()
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> Embeddings:
         """Gives the vectors of texts, or takes those that are known."""
@@ -89,7 +88,7 @@ class EmbeddingClient:
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
-        price = self._connection.price
+        price = self._caller.price
         return Embeddings(
             vectors=tuple(found[text] for text in texts),
             usage=usage,
@@ -100,18 +99,17 @@ class EmbeddingClient:
     async def _batch(
         self, texts: list[str], keys: Mapping[str, bytes], purpose: str
     ) -> tuple[list[Vector], Usage]:
-        endpoint, ledger = self.endpoint, self._connection.ledger
-        asked = Purpose(path="/embeddings", name=purpose, model=endpoint.model, max_tokens=0)
+        endpoint, ledger = self.endpoint, self._caller.ledger
         payload = {"model": endpoint.model, "input": texts, **endpoint.extra}
+        request = Request(path="/embeddings", payload=payload, purpose=purpose, max_tokens=0)
         spread = int.from_bytes(keys[texts[0]][:4], "big") / 2**32
 
         def read(body: Mapping[str, Any]) -> tuple[list[Vector], Usage]:
             return _vectors(body, len(texts)), usage_of(body)
 
         try:
-            caller = self._connection.caller
-            vectors, usage = await caller.call(
-                asked, payload, read, spread=spread, tries=AttemptLog()
+            vectors, usage = await self._caller.call(
+                request, read, spread=spread, tries=AttemptLog()
             )
         except LLMError:
             ledger.call(purpose, endpoint.model, failed=True)

@@ -1,19 +1,87 @@
-"""What calls will take and cost, before any is made."""
+"""What calls will take and cost, before any is made: at least, at most, and about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from ragbench.core.chat import Message, Usage
 from ragbench.errors import ConfigError
 from ragbench.llm.budget import price_for
 from ragbench.llm.cache import ResponseCache, cache_key
 from ragbench.llm.endpoint import Endpoint, Price
-from ragbench.llm.request import TokenCounter, prompt_tokens
 from ragbench.llm.schema import Schema
+
+_A_MESSAGE = 4
+"""Tokens around a message in usual chat templates."""
+_MOST_A_MESSAGE = 16
+_MOST_A_REQUEST = 256
+"""What a template may add of its own: the date, a default system prompt."""
+
+
+class TokenCounter(Protocol):
+    """Counts the tokens of a text; `ragbench.text.token_counter` has some."""
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        ...
+
+    @property
+    def approximate(self) -> bool:
+        """Whether its counts are an estimate."""
+        ...
+
+    def count(self, text: str) -> int:
+        """The number of tokens."""
+        ...
+
+
+def prompt_tokens(
+    messages: Sequence[Message], counter: TokenCounter, schema: Mapping[str, Any] | None = None
+) -> int:
+    """About how many tokens a prompt takes, the schema counted as text."""
+    told = sum(counter.count(message.content) + _A_MESSAGE for message in messages)
+    return told + (0 if schema is None else counter.count(json.dumps(schema)))
+
+
+def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
+    """A number of tokens that a request does not exceed.
+
+    Every token of a byte-level or SentencePiece vocabulary stands for at least one byte of UTF-8,
+    so the bytes bound the tokens, whatever the vocabulary. A chat template's own words come on top.
+    """
+    messages = payload.get("messages", ())
+    others = {name: value for name, value in payload.items() if name != "messages"}
+    # JSON escapes make the text longer, never shorter.
+    told = len(json.dumps([messages, others], ensure_ascii=False).encode("utf-8", "replace"))
+    return told + _MOST_A_MESSAGE * len(messages) + _MOST_A_REQUEST
+
+
+_WORD = re.compile(r"\S+")
+_DENSE = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+"""Letters of scripts that are written without spaces."""
+_LETTERS_A_TOKEN = 4
+
+
+def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
+    """A number of tokens that a prompt does not fall short of.
+
+    Tokenizers split at white space before they merge anything, so each word is a token at the
+    least; in scripts without spaces a token holds some letters.
+    """
+    fewest = 0
+    for message in messages:
+        text = str(message.get("content", ""))
+        dense = 0 if text.isascii() else len(_DENSE.findall(text))
+        fewest += len(_WORD.findall(text)) + dense // _LETTERS_A_TOKEN
+    return fewest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

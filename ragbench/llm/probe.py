@@ -1,4 +1,4 @@
-"""What an endpoint really does: tried out, and told as settings."""
+"""Models tried out: before a run, and by ``doctor``, which finds the settings that help."""
 
 from __future__ import annotations
 
@@ -9,14 +9,84 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench.core.chat import Message, Reply
-from ragbench.errors import LLMError, LLMPromptCutError, LLMReplyError
+from ragbench.errors import (
+    LLMError,
+    LLMPromptCutError,
+    LLMRefusedError,
+    LLMReplyError,
+    LLMTruncatedError,
+)
 from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import CallLimits, Clock, RetryPolicy
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
-from ragbench.llm.request import fewest_prompt_tokens
-from ragbench.llm.schema import Schema
-from ragbench.llm.session import ask_word
+from ragbench.llm.estimate import fewest_prompt_tokens
+from ragbench.llm.schema import Schema, schema_of
+from ragbench.llm.session import ModelClients
 from ragbench.llm.transport import Transport
+
+_TRIES = 3
+_PREFLIGHT = "preflight"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capital:
+    """What the model is asked for as structure."""
+
+    city: str
+    letters: int
+
+
+async def ask_word(client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0) -> Reply[str]:
+    asked = [Message(role="user", content="Reply with the single word: ready")]
+    return await client.ask(asked, purpose=purpose, repeat=repeat)
+
+
+async def ask_capital(
+    client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0
+) -> Reply[Capital]:
+    """Asks for an object of two fields."""
+    question = "Which city is the capital of France, and how many letters has its name?"
+    asked = [Message(role="user", content=question)]
+    return await client.ask(asked, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
+
+
+async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
+    """Sees whether the models answer as a run needs it."""
+    if chat and models.chat is not None:
+        for client in (models.chat, *models.panel):
+            await _structured(client)
+    if embeddings and models.embeddings is not None:
+        try:
+            await models.embeddings.embed(["ready"], purpose=_PREFLIGHT)
+        except LLMError as error:
+            raise _with_model(error, "the model for embeddings does not answer") from error
+
+
+async def _structured(client: LLMClient) -> None:
+    """One structured answer says all: it is reached, it answers, structure works.
+
+    A single odd answer proves nothing: it is asked up to three times, also to settle in which way
+    it follows a schema. Otherwise all the first questions of a run would find that out.
+    """
+    for repeat in range(_TRIES):
+        try:
+            await ask_capital(client, repeat=repeat)
+        except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
+            if repeat == _TRIES - 1:
+                what = "the language model answers, but not in the structure that is needed"
+                raise _with_model(error, what) from error
+        except LLMError as error:
+            raise _with_model(error, "the language model does not answer") from error
+        else:
+            if client.structured is not None:
+                return
+
+
+def _with_model(error: LLMError, what: str) -> LLMError:
+    """The same error, which says that nothing was judged; an error of one call stops nothing."""
+    text = f"{what}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
+    return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
+
 
 CONTEXT_SIZES = (2_000, 8_000, 32_000)
 """Words of the prompts in which something is hidden, one after the other until one is too long."""

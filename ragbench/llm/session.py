@@ -1,24 +1,26 @@
-"""The models that a run asks, opened together, tried first."""
+"""The models that a run asks, opened together, for code with an event loop and without."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ragbench.core.calling import LoopThread
-from ragbench.core.chat import ChatModel, Message, Reply
-from ragbench.errors import ConfigError, LLMError, LLMRefusedError, LLMReplyError, LLMTruncatedError
-from ragbench.llm.budget import Budget, Receipt
-from ragbench.llm.cache import ResponseCache, open_cache
+from ragbench.core.chat import Message, Reply
+from ragbench.errors import ConfigError
+from ragbench.llm.book import Receipt
+from ragbench.llm.budget import Budget, check_cap, price_for
+from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import Clock
 from ragbench.llm.embeddings import EmbeddingClient
-from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.schema import Schema, schema_of
+from ragbench.llm.endpoint import Endpoint, Price
+from ragbench.llm.schema import Schema
 from ragbench.llm.settings import LLMSettings
 from ragbench.llm.transport import Transport
 
@@ -71,125 +73,26 @@ async def open_models(
     clock: Clock | None = None,
 ) -> AsyncGenerator[ModelClients]:
     """Opens the clients and their cache in the running event loop, and closes them."""
-    with ExitStack() as stack:
-        caches: dict[str, ResponseCache] = {}
+    shared: dict[str, Any] = {"budget": budget, "transport": transport, "clock": clock}
+    caches: dict[str, ResponseCache] = {}
+    async with AsyncExitStack() as stack:
 
-        def cache_of(settings: LLMSettings) -> ResponseCache | None:
-            if settings.cache is None:
+        async def opened(kind: Callable[..., Any], settings: LLMSettings | None) -> Any:
+            if settings is None:
                 return None
-            if settings.cache not in caches:
-                path = Path(settings.cache).expanduser()
-                opened = ResponseCache(path, max_bytes=settings.cache_bytes)
-                caches[settings.cache] = stack.enter_context(opened)
-            return caches[settings.cache]
+            name = settings.cache
+            if name is not None and name not in caches:
+                cache = ResponseCache(Path(name).expanduser(), max_bytes=settings.cache_bytes)
+                caches[name] = stack.enter_context(cache)
+            found = None if name is None else caches[name]
+            client = kind(settings.endpoint, limits=settings.limits, cache=found, **shared)
+            return await stack.enter_async_context(client)
 
-        shared: dict[str, Any] = {"budget": budget, "transport": transport, "clock": clock}
-        async with AsyncExitStack() as clients:
-            asked = embedding = None
-
-            def client_of(settings: LLMSettings) -> LLMClient:
-                cache = cache_of(settings)
-                return LLMClient(settings.endpoint, limits=settings.limits, cache=cache, **shared)
-
-            if chat is not None:
-                asked = await clients.enter_async_context(client_of(chat))
-            jurors = [await clients.enter_async_context(client_of(juror)) for juror in panel]
-            if embeddings is not None:
-                embedding = await clients.enter_async_context(
-                    EmbeddingClient(
-                        embeddings.endpoint,
-                        limits=embeddings.limits,
-                        cache=cache_of(embeddings),
-                        **shared,
-                    )
-                )
-            yield ModelClients(chat=asked, embeddings=embedding, panel=tuple(jurors))
-
-
-@asynccontextmanager
-async def open_client(
-    settings: LLMSettings,
-    *,
-    budget: Budget | None = None,
-    transport: Transport | None = None,
-    clock: Clock | None = None,
-) -> AsyncGenerator[LLMClient]:
-    """Opens a client and its cache in the running event loop, and closes both."""
-    with open_cache(settings.cache, max_bytes=settings.cache_bytes) as cache:
-        client = LLMClient(
-            settings.endpoint,
-            limits=settings.limits,
-            cache=cache,
-            budget=budget,
-            transport=transport,
-            clock=clock,
+        yield ModelClients(
+            chat=await opened(LLMClient, chat),
+            panel=tuple([await opened(LLMClient, juror) for juror in panel]),
+            embeddings=await opened(EmbeddingClient, embeddings),
         )
-        async with client:
-            yield client
-
-
-_TRIES = 3
-_PURPOSE = "preflight"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Capital:
-    """What the model is asked for as structure."""
-
-    city: str
-    letters: int
-
-
-async def ask_word(client: LLMClient, *, purpose: str = _PURPOSE, repeat: int = 0) -> Reply[str]:
-    asked = [Message(role="user", content="Reply with the single word: ready")]
-    return await client.ask(asked, purpose=purpose, repeat=repeat)
-
-
-async def ask_structure(
-    client: LLMClient, *, purpose: str = _PURPOSE, repeat: int = 0
-) -> Reply[Capital]:
-    """Asks for an object of two fields."""
-    question = "Which city is the capital of France, and how many letters has its name?"
-    asked = [Message(role="user", content=question)]
-    return await client.ask(asked, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
-
-
-async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
-    """Sees whether the models answer as a run needs it."""
-    if chat and models.chat is not None:
-        for client in (models.chat, *models.panel):
-            await _structured(client)
-    if embeddings and models.embeddings is not None:
-        try:
-            await models.embeddings.embed(["ready"], purpose=_PURPOSE)
-        except LLMError as error:
-            raise _with_model(error, "the model for embeddings does not answer") from error
-
-
-async def _structured(client: LLMClient) -> None:
-    """One structured answer says all: it is reached, it answers, structure works.
-
-    A single odd answer proves nothing: it is asked up to three times, also to settle in which way
-    it follows a schema. Otherwise all the first questions of a run would find that out.
-    """
-    for repeat in range(_TRIES):
-        try:
-            await ask_structure(client, repeat=repeat)
-        except (LLMReplyError, LLMRefusedError, LLMTruncatedError) as error:
-            if repeat == _TRIES - 1:
-                what = "the language model answers, but not in the structure that is needed"
-                raise _with_model(error, what) from error
-        except LLMError as error:
-            raise _with_model(error, "the language model does not answer") from error
-        else:
-            if client.structured is not None:
-                return
-
-
-def _with_model(error: LLMError, what: str) -> LLMError:
-    """The same error, which says that nothing was judged; an error of one call stops nothing."""
-    text = f"{what}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
-    return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
 
 
 ValueT = TypeVar("ValueT")
@@ -206,6 +109,7 @@ class LLMSession:
         self._opening = opening
         self._thread = LoopThread()
         self._stack = AsyncExitStack()
+        self._lock = threading.Lock()
         self._models: ModelClients | None = None
 
     def __enter__(self) -> Self:
@@ -217,28 +121,34 @@ class LLMSession:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._models is not None:
-            self._models = None
-            try:
-                self._thread.run(self._stack.aclose())
-            finally:
-                self._thread.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections; they are opened anew when a model is asked again."""
+        with self._lock:
+            if self._models is not None:
+                self._models = None
+                try:
+                    self._thread.run(self._stack.aclose())
+                finally:
+                    self._thread.stop()
 
     @property
     def models(self) -> ModelClients:
         """The clients; opened now where they are not yet."""
-        if self._models is None:
-            self._thread.start()
-            try:
-                self._models = self._thread.run(self._open())
-            except BaseException:
-                self._thread.stop()
-                raise
-        return self._models
+        with self._lock:
+            if self._models is None:
+                self._thread.start()
+                try:
+                    self._models = self._thread.run(self._open())
+                except BaseException:
+                    self._thread.stop()
+                    raise
+            return self._models
 
-    def chat(self, purpose: str, *, version: str = "") -> ChatModel:
-        """A `ChatModel` for code that runs in no event loop."""
-        return _Chat(session=self, purpose=purpose, version=version)
+    @property
+    def is_open(self) -> bool:
+        return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
         """Runs a coroutine beside the clients, and waits for it."""
@@ -269,40 +179,91 @@ class LLMSession:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Chat:
-    """One purpose's view of a session."""
+class Chat:
+    """A language model for code without an event loop: a `ragbench.core.chat.SamplingChat`.
+
+    What it is (model, temperature, identity) is known at once; keys are read, the cache and
+    connections opened with the first question. Any number of threads may ask.
+    """
 
     session: LLMSession
-    purpose: str
-    version: str
+    settings: Callable[[], LLMSettings]
+    """Which model it is; raises where none is named."""
+    purpose: str = "chat"
+    """What its calls are booked under."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections; it connects anew when it is asked again."""
+        self.session.close()
 
     @property
     def name(self) -> str:
-        client = self.session.models.chat
-        if client is None:
-            raise ConfigError("no language model is named")
-        return client.endpoint.model
+        return self.settings().endpoint.model
+
+    @property
+    def temperature(self) -> float | None:
+        return self.settings().endpoint.temperature
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost; None where that is unknown."""
+        return price_for(self.settings().endpoint)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """All that an answer depends on; see `Endpoint.identity`."""
+        return self.settings().endpoint.identity()
+
+    def booked_under(self, purpose: str) -> Chat:
+        """The same model, connection and cache; its calls are booked under another purpose."""
+        return replace(self, purpose=purpose)
+
+    def receipt(self) -> Receipt | None:
+        """What was spent so far; None when it was never asked."""
+        return self.session.receipt() if self.session.is_open else None
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """See `ragbench.core.chat.ChatModel.complete`."""
+        return self.ask(messages).text
 
-        async def ask(models: ModelClients) -> str:
-            if models.chat is None:
-                raise ConfigError("no language model is named")
-            reply = await models.chat.ask(messages, purpose=self.purpose, version=self.version)
-            return reply.text
-
-        return self.session.run(ask)
+    def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
+        return self._asked(messages, None, repeat)
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """See `ragbench.llm.replies.StructuredChat.ask_structure`."""
+        """See `ragbench.llm.schema.StructuredChat.ask_structure`."""
+        reply: Reply[ValueT] = self._asked(messages, schema, 0)
+        return reply.value
 
-        async def ask(models: ModelClients) -> ValueT:
+    def _asked(
+        self, messages: Sequence[Message], schema: Schema[Any] | None, repeat: int
+    ) -> Reply[Any]:
+        self.settings()  # raises where nothing may be asked
+
+        async def ask(models: ModelClients) -> Reply[Any]:
             if models.chat is None:
                 raise ConfigError("no language model is named")
-            reply = await models.chat.ask(
-                messages, schema=schema, purpose=self.purpose, version=self.version
+            asked: Any = models.chat.ask  # its overloads do not take a schema that may be None
+            reply: Reply[Any] = await asked(
+                messages, schema=schema, purpose=self.purpose, repeat=repeat
             )
-            return reply.value
+            return reply
 
         return self.session.run(ask)
+
+
+def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
+    """A model with a session of its own."""
+    if budget is not None and budget.is_capped:
+        check_cap(settings.endpoint)
+    session = LLMSession(lambda: open_models(settings, budget=budget))
+    return Chat(session=session, settings=lambda: settings)

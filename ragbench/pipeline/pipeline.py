@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.llm.lazy_chat import LateChat
+from ragbench.llm.session import Chat
 from ragbench.pipeline.custom import OwnOrchestration
 from ragbench.pipeline.documents import Documents, Indexing
 from ragbench.pipeline.extractive import ExtractiveGeneration
@@ -104,7 +104,7 @@ class Pipeline:
     """A user's class in the place of `ragbench.pipeline.rag.PipelineRAG`."""
     service: LateSearch = field(default_factory=LateSearch)
     """What operators ask when they search again."""
-    chats: tuple[LateChat, ...] = ()
+    chats: tuple[Chat, ...] = ()
     """The language models; closed with the pipeline."""
 
     @property

@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.settings import Makers, from_settings
 from ragbench.io.yaml_file import Place, YamlFile, spoken_of
 from ragbench.llm.budget import Budget
-from ragbench.llm.lazy_chat import LateChat
+from ragbench.llm.session import Chat, chat_of
 from ragbench.llm.settings import resolve
 from ragbench.pipeline.chunking import CHUNKERS, Chunker, ChunkSize, make_chunker
 from ragbench.pipeline.custom import built, is_own
@@ -167,14 +167,14 @@ class PipelineModels:
     """Settings that hold where the file says nothing."""
     budget: Budget | None = None
     """Caps what all of them cost together."""
-    _known: dict[Place, LateChat | None] = field(default_factory=dict[Place, LateChat | None])
+    _known: dict[Place, Chat | None] = field(default_factory=dict[Place, Chat | None])
 
     def check(self) -> None:
         """Notes what is wrong with the section ``llm``, also when no stage needs it."""
         if self.reading.at(("llm",)) is not None:
             self.shared()
 
-    def shared(self) -> LateChat | None:
+    def shared(self) -> Chat | None:
         return self._model(("llm",))
 
     def for_stage(self, chosen: Chosen) -> Makers:
@@ -196,7 +196,7 @@ class PipelineModels:
 
         return {ChatModel: make}
 
-    def opened(self) -> tuple[LateChat, ...]:
+    def opened(self) -> tuple[Chat, ...]:
         return tuple(model for model in self._known.values() if model is not None)
 
     def _is_reported(self, chosen: Chosen, *, own: bool) -> bool:
@@ -204,12 +204,12 @@ class PipelineModels:
         place = (*chosen.place, "llm") if own else ("llm",)
         return self.reading.at(place) is not None
 
-    def _model(self, place: Place) -> LateChat | None:
+    def _model(self, place: Place) -> Chat | None:
         if place not in self._known:
             self._known[place] = self._made(place)
         return self._known[place]
 
-    def _made(self, place: Place) -> LateChat | None:
+    def _made(self, place: Place) -> Chat | None:
         shared = self.reading.mapping(("llm",))
         given = self.reading.mapping(place)
         section = {**self.defaults, **shared, **given}
@@ -218,7 +218,7 @@ class PipelineModels:
             return None  # whoever needs one says so
         try:
             settings = resolve({}, self.environ, section=section)
-            return LateChat(settings, budget=self.budget)
+            return chat_of(settings, budget=self.budget)
         except ConfigError as error:
             message = str(error).removeprefix(": llm.")
             self.reading.problems.extend(spoken_of(self.reading.file, place, given, message))

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
-from ragbench.llm.replies import ask_text
+from ragbench.llm.schema import ask_text
 from ragbench.post.chunks import made_from, numbered_passages, rewritten
 from ragbench.post.merge import newcomers
 from ragbench.post.operator import (

@@ -11,8 +11,7 @@ from typing import Any, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.errors import InputError
-from ragbench.llm.replies import field_schema
-from ragbench.llm.schema import Schema
+from ragbench.llm.schema import Schema, field_schema
 from ragbench.post.operator import Query, RankedChunk
 from ragbench.post.times import parse_time
 from ragbench.text.sentences import Span

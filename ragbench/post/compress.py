@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ragbench.core.chat import ChatModel, Message
-from ragbench.llm.replies import ask_text
+from ragbench.llm.schema import ask_text
 from ragbench.post.candidate_tokens import query_weights
 from ragbench.post.chunks import made_from, numbered_passages, rewritten, sliced
 from ragbench.post.filter import truncated

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragbench.core.chat import ChatModel, Message
-from ragbench.llm.replies import ask_structure
+from ragbench.llm.schema import ask_structure
 from ragbench.post.chunks import numbered_passages, numbers_schema, sliced
 from ragbench.post.operator import (
     OperatorInput,

@@ -20,8 +20,7 @@ from ragbench.core.trace import Trace
 from ragbench.llm.cache import ResponseCache, cache_key
 from ragbench.llm.embeddings import EmbeddingClient
 from ragbench.llm.endpoint import Endpoint
-from ragbench.llm.estimate import Estimate, Estimator
-from ragbench.llm.request import TokenCounter, prompt_tokens
+from ragbench.llm.estimate import Estimate, Estimator, TokenCounter, prompt_tokens
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.llm.session import juror_names
 from ragbench.llm.settings import LLMSettings

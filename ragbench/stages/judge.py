@@ -13,8 +13,9 @@ from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, JudgedCell, Status
 from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError
 from ragbench.llm.concurrency import CallLimits
+from ragbench.llm.probe import preflight
 from ragbench.llm.schema import Schema
-from ragbench.llm.session import LLMSession, ModelClients, preflight
+from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import JudgePlan, Vote
 from ragbench.metrics.scorer import Asks, Embeds, JudgeModels

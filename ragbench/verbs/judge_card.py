@@ -24,7 +24,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.io.labels import LEVELS, LabelledClaim
-from ragbench.llm.session import ModelClients, preflight
+from ragbench.llm.probe import preflight
+from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import JudgePlan
 from ragbench.metrics.scorer import JudgeModels
 from ragbench.stages.judge import Judging, judge_many

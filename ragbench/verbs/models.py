@@ -9,13 +9,12 @@ from decimal import Decimal, InvalidOperation
 
 from ragbench.errors import ConfigError
 from ragbench.llm.budget import Budget
-from ragbench.llm.lazy_chat import LateChat
-from ragbench.llm.session import LLMSession, open_models
+from ragbench.llm.session import Chat, LLMSession, chat_of, open_models
 from ragbench.llm.settings import LLMSettings, resolve, resolve_embeddings
 from ragbench.stages.judge import Judging
 
 
-def open_chat(*, max_cost: str | Decimal | None = None, **settings: object) -> LateChat:
+def open_chat(*, max_cost: str | Decimal | None = None, **settings: object) -> Chat:
     """Opens a language model for rerankers, operators, validators and transforms.
 
     It connects when it is first asked; as a context manager it is closed at the end of the block.
@@ -33,7 +32,7 @@ def open_chat(*, max_cost: str | Decimal | None = None, **settings: object) -> L
         ConfigError: a setting is unknown or wrong, or a cost is capped that nobody can know.
         NoModelError: no model is named.
     """
-    return LateChat(resolve(settings, os.environ), budget=_budget(max_cost))
+    return chat_of(resolve(settings, os.environ), budget=_budget(max_cost))
 
 
 @contextmanager

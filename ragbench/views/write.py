@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import orjson
 
 from ragbench.core.report import CaseRow, Report
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.codec import judgement_object
-from ragbench.llm.budget import Receipt
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
 from ragbench.views.markdown import markdown_report
@@ -38,41 +36,6 @@ class JudgementLines:
                 self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
     def finish(self) -> None: ...
-
-
-def receipt_object(receipt: Receipt) -> dict[str, Any]:
-    """A receipt as a JSON object; amounts are exact numbers as text, null when not known.
-
-    Receipts tell what was paid when, repetitions and lost answers included, and so differ from run
-    to run: the report tells what the answers took that its scores rest on.
-    """
-    return {
-        "currency": receipt.currency,
-        "price_origin": receipt.price_origin,
-        "cost": _text(receipt.cost),
-        "unconfirmed": _text(receipt.unconfirmed),
-        "lines": [
-            {
-                "purpose": line.purpose,
-                "model": line.model,
-                "calls": line.calls,
-                "cached": line.cached,
-                "failed": line.failed,
-                "requests": line.requests,
-                "prompt_tokens": line.usage.prompt_tokens,
-                "completion_tokens": line.usage.completion_tokens,
-                "reasoning_tokens": line.usage.reasoning_tokens,
-                "cost": _text(line.cost),
-                "unconfirmed": _text(line.unconfirmed),
-                "unconfirmed_requests": line.unconfirmed_requests,
-            }
-            for line in receipt.lines
-        ],
-    }
-
-
-def _text(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount:f}"
 
 
 PAGE = "report.html"

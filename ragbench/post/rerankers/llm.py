@@ -10,8 +10,7 @@ from typing import ClassVar, cast
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
-from ragbench.llm.replies import ask_structure, field_schema, said_text
-from ragbench.llm.schema import Schema
+from ragbench.llm.schema import Schema, ask_structure, field_schema, said_text
 from ragbench.masking import hidden
 from ragbench.post.operator import Query
 from ragbench.post.rerank import NotedScores

@@ -12,40 +12,42 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.chat import Usage
-from ragbench.errors import ConfigError, LLMCacheError
-from ragbench.llm.book import CALLS, RECEIPTS, CallBook, read_unfinished, spent
-from ragbench.llm.budget import Budget, Ledger
+from ragbench.errors import LLMCacheError
+from ragbench.llm.book import CALLS, RECEIPTS, CallBook, Ledger
 from tests.unit.llm.builders import PRICE
 
 TEN = Usage(prompt_tokens=10, completion_tokens=5, cached_prompt_tokens=2, reasoning_tokens=1)
 
 
 def receipts(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / RECEIPTS).read_bytes().splitlines()]
+    path = folder / RECEIPTS
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 def killed(folder: Path, *keys: str, answered: int = 0) -> None:
     """A command that sent requests, had so many of them answered, and was killed."""
-    book = CallBook(folder)
+    ledger = Ledger(PRICE, CallBook(folder))
     for number, key in enumerate(keys):
-        request = book.sent("support", "m", key, Decimal("0.01"))
+        request = ledger.request("support", "m", key=key, most=Decimal("0.01"))
         if number < answered:
-            book.answered(request, TEN, Decimal("0.002"))
-            book.question("support", "m", cached=False, failed=False)
+            ledger.billed(request, TEN, Decimal("0.002"))
+            ledger.call("support", "m")
 
 
 def test_who_asks_nobody_writes_nothing(tmp_path: Path) -> None:
-    CallBook(tmp_path).close(None)
+    CallBook(tmp_path).close(Ledger(PRICE).receipt())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_command_that_ends_leaves_one_line(tmp_path: Path) -> None:
     book = CallBook(tmp_path)
-    book.answered(book.sent("support", "m", "k", Decimal("0.01")), TEN, Decimal("0.002"))
+    ledger = Ledger(PRICE, book)
+    ledger.billed(ledger.request("support", "m", key="k"), TEN, Decimal("0.002"))
     assert (tmp_path / CALLS).exists()
-    book.close({"cost": "0.002", "lines": []})
+    book.close(ledger.receipt())
     assert not (tmp_path / CALLS).exists()
-    assert receipts(tmp_path) == [{"cost": "0.002", "lines": [], "ended": "done"}]
+    [found] = receipts(tmp_path)
+    assert (found["cost"], found["ended"], len(found["lines"])) == ("0.002", "done", 1)
 
 
 def test_of_a_killed_command_the_next_one_makes_the_receipt(tmp_path: Path) -> None:
@@ -58,30 +60,42 @@ def test_of_a_killed_command_the_next_one_makes_the_receipt(tmp_path: Path) -> N
     assert (first["ended"], first["in_flight"], line["requests"], line["calls"]) == (
         "killed", 2, 3, 1,
     )  # fmt: skip
-    assert (line["prompt_tokens"], line["completion_tokens"], line["reasoning_tokens"]) == (
-        10,
-        5,
-        1,
-    )
+    tokens = (line["prompt_tokens"], line["completion_tokens"], line["reasoning_tokens"])
+    assert tokens == (10, 5, 1)
     assert (line["cost"], line["unconfirmed"], line["unconfirmed_requests"]) == ("0.002", "0.02", 2)
     assert second["in_flight"] == 1
     assert second["asked_again"] == {"requests": 1, "cost": "0.002"}
     assert book.spent_before == Decimal("0.002") + Decimal("0.02") + Decimal("0.012")
     # What is left of what was in flight at either kill: c, and d.
+    ledger = Ledger(PRICE, book)
     for key in ("c", "d", "a"):
-        book.answered(book.sent("support", "m", key, None), TEN, Decimal("0.003"))
+        ledger.billed(ledger.request("support", "m", key=key), TEN, Decimal("0.003"))
     assert (book.asked_again, book.cost_again) == (2, Decimal("0.006"))
-    book.close({"cost": "0.009", "lines": []})
-    told = receipts(tmp_path)[-1]
-    assert told["asked_again"] == {"requests": 2, "cost": "0.006"}
+    book.close(ledger.receipt())
+    assert receipts(tmp_path)[-1]["asked_again"] == {"requests": 2, "cost": "0.006"}
+
+
+def test_each_end_of_a_request_counts_as_what_it_is(tmp_path: Path) -> None:
+    ledger = Ledger(PRICE, CallBook(tmp_path))
+    ledger.billed(ledger.request("p", "m", key="a", most=Decimal(1)), TEN, Decimal("0.5"))
+    ledger.unconfirmed(ledger.request("p", "m", key="b", most=Decimal(2)))
+    ledger.free(ledger.request("p", "m", key="c", most=Decimal(4)))
+    ledger.request("p", "m", key="d", most=Decimal(8))
+    ledger.call("p", "m", cached=True)
+    book = CallBook(tmp_path)
+    book.open()
+    [line] = receipts(tmp_path)[0]["lines"]
+    assert (line["requests"], line["unconfirmed_requests"]) == (4, 2)
+    assert (line["calls"], line["cached"], line["failed"]) == (1, 1, 0)
+    assert book.spent_before == Decimal("0.5") + 2 + 8
 
 
 def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
-    book = CallBook(tmp_path)
-    book.answered(book.sent("p", "m", "k", None), TEN, None)
+    ledger = Ledger(None, CallBook(tmp_path))
+    ledger.billed(ledger.request("p", "m", key="k"), TEN, None)
     CallBook(tmp_path).open()
-    [told] = receipts(tmp_path)
-    assert (told["cost"], told["lines"][0]["cost"], told["unconfirmed"]) == (None, None, "0")
+    [found] = receipts(tmp_path)
+    assert (found["cost"], found["lines"][0]["cost"], found["unconfirmed"]) == (None, None, "0")
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,48 +103,27 @@ def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
 def test_a_process_may_die_at_any_byte(tmp_path_factory: Any, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("book")
     book = CallBook(folder)
+    ledger = Ledger(PRICE, book)
     for key in data.draw(st.lists(st.text("abc", max_size=2), max_size=12)):
-        number = book.sent("p", "m", key, Decimal("0.01"))
+        request = ledger.request("p", "m", key=key, most=Decimal("0.01"))
         if data.draw(st.booleans()):
-            book.answered(number, TEN, Decimal("0.002"))
+            ledger.billed(request, TEN, Decimal("0.002"))
     book.open()
     path = folder / CALLS
     raw = path.read_bytes()
     cut = data.draw(st.integers(0, len(raw)))
-    path.write_bytes(
-        raw[:cut] + data.draw(st.sampled_from([b"", b"\xff\x00", b"[1]\n", b'["a",9']))
-    )
-    found = read_unfinished(path)
-    assert found is not None
+    junk = data.draw(st.sampled_from([b"", b"\xff\x00", b"[1]\n", b'["a",9']))
+    path.write_bytes(raw[:cut] + junk)
+    CallBook(folder).open()
+    [found] = receipts(folder)
+    requests = sum(line["requests"] for line in found["lines"])
+    answered = requests - found["in_flight"]
     whole = [json.loads(line) for line in raw[: raw.rfind(b"\n", 0, cut) + 1].splitlines()]
     # A line is whole in all but its line end, too.
-    assert len(found.calls) - sum(line[0] == "s" for line in whole) in (0, 1)
-    answered = sum(call.end == "answered" for call in found.calls)
+    assert requests - sum(line[0] == "s" for line in whole) in (0, 1)
     assert answered - sum(line[0] == "a" for line in whole) in (0, 1)
-    assert found.in_flight == len(found.calls) - answered
 
 
 def test_a_book_that_cannot_be_written_stops_the_buying(tmp_path: Path) -> None:
     with pytest.raises(LLMCacheError, match="cannot be written"):
         CallBook(tmp_path / "missing").sent("p", "m", "k", None)
-
-
-def test_the_ledger_writes_what_it_books(tmp_path: Path) -> None:
-    ledger = Ledger(PRICE, CallBook(tmp_path))
-    ledger.billed(ledger.request("p", "m", key="a", most=Decimal(1)), TEN, Decimal("0.5"))
-    ledger.unconfirmed(ledger.request("p", "m", key="b", most=Decimal(2)))
-    ledger.free(ledger.request("p", "m", key="c", most=Decimal(4)))
-    ledger.request("p", "m", key="d", most=Decimal(8))
-    ledger.call("p", "m", cached=True)
-    found = read_unfinished(tmp_path / CALLS)
-    assert found is not None
-    assert [call.end for call in found.calls] == ["answered", "lost", "free", ""]
-    assert found.lost == ("d",)
-    assert found.questions == {("p", "m"): (1, 1, 0)}
-    CallBook(tmp_path).open()
-    assert spent(tmp_path / RECEIPTS) == Decimal("0.5") + 2 + 8
-
-
-def test_a_cap_of_the_run_needs_an_amount() -> None:
-    with pytest.raises(ConfigError, match="at least 0"):
-        Budget(None, run_limit=Decimal(-1))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from ragbench.errors import ConfigError
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
-from ragbench.llm.estimate import Estimator
-from ragbench.llm.request import most_prompt_tokens
+from ragbench.llm.estimate import Estimator, most_prompt_tokens
 from ragbench.text.token_counter import APPROXIMATE, token_counter
 from tests.unit.llm.builders import VERDICT, Script, asked, endpoint, said
 from tests.virtual_time import run

@@ -25,11 +25,12 @@ from ragbench.errors import (
     LLMTruncatedError,
     LLMUnreachableError,
 )
-from ragbench.llm.blocking import BlockingChat
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import ApiKey, Endpoint
+from ragbench.llm.session import chat_of
+from ragbench.llm.settings import LLMSettings, resolve
 from tests.llm_server import FaultServer
 from tests.unit.llm.builders import VERDICT, asked
 
@@ -170,7 +171,7 @@ def test_the_key_is_sent_and_nothing_else_holds_it(monkeypatch: pytest.MonkeyPat
 
         async def work(client: LLMClient) -> str:
             await client.ask(asked("hello"))
-            return repr((client, vars(vars(client)["_connection"]), client.receipt()))
+            return repr((client, vars(vars(client)["_caller"]), client.receipt()))
 
         assert secret not in using(server, work, judge=judge)
 
@@ -203,13 +204,14 @@ from pathlib import Path
 sys.path[:0] = [{root!r}]
 logging.basicConfig(level=logging.DEBUG)
 from ragbench.core.chat import Message
-from ragbench.llm.session import open_client
+from ragbench.llm.session import open_models
 from ragbench.llm.settings import resolve
 import os
 
 async def main():
     settings = resolve({{}}, os.environ)
-    async with open_client(settings) as client:
+    async with open_models(settings) as models:
+        client = models.chat
         async def one(number):
             reply = await client.ask([Message(role="user", content=f"case {{number}}")])
             print("done", number, reply.cached, flush=True)
@@ -279,10 +281,13 @@ def test_killed_at_any_moment_it_repeats_no_finished_call(tmp_path: Path) -> Non
 # --- the plain seam
 
 
+def plain(url: str, **given: object) -> LLMSettings:
+    return resolve({"base_url": url, "model": "m", "cache": "off", **given}, {})
+
+
 def test_threads_share_one_client_in_one_loop() -> None:
     with FaultServer(latency=0.01) as server:
-        endpoint = Endpoint(base_url=server.url, model="m")
-        with BlockingChat(lambda: LLMClient(endpoint), purpose="rerank") as chat:
+        with chat_of(plain(server.url)).booked_under("rerank") as chat:
             assert isinstance(chat, ChatModel)
             assert chat.name == "m"
             answers: dict[int, str] = {}
@@ -295,23 +300,25 @@ def test_threads_share_one_client_in_one_loop() -> None:
                 thread.start()
             for thread in threads:
                 thread.join()
-            (line,) = chat.receipt().lines
+            receipt = chat.receipt()
+            assert receipt is not None
+            (line,) = receipt.lines
         assert answers == {number: f"case {number}" for number in range(12)}
         assert (line.purpose, line.calls) == ("rerank", 12)
         assert server.peak > 1
         assert len(server.calls) == 12
-        with pytest.raises(RuntimeError, match="open it"):
-            chat.complete(asked())
 
 
 def test_a_plain_chat_raises_what_the_client_raises() -> None:
-    with FaultServer(faults={"refusal": 1.0}) as server:
-        endpoint = Endpoint(base_url=server.url, model="m")
-        with BlockingChat(lambda: LLMClient(endpoint)) as chat, pytest.raises(LLMRefusedError):
-            chat.complete(asked())
-    missing = Endpoint(base_url="http://127.0.0.1:9", model="m", key=ApiKey(variable="RAGBENCH_NO"))
-    with pytest.raises(ConfigError), BlockingChat(lambda: LLMClient(missing)):
-        pass
+    with (
+        FaultServer(faults={"refusal": 1.0}) as server,
+        chat_of(plain(server.url)) as chat,
+        pytest.raises(LLMRefusedError),
+    ):
+        chat.complete(asked())
+    missing = chat_of(plain("http://127.0.0.1:9", api_key_env="RAGBENCH_NO"))
+    with pytest.raises(ConfigError), missing:
+        missing.complete(asked())
     assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from ragbench.core.chat import Message, SamplingChat
 from ragbench.errors import ConfigError, LLMRefusedError
-from ragbench.llm.blocking import BlockingChat
-from ragbench.llm.lazy_chat import LateChat
+from ragbench.llm.session import chat_of
 from ragbench.llm.settings import resolve
 from ragbench.metrics.operational import token_counts
 from ragbench.pipeline.chat import ChatGenerator
@@ -85,7 +84,7 @@ def test_settings_out_of_range_are_refused() -> None:
         ChatGenerator(chat=Said(""), max_contexts=0)
     with pytest.raises(ConfigError, match="Set its temperature above 0"):
         ChatGenerator(chat=Said(""), candidates=3)
-    cold = LateChat(settings("http://localhost:1/v1"))
+    cold = chat_of(settings("http://localhost:1/v1"))
     with pytest.raises(ConfigError, match="Set its temperature above 0"):
         ChatGenerator(chat=cold, candidates=3)
 
@@ -99,7 +98,7 @@ def test_candidates_vote() -> None:
         return answers[len(server.calls) - 1]
 
     with FaultServer(say=say) as server:
-        with LateChat(settings(server.url, temperature=0.7)) as chat:
+        with chat_of(settings(server.url, temperature=0.7)) as chat:
             assert isinstance(chat, SamplingChat)
             found = ChatGenerator(chat=chat, candidates=5).generate("How many days?", ["x"])
             receipt = chat.receipt()
@@ -120,7 +119,7 @@ def test_candidates_vote() -> None:
 def test_tokens_that_the_endpoint_does_not_tell_are_not_made_up() -> None:
     with (
         FaultServer(usage=False, say=lambda _: "yes") as server,
-        LateChat(settings(server.url)) as chat,
+        chat_of(settings(server.url)) as chat,
     ):
         found = ChatGenerator(chat=chat).generate("Is it?", ["It is."])
     assert "usage" not in (found.metadata or {})
@@ -130,14 +129,14 @@ def test_tokens_that_the_endpoint_does_not_tell_are_not_made_up() -> None:
 def test_a_refusal_is_a_failure_and_no_abstention() -> None:
     with (
         FaultServer(faults={"refusal": 1.0}) as server,
-        LateChat(settings(server.url)) as chat,
+        chat_of(settings(server.url)) as chat,
         pytest.raises(LLMRefusedError),
     ):
         ChatGenerator(chat=chat).generate("Is it?", ["It is."])
 
 
 def test_the_identity_holds_model_and_prompt_and_no_key() -> None:
-    chat = LateChat(settings("http://localhost:1/v1", api_key_env="SECRET", temperature=0.5))
+    chat = chat_of(settings("http://localhost:1/v1", api_key_env="SECRET", temperature=0.5))
     identity = ChatGenerator(chat=chat, candidates=2).identity
     assert json.loads(json.dumps(identity))["chat"]["identity"]["parameters"] == {
         "temperature": 0.5,
@@ -148,24 +147,13 @@ def test_the_identity_holds_model_and_prompt_and_no_key() -> None:
 
 @pytest.mark.extra("llm")
 def test_a_late_model_opens_nothing_until_it_is_asked_and_can_be_opened_again() -> None:
-    chat = LateChat(settings("http://localhost:1/v1", api_key_env="NO_SUCH_VARIABLE_HERE"))
+    chat = chat_of(settings("http://localhost:1/v1", api_key_env="NO_SUCH_VARIABLE_HERE"))
     assert (chat.name, chat.receipt()) == ("m", None)
     chat.close()
     with pytest.raises(ConfigError, match="NO_SUCH_VARIABLE_HERE"):
         chat.complete([Message(role="user", content="?")])
     with FaultServer() as server:
-        again = LateChat(settings(server.url))
+        again = chat_of(settings(server.url))
         for _ in range(2):
             assert again.complete([Message(role="user", content="echo")]) == "echo"
             again.close()
-
-
-@pytest.mark.extra("llm")
-def test_a_blocking_model_tells_its_temperature() -> None:
-    from ragbench.llm.client import LLMClient
-    from ragbench.llm.endpoint import Endpoint
-
-    endpoint = Endpoint(base_url="http://localhost:1/v1", model="m", temperature=0.3)
-    with BlockingChat(lambda: LLMClient(endpoint)) as chat:
-        assert isinstance(chat, SamplingChat)
-        assert chat.temperature == 0.3

@@ -20,10 +20,9 @@ from ragbench.errors import (
     LLMReplyError,
     LLMUnreachableError,
 )
-from ragbench.llm.blocking import BlockingChat
-from ragbench.llm.client import LLMClient
 from ragbench.llm.concurrency import Clock
-from ragbench.llm.endpoint import Endpoint
+from ragbench.llm.session import Chat, LLMSession, open_models
+from ragbench.llm.settings import resolve
 from ragbench.pipeline.pre_retrieval import (
     QUERY_TRANSFORMS,
     PreRetrieval,
@@ -259,8 +258,9 @@ def test_over_a_real_wire_with_faults() -> None:
 
     shares = {"429": 0.1, "500": 0.1, "bad_json": 0.1, "refusal": 0.1}
     with FaultServer(faults=shares, say=say, retry_after="0") as server:
-        endpoint = Endpoint(base_url=server.url, model="m")
-        with BlockingChat(lambda: LLMClient(endpoint, clock=FastClock())) as chat:
+        settings = resolve({"base_url": server.url, "model": "m", "cache": "off"}, {})
+        session = LLMSession(lambda: open_models(settings, clock=FastClock()))
+        with Chat(session=session, settings=lambda: settings) as chat:
             stage = PreRetrieval(transforms=(Rewrite(chat=chat),))
             done = [stage.run(f"question {number}") for number in range(40)]
     for number, found in enumerate(done):
