@@ -52,8 +52,8 @@ eval: $(VENV)/core.stamp ## evaluate the baseline RAG on the bundled dataset (DA
 	$(BIN)/ragbench eval $(DATASET) $(ARGS)
 
 .PHONY: test
-test: $(VENV)/dev.stamp ## run the tests and show what they cover (ARGS="tests/unit -k name")
-	$(BIN)/pytest --cov --numprocesses auto --dist loadfile $(ARGS)
+test: $(VENV)/dev.stamp ## run the tests (ARGS="tests/unit -k name")
+	$(BIN)/pytest --numprocesses auto --dist loadfile $(ARGS)
 
 .PHONY: nightly
 nightly: $(VENV)/dev.stamp ## the simulations and tests of scale that `make test` leaves out
@@ -80,15 +80,22 @@ contracts: $(VENV)/dev.stamp ## import-linter: who may import whom
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: types
-types: $(VENV)/dev.stamp ## mypy and pyright, both strict
+types: mypy pyright ## mypy and pyright, both strict (make -j2 runs them at once)
+
+.PHONY: mypy
+mypy: $(VENV)/dev.stamp
 	$(BIN)/mypy
+
+.PHONY: pyright
+pyright: $(VENV)/dev.stamp
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 .PHONY: models
 models: $(VENV)/models.stamp ## fetch the real models (73 MB) for the tests and benchmarks that need them
 
 .PHONY: cover
-cover: test ## the tests, then the covered lines as pages in build/coverage/
+cover: $(VENV)/dev.stamp ## the tests, then the covered lines as pages in build/coverage/
+	$(BIN)/pytest --cov --numprocesses auto --dist loadfile $(ARGS)
 	$(BIN)/coverage html --quiet --directory build/coverage
 	@echo "build/coverage/index.html"
 
