@@ -113,7 +113,7 @@ class DumpChoice:
 
 @contextmanager
 def opened(choice: DumpChoice, *, quiet: bool) -> Generator[OpenDump]:
-    from ragbench.io.dumps.mapping import ScoreKind
+    from ragbench.io.dumps.form import ScoreKind
     from ragbench.io.retrievals import open_retrievals
     from ragbench_cli.options import mapping, one_of
 

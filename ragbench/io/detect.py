@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
-from io import BufferedReader, BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -26,8 +25,14 @@ from ragbench.io.formats import (
     READERS,
     is_workbook,
 )
-from ragbench.io.json_files import CASES_FILE, CORPUS_FILE, read_json_arrays
-from ragbench.io.json_scan import array_elements, array_key, object_keys
+from ragbench.io.json_files import (
+    CASES_FILE,
+    CORPUS_FILE,
+    array_key,
+    head_elements,
+    object_keys,
+    read_json_arrays,
+)
 from ragbench.io.lines import decode_head
 from ragbench.io.source import HEAD_BYTES, Kind, Problems, Row, Source
 
@@ -153,6 +158,9 @@ def _table_shape(header: str) -> str | None:
     return None
 
 
+_QUERY_NAMES = frozenset({"query", "question", "user_input", "input"})
+
+
 def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> str:
     # One object a line, or one object over the whole file?
     try:
@@ -160,6 +168,8 @@ def _object_shape(first: str, ended: bool, rest: str, by_suffix: str | None) -> 
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
         cut = not ended and len(first) >= HEAD_BYTES // 4
+        if cut and by_suffix == "json" and not _QUERY_NAMES.isdisjoint(object_keys(first.encode())):
+            return "jsonl"  # one record, and perhaps more of them below it
         return by_suffix or ("jsonl" if cut else "json")
     if rest.lstrip().startswith("{"):
         return "jsonl"
@@ -316,8 +326,7 @@ def _json_objects(texts: list[str]) -> Iterator[Mapping[str, object]]:
 
 def _elements(head: bytes, key: str | None) -> Iterator[Mapping[str, object]]:
     """The objects of an array at the beginning of a file."""
-    stream = Source(name="", _stream=cast("BufferedReader", BytesIO(head)))
-    for element in array_elements(stream, key, Problems()):
+    for element in head_elements(head, key):
         yield from _json_objects([element.raw.decode("utf-8", "replace")])
 
 

@@ -11,7 +11,7 @@ from ragbench.core.case import Case
 from ragbench.core.trace import Entry
 from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError
-from ragbench.io.dumps.mapping import DumpMapping
+from ragbench.io.dumps.form import DumpMapping
 from ragbench.io.dumps.read import OpenDump
 from ragbench.io.entries import LOOK, EntrySource
 from ragbench.io.ids import IdRegister

@@ -12,8 +12,8 @@ from typing import Self
 
 from ragbench.core.trace import Entry
 from ragbench.io.decoder import EntryDecoder
+from ragbench.io.dumps.form import DumpMapping
 from ragbench.io.dumps.joined import CorpusTexts, corpus_texts
-from ragbench.io.dumps.mapping import DumpMapping
 from ragbench.io.fields import ANSWER_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap
 from ragbench.io.proposals import proposals
 from ragbench.io.recorded import Retrieved, Texts

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import orjson
 
-from ragbench.io.json_scan import repeated_key
 from ragbench.io.lines import Line, decode_line, read_bytes, read_lines
 from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.io.values import ValueProblem, describe
@@ -80,10 +82,149 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
     repeated = repeated_key(raw, value)
     if repeated is None:
         return True
+    at, name = repeated
     message = "the key stands twice in one object: it is unknown which of its values is meant"
-    line += raw.count(b"\n", 0, repeated.at)
-    problems.add(message, path=path, line=line, field=repeated.name)
+    problems.add(message, path=path, line=line + raw.count(b"\n", 0, at), field=name)
     return False
+
+
+_TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
+
+
+def repeated_key(raw: bytes, value: object) -> tuple[int, str] | None:
+    """Where the first key stands that its object has already; parsers keep the last value."""
+    if raw.count(b'":') + raw.count(b'" :') <= _count_keys(value):
+        return None
+    found: list[tuple[int, str]] = []
+
+    def placed(text: re.Match[bytes]) -> bytes:
+        return text[0] if text[2] is None else b'"%b\\u0000%d":' % (text[1], text.start())
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for key, _, place in (name.rpartition("\0") for name, _ in pairs):
+            if key in seen:
+                found.append((int(place), key))
+            seen.add(key)
+
+    try:
+        json.loads(_TEXT.sub(placed, raw), object_pairs_hook=look)
+    except RecursionError:  # nested deeper than anything that is read
+        return None
+    return min(found, default=None)
+
+
+def _count_keys(value: object) -> int:
+    count, left = 0, [value]
+    while left:
+        one = left.pop()
+        if type(one) is dict:
+            inner = cast("dict[str, object]", one)
+            count += len(inner)
+            left += [each for each in inner.values() if type(each) is dict or type(each) is list]
+        elif type(one) is list:
+            items = cast("list[object]", one)
+            left += [each for each in items if type(each) is dict or type(each) is list]
+    return count
+
+
+_BLOCK_BYTES = 1 << 18
+_SIGN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
+
+
+def _signs(buffer: bytes, at: int = 0) -> Iterator[tuple[bytes, int, int]]:
+    """Brackets, and texts as a quote, each with where it begins and ends; none that is cut off."""
+    for sign in _SIGN.finditer(buffer, at):
+        start, end = sign.span()
+        if end - start == 1 and buffer[start:end] == b'"':
+            return
+        yield buffer[start : start + 1], start, end
+
+
+def object_keys(head: bytes) -> dict[str, int]:
+    """The keys of the object that a file begins with, as far as it is shown, and their ends."""
+    found: dict[str, int] = {}
+    depth = 0
+    for sign, start, end in _signs(head):
+        if sign in b"{[":
+            depth += 1
+        elif sign in b"}]":
+            depth -= 1
+        elif depth == 1 and head[end : end + 20].lstrip()[:1] == b":":
+            found[head[start + 1 : end - 1].decode("utf-8", "replace")] = end
+    return found if head.lstrip()[:1] == b"{" else {}
+
+
+def array_key(head: bytes, keys: Sequence[str]) -> str | None:
+    """Which of an object's own keys holds an array of objects or arrays, by the file's beginning.
+
+    None when the file begins with no such object, or the beginning does not say.
+    """
+    ends = object_keys(head)
+    for key in keys:
+        if key in ends:
+            value = head[ends[key] :].lstrip().removeprefix(b":").lstrip()
+            if value[:1] == b"[" and value[1:].lstrip()[:1] in (b"{", b"["):
+                return key
+    return None
+
+
+class Element(NamedTuple):
+    """One element of an array."""
+
+    line: int
+    """1-based line on which it begins."""
+    raw: bytes
+    """Its bytes, white space around it left out."""
+
+
+def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:
+    """Cuts the elements out of a file's array, or of that behind a key near its beginning.
+
+    Brackets alone say where an element ends, and its bytes go through the usual parser: memory
+    holds one element, one that is no JSON does not hide the others, and each has its line.
+    """
+    head = source.head(problems) or b""
+    mark = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
+    keys = {} if key is None else object_keys(head[mark:])
+    start = head.find(b"[", mark + (0 if key is None else keys.get(key, len(head)))) + 1
+    with source.opened(problems) as stream:
+        if stream is None:
+            return
+        line = 1 + stream.read(start).count(b"\n")
+        buffer, at, begin, depth, longest = b"", 0, 0, 0, source.limits.record
+        while len(buffer) <= longest:
+            block = stream.read(max(_BLOCK_BYTES, len(buffer)))
+            if not block:
+                message = "the JSON is cut off: the array of records never ends"
+                problems.add(message, path=source.name, line=line + buffer.count(b"\n"))
+                return
+            buffer += block
+            for sign, first, end in _signs(buffer, at):
+                at = end
+                opens, closes = sign in b"{[", sign in b"}]"
+                if (opens and depth == 0) or (closes and depth <= 0):
+                    # More than a comma between two elements is no object for sure.
+                    if rest := buffer[begin:first].strip(b", \t\r\n"):
+                        yield Element(line + buffer.count(b"\n", 0, begin), rest)
+                    begin = first
+                depth += opens - closes
+                if closes and depth < 0:
+                    return
+                if closes and depth == 0:
+                    if end - begin > longest:
+                        break
+                    yield Element(line + buffer.count(b"\n", 0, begin), buffer[begin:end])
+                    begin = end
+            line += buffer.count(b"\n", 0, begin)
+            buffer, at, begin = buffer[begin:], at - begin, 0
+        problems.add(source.limits.long_record("the element"), path=source.name, line=line)
+
+
+def head_elements(head: bytes, key: str | None) -> Iterator[Element]:
+    """The elements of an array that the beginning of a file shows whole."""
+    stream = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(head)), max(len(head), 1))
+    return array_elements(Source(name="", _stream=stream), key, Problems())
 
 
 def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:

@@ -16,9 +16,8 @@ from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import RetrievalDump, WarningKind
 from ragbench.errors import DataError
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpRecord
+from ragbench.io.dumps.form import DumpMapping, DumpRecord
 from ragbench.io.dumps.guess import guess_mapping
-from ragbench.io.dumps.mapping import DumpMapping
 from ragbench.io.fields import HIT_FIELDS
 from ragbench.io.source import Problems, Row
 from ragbench.io.values import ValueProblem

@@ -14,9 +14,8 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import DataError, Problem
 from ragbench.io.detect import detect_format
 from ragbench.io.dumps.decode import Decoder, RawRetrieval
-from ragbench.io.dumps.form import FORM as PLAIN
-from ragbench.io.dumps.form import DumpRecord
-from ragbench.io.dumps.mapping import DumpMapping, ScoreKind
+from ragbench.io.dumps.form import DumpMapping, DumpRecord, ScoreKind
+from ragbench.io.dumps.forms import PLAIN
 from ragbench.io.dumps.read import OpenDump, open_dump
 from ragbench.io.entries import EntrySource
 from ragbench.io.source import STDIN, NotingReadErrors, Problems, Source

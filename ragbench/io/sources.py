@@ -18,10 +18,9 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.detect import CONTAINERS, detect_format
 from ragbench.io.dump_entries import DumpEntries
 from ragbench.io.dumps.decode import Decoder
-from ragbench.io.dumps.form import DumpForm, DumpRecord
+from ragbench.io.dumps.form import DumpForm, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
-from ragbench.io.dumps.mapping import Layout
 from ragbench.io.dumps.read import open_dump
 from ragbench.io.entries import LOOK, EntrySource, Reader, RowEntries
 from ragbench.io.fields import CASE_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap

@@ -436,3 +436,19 @@ def as_score(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) else None
+
+
+_HIGHEST_GRADE = 4
+
+
+def as_label(value: object) -> bool | None:
+    """What a person says of a chunk or a query: yes and no, or a grade from 0 to 4.
+
+    None for what is no label, such as a score.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value > 0 if value in range(_HIGHEST_GRADE + 1) else None
+    try:
+        return as_flag(value)
+    except ValueProblem:
+        return None

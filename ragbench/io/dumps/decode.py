@@ -9,18 +9,20 @@ from ragbench.core.chunk import Chunk
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
 from ragbench.io.dumps.form import (
     DumpForm,
+    DumpMapping,
     DumpRecord,
     Getter,
     Hits,
+    ScoreKind,
     chunks_getter,
     getter,
     is_list,
     is_object,
+    text_of,
 )
-from ragbench.io.dumps.mapping import DumpMapping, ScoreKind, as_label
 from ragbench.io.ids import IdRegister
 from ragbench.io.source import Problems
-from ragbench.io.values import ValueProblem, as_answers, as_id, as_score, describe
+from ragbench.io.values import ValueProblem, as_answers, as_id, as_label, as_score, describe
 
 _EXAMPLES = 5
 _VECTORS = ("vector", "embedding", "vectors", "embeddings")
@@ -162,7 +164,7 @@ class Decoder:
             noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
             return None
         found = self._text(hit)
-        text = _joined(found)
+        text = "" if found is None else text_of(found)
         if text is None:
             what = f"expected its text under '{self.mapping.text}', found {describe(found)}"
             noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
@@ -256,17 +258,6 @@ class Decoder:
         if held is None:
             return f"field '{where}': expected a list of chunks, found none"
         return f"field '{where}': expected a list of chunks, found {describe(held)}"
-
-
-def _joined(value: object) -> str | None:
-    """A text as it stands; several as lines; an empty one for null; None for anything else."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if is_list(value) and all(isinstance(item, str) for item in value):
-        return "\n".join(item for item in value if isinstance(item, str))
-    return None
 
 
 def _relevant_ids(value: object) -> frozenset[str] | None:

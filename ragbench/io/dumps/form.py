@@ -1,15 +1,34 @@
-"""The primitive behind every dump form; paths into nested values; plain JSON."""
+"""What a dump's form is, how a dump is read by one, and paths into nested values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import NamedTuple, TypeGuard
 
 import orjson
 
 Hits = Sequence[object]
 """What was retrieved for one query, best first: objects or texts."""
+Getter = Callable[[object], object]
+"""What stands at a place in a value; None where there is nothing."""
+
+_DEEPEST = 4
+
+TEXT_NAMES = (
+    *("text", "content", "page_content", "chunk", "passage", "document", "contents", "body"),
+    *("context", "snippet", "chunk_text", "passage_text", "pageContent"),
+)
+ID_NAMES = (
+    *("id", "chunk_id", "_id", "doc_id", "document_id", "docid", "passage_id", "pid", "node_id"),
+    *("uuid", "pk", "key"),
+)
+SCORE_NAMES = (
+    *("score", "similarity", "relevance_score", "distance", "_score", "_distance", "dist"),
+    "relevance",
+)
+"""What the text, the id and the score of a chunk are called."""
 
 
 class DumpRecord(NamedTuple):
@@ -24,32 +43,151 @@ class DumpRecord(NamedTuple):
 class DumpForm:
     """A tool's form of a response.
 
-    The paths are candidates, the more telling ones first; which of them a dump really uses is
-    found out from its first records.
+    The paths of a chunk's fields are candidates, the more telling ones first; which of them a dump
+    uses is found out from its first records.
     """
 
     name: str
     """As ``--format`` takes it."""
     summary: str
-    """One sentence."""
     example: str
     """What it looks like, shortened."""
-    unwrap: Callable[[object], Sequence[Hits] | None]
-    """The hits in a response, a sequence a query; None when the value is no such response."""
-    is_hit: Callable[[object], bool]
-    """Whether a value is a single hit in this form."""
+    at: tuple[str | Getter, ...] = ()
+    """Where in a response its hits may be."""
+    hit: tuple[str, ...] = ()
+    """What a hit is recognised by: the paths of one of these alternatives. ``name.`` is an object,
+    ``-name`` is not there, ``name=null`` is null, ``+text`` is any text of its own."""
+    is_bare: bool = True
+    """Whether a list of hits without anything around it is recognised, too."""
+    is_batch: bool = False
+    """Whether a list of responses is one, a query each."""
+    empty: bool = False
+    """Whether nothing where the hits should be says that nothing was found."""
+    adapt: Callable[[object], object] | None = None
+    """A hit as an object with plain fields; None for what is no hit."""
+    special: Callable[[object], Sequence[Hits] | None] | None = None
+    """Responses that these fields cannot describe."""
     id: tuple[str, ...] = ("id",)
-    """Where a hit's id may be."""
     text: tuple[str, ...] = ("text",)
-    """Where its text may be."""
     score: tuple[str, ...] = ("score",)
-    """Where its score may be."""
     metadata: tuple[str, ...] = ("metadata",)
-    """Where its metadata may be."""
     any_text_in: str | None = None
     """Where to look for a text when none of the candidates is there."""
     scores_are_distances: bool | None = None
     """Whether lower is better, when the order of the hits does not tell; None: by the name."""
+
+    def unwrap(self, value: object) -> Sequence[Hits] | None:
+        """The hits in a response, a sequence a query; None when the value is no such response."""
+        found = None if self.special is None else self.special(value)
+        if found is None and (hits := self.hits(value)) is not None:
+            found = [hits]
+        if found is None and self.is_batch and is_list(value) and value:
+            found = self.batch(value)
+        return found
+
+    def batch(self, values: Sequence[object]) -> Sequence[Hits] | None:
+        """The hits of each response; None when one of them has none that are recognised."""
+        lists = [value if value == [] else self.hits(value) for value in values]
+        return [hits for hits in lists if is_list(hits)] if None not in lists else None
+
+    def hits(self, value: object) -> Hits | None:
+        """The hits of one query; None when there are none that are recognised."""
+        if self.is_bare and (found := self._of_list(value)) is not None:
+            return found
+        for place in self.at:
+            held = getter(place)(value) if isinstance(place, str) else place(value)
+            if is_list(held) and not held and self.empty:
+                return held
+            if (found := self._of_list(held)) is not None:
+                return found
+        return None
+
+    def is_hit(self, value: object) -> bool:
+        if self.adapt is not None:
+            return self.adapt(value) is not None
+        return is_object(value) and any(
+            all(_holds(value, sign) for sign in signs.split()) for signs in self.hit
+        )
+
+    def _of_list(self, value: object) -> Hits | None:
+        if not is_list(value) or not value or not self.is_hit(value[0]):
+            return None
+        # What is no hit is passed on: it is reported as malformed.
+        adapt = self.adapt
+        return value if adapt is None else [adapt(one) or one for one in value]
+
+
+def _holds(value: Mapping[str, object], sign: str) -> bool:
+    if sign == "+text":
+        return any(isinstance(value.get(name), str) for name in TEXT_NAMES)
+    if sign == "-text":
+        return not _holds(value, "+text")
+    if sign.startswith("-"):
+        return sign[1:] not in value
+    if sign.endswith("."):
+        return is_object(value.get(sign[:-1]))
+    if sign.endswith("=null"):
+        return value.get(sign[:-5], "") is None
+    name, dot, deeper = sign.partition(".")
+    inner = value.get(name)
+    return sign in value or bool(dot and is_object(inner) and _holds(inner, deeper))
+
+
+class Layout(StrEnum):
+    """What one record of a dump is."""
+
+    QUERIES = "queries"
+    """A query with its chunks, or a response."""
+    ROWS = "rows"
+    """A chunk, with the query that it was retrieved for; those of a query follow one another."""
+
+
+class ScoreKind(StrEnum):
+    """Which scores are the better ones."""
+
+    SIMILARITY = "similarity"
+    """The higher ones."""
+    DISTANCE = "distance"
+    """The lower ones; a chunk's score is then the negative distance."""
+
+
+MAPPABLE = (
+    *("query", "query_id", "chunks", "id", "text", "score", "metadata"),
+    *("relevant", "answer_present"),
+)
+"""What ``--map`` takes before the equals sign."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DumpMapping:
+    """How a dump is read. Paths are in the record, those of a chunk's fields in the chunk."""
+
+    format: str
+    layout: Layout = Layout.QUERIES
+    query: str | None = None
+    query_id: str | None = None
+    chunks: str | None = None
+    """Empty when the record is the response itself."""
+    id: str | None = None
+    text: str | None = None
+    score: str | None = None
+    metadata: str | None = None
+    relevant: str | None = None
+    """Label of a chunk."""
+    answer_present: str | None = None
+    """Label of a query."""
+    scores: ScoreKind | None = None
+    """None for a dump without scores."""
+
+    def described(self) -> str:
+        """The mapping in one line, such as ``query=query text=payload.text``."""
+        known = asdict(self)
+        shown = [f"{name}={known[name]}" for name in MAPPABLE if known[name]]
+        if self.chunks == "":
+            shown.insert(0, "the record is a response")
+        if self.scores is not None:
+            shown.append(f"({self.scores.value})")
+        return "  ".join(shown)
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
@@ -58,32 +196,6 @@ def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
     return type(value) is list
-
-
-def list_of_hits(value: object, is_hit: Callable[[object], bool]) -> Hits | None:
-    """The value when it is an array that begins with a hit; None otherwise, also when empty."""
-    if is_list(value) and value and is_hit(value[0]):
-        return value
-    return None
-
-
-def lists_of_hits(
-    values: Sequence[object], find: Callable[[object], Hits | None]
-) -> Sequence[Hits] | None:
-    """The hits of each query of a batch; None when one of them has no such hits."""
-    found: list[Hits] = []
-    for value in values:
-        hits = value if is_list(value) and not value else find(value)
-        if hits is None:
-            return None
-        found.append(hits)
-    return found
-
-
-Getter = Callable[[object], object]
-"""What stands at a place in a value; None where there is nothing."""
-
-_DEEPEST = 4
 
 
 def getter(path: str) -> Getter:
@@ -156,47 +268,12 @@ def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield from text_paths(item, path)
 
 
-TEXT_NAMES = (
-    *("text", "content", "page_content", "chunk", "passage", "document", "contents", "body"),
-    *("context", "snippet", "chunk_text", "passage_text", "pageContent"),
-)
-"""What a chunk's text is called."""
-ID_NAMES = (
-    *("id", "chunk_id", "_id", "doc_id", "document_id", "docid", "passage_id", "pid", "node_id"),
-    *("uuid", "pk", "key"),
-)
-"""What its id is called."""
-SCORE_NAMES = (
-    *("score", "similarity", "relevance_score", "distance", "_score", "_distance", "dist", "rank"),
-    "relevance",
-)
-"""What its score is called."""
-
-
-def _is_hit(value: object) -> bool:
-    return is_object(value) and any(isinstance(value.get(name), str) for name in TEXT_NAMES)
-
-
-def _unwrap(value: object) -> Sequence[Hits] | None:
-    if is_list(value) and (not value or _is_hit(value[0]) or _are_texts(value)):
-        return [value]
-    return None
-
-
-def _are_texts(values: Sequence[object]) -> bool:
-    """Whether a list may be one of texts; with numbers among them it is a row of a table."""
-    return isinstance(values[0], str) and not any(type(one) in (int, float) for one in values)
-
-
-FORM = DumpForm(
-    name="plain",
-    summary="Plain JSON or JSONL: a query with a list of texts or objects, names guessed.",
-    example='{"question": "...", "passages": [{"pid": 1, "passage": "..."}]}',
-    unwrap=_unwrap,
-    is_hit=_is_hit,
-    id=(*ID_NAMES, "metadata.id", "metadata.chunk_id", "meta.id"),
-    text=TEXT_NAMES,
-    score=tuple(name for name in SCORE_NAMES if name != "rank"),
-    metadata=("metadata", "meta", "payload"),
-    any_text_in="",
-)
+def text_of(value: object) -> str | None:
+    """A text as it stands; several, or parts that hold one, as lines; None for anything else."""
+    if isinstance(value, str):
+        return value
+    if not is_list(value):
+        return None
+    parts = [part.get("text") if is_object(part) else part for part in value]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n".join(texts) if len(texts) == len(parts) or any(map(is_object, value)) else None

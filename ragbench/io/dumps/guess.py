@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from difflib import get_close_matches
 from itertools import chain, islice
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
-from ragbench.errors import DataError, Problem
-from ragbench.io.dumps.form import FORM as PLAIN
+from ragbench.core.score_order import ScoreOrders
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import (
     ID_NAMES,
+    MAPPABLE,
     SCORE_NAMES,
     TEXT_NAMES,
     DumpForm,
+    DumpMapping,
     DumpRecord,
     Hits,
+    Layout,
+    ScoreKind,
     chunks_getter,
     getter,
     is_list,
     is_object,
     opened_json,
+    text_of,
     text_paths,
 )
-from ragbench.io.dumps.forms import FORMS, ROWS
-from ragbench.io.dumps.mapping import DumpMapping, Layout, as_label, guess_kind
-from ragbench.io.values import describe
+from ragbench.io.dumps.forms import FORMS, PLAIN, ROWS
+from ragbench.io.values import as_label, as_score, describe
 
 _CONTAINERS = (
     *("chunks", "retrieved_contexts", "contexts", "source_documents", "source_nodes", "documents"),
@@ -41,22 +45,23 @@ _QUERIES = (
     *("user_query", "q", "inputs.query", "inputs.question", "inputs.input", "request.query"),
     *("eval_sample.user_input", "query.text", "attributes.input.value", "input.value"),
 )
-_QUERY_IDS = (
-    *("query_id", "qid", "queryId", "question_id", "case_id", "sample_id", "example_id", "id"),
-    *("_id", "request_id", "trace_id", "run_id"),
-)
+_ROW_IDS = ("query_id", "qid", "queryId", "question_id", "case_id", "sample_id", "example_id")
+_QUERY_IDS = (*_ROW_IDS, "id", "_id", "request_id", "trace_id", "run_id")
 _RELEVANT = ("relevant", "is_relevant", "label", "relevance", "grade", "is_gold", "gold")
 _ANSWER_PRESENT = ("answer_present", "has_answer", "answerable", "contains_answer")
 _NOT_RETRIEVED = {"reference_contexts", "ground_truth_contexts", "references", "vector"}
 _METADATA = frozenset({"metadata", "meta", "payload"})
-_KNOWN = frozenset({*_METADATA, *PLAIN.text, *ID_NAMES, *SCORE_NAMES, *_RELEVANT, "version"})
+_KNOWN = frozenset(
+    {*_METADATA, *PLAIN.text, *ID_NAMES, *SCORE_NAMES, *_RELEVANT, "rank", "version"}
+)
 """What a chunk may hold without there being an unknown field that could be its text."""
+_DISTANCES = ("distance", "dist", "l2", "_distance", "cosine_distance")
 _OWN_FIELDS = frozenset({"id", "text", "score", "metadata", "document_id", "start", "end"})
 _SHORTEST_TEXT = 20
 _DEEPEST = 5
 _WIDEST = 12
 """Levels and fields of a record that is shown because it is not understood."""
-_DETECTED = (*(form for form in FORMS if form.unwrap is not PLAIN.unwrap), PLAIN)
+_DETECTED = (*(form for form in FORMS if form.special is not PLAIN.special), PLAIN)
 """What fits many a list comes last."""
 
 
@@ -67,21 +72,20 @@ class GuessedMapping(NamedTuple):
     form: DumpForm
 
 
-class _HitFields(TypedDict):
-    """Where in a hit its fields are."""
-
-    id: str | None
-    text: str
-    score: str | None
-    metadata: str | None
-    relevant: str | None
-
-
 class _Place(NamedTuple):
     """Where in a record the chunks are, and in which form."""
 
     path: str
     form: DumpForm
+
+
+def check_overrides(overrides: Mapping[str, str]) -> None:
+    """Refuses a mapping of a field that does not exist."""
+    for name in overrides:
+        if name not in MAPPABLE:
+            close = get_close_matches(name, MAPPABLE, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise ConfigError(f"--map {name}: no such field.{hint} Known: {', '.join(MAPPABLE)}")
 
 
 def guess_mapping(
@@ -90,25 +94,44 @@ def guess_mapping(
     form: DumpForm | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> GuessedMapping:
-    given = dict(overrides or {})
+    given = {name: path for name, path in (overrides or {}).items() if path or name == "chunks"}
     values = [record.value for record in records]
     is_own = form is None and "chunks" not in given and all(map(_is_own, values))
     place = _OWN_PLACE if is_own else _place(values, form, given.get("chunks"))
-    if place is None:
-        if "chunks" not in given and _has_rows(values, given):
-            return _rows(records, form, given)
-        raise _not_found(records[0], form, given)
-    hits = list(chain.from_iterable(_lists(values, place)))
+    query = given.get("query") or _first(values, _QUERIES)
+    if place is not None:
+        lists, name, found = _lists(values, place), _name(place, values), place.form
+        query_id = given.get("query_id") or _first(values, _QUERY_IDS, texts=False)
+        fields = _hit_fields(list(chain.from_iterable(lists)), found, given, records[0])
+    else:
+        query_id = given.get("query_id") or _first(values, _ROW_IDS, texts=False)
+        text = given.get("text") or _first(values, TEXT_NAMES)
+        if "chunks" in given or text is None or (query is None and query_id is None):
+            raise _not_found(records[0], form, given)
+        found = form or ROWS
+        name = found.name
+        fields = _hit_fields(values, found, given, records[0])
+        query = None if query == fields["text"] else query
+        if fields["id"] == query_id:
+            others = [one for one in ID_NAMES if one != query_id]
+            fields["id"] = given.get("id") or _first(values, others, texts=False)
+        lists = _grouped(values, query_id or query or "")
+    distances = None if place is None else found.scores_are_distances
     mapping = DumpMapping(
-        format=_name(place, values),
-        query=given.get("query", _first(values, _QUERIES)),
-        query_id=given.get("query_id", _first(values, _QUERY_IDS, texts=False)),
-        chunks=place.path,
-        answer_present=given.get("answer_present", _first(values, _ANSWER_PRESENT, texts=False)),
-        **_hit_fields(hits, place.form, given, records[0]),
+        format=name,
+        layout=Layout.ROWS if place is None else Layout.QUERIES,
+        query=query,
+        query_id=query_id,
+        chunks=None if place is None else place.path,
+        answer_present=given.get("answer_present") or _first(values, _ANSWER_PRESENT, texts=False),
+        id=fields["id"],
+        text=fields["text"],
+        score=fields["score"],
+        metadata=fields["metadata"],
+        relevant=fields["relevant"],
+        scores=_score_kind(lists, fields["score"], distances),
     )
-    kind = guess_kind(_lists(values, place), mapping.score, place.form.scores_are_distances)
-    return GuessedMapping(replace(mapping, scores=kind), place.form)
+    return GuessedMapping(mapping, found)
 
 
 _OWN_PLACE = _Place("chunks", PLAIN)
@@ -134,11 +157,9 @@ def _place(values: Sequence[object], form: DumpForm | None, path: str | None) ->
 def _candidates(
     value: object, form: DumpForm | None, path: str | None
 ) -> Iterator[tuple[_Place, Sequence[Hits]]]:
-    forms = _DETECTED if form is None else (form,)
-    paths = list(_container_paths(value)) if path is None else [path]
-    for where in paths:
+    for where in _container_paths(value) if path is None else [path]:
         held = chunks_getter(where)(value)
-        for known in forms:
+        for known in _DETECTED if form is None else (form,):
             lists = known.unwrap(held)
             if lists is not None:
                 yield _Place(where, known), lists
@@ -165,14 +186,20 @@ def _container_paths(value: object) -> Iterator[str]:
 
 
 def _lists(values: Sequence[object], place: _Place) -> list[Hits]:
-    find = chunks_getter(place.path)
     found: list[Hits] = []
-    for held in map(find, values):
+    for held in map(chunks_getter(place.path), values):
         lists = place.form.unwrap(held)
         if lists is None and is_list(held):
             lists = [held]  # it does not begin with a chunk, and may hold some
         found += lists or ()
     return found
+
+
+def _grouped(values: Sequence[object], key: str) -> list[Hits]:
+    groups: dict[str, list[object]] = {}
+    for value in values:
+        groups.setdefault(str(getter(key)(value)), []).append(value)
+    return [*groups.values()]
 
 
 def _name(place: _Place, values: Sequence[object]) -> str:
@@ -194,42 +221,33 @@ def _first(values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 
 def _hit_fields(
     hits: Hits, form: DumpForm, given: Mapping[str, str], first: DumpRecord
-) -> _HitFields:
+) -> dict[str, str | None]:
+    """Where in a hit its fields are."""
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in {"ragbench", "plain"}:
         form = PLAIN
-    text: str | None = given.get("text") or _text_path(objects, form)
+    text = given.get("text") or _text_path(objects, form)
     if text is None and any(set(hit) - _KNOWN for hit in objects):
         raise _no_text(objects[0], first)
-    return {
-        "id": given.get("id") or _first(objects, form.id, texts=False),
+    found = {
+        "id": _first(objects, form.id, texts=False),
         "text": text or "text",
-        "score": given.get("score") or _score_path(objects, form),
-        "metadata": given.get("metadata")
-        or next(
-            (path for path in form.metadata if any(is_object(getter(path)(o)) for o in objects)),
+        "score": _first(objects, form.score, texts=False)
+        or next((path for path in form.score if any(path in one for one in objects)), None),
+        "metadata": next(
+            (path for path in form.metadata if any(map(is_object, map(getter(path), objects)))),
             None,
         ),
-        "relevant": given.get("relevant") or _label_path(objects),
+        # What holds a score may have the name of a label.
+        "relevant": next((path for path in _RELEVANT if _holds_labels(objects, path)), None),
     }
-
-
-def _label_path(objects: Sequence[object]) -> str | None:
-    """The first field of labels: what holds a score has the name of a label and is none."""
-    return next((path for path in _RELEVANT if _holds_labels(objects, path)), None)
+    return found | {name: path for name, path in given.items() if name in found}
 
 
 def _holds_labels(objects: Sequence[object], path: str) -> bool:
     """Whether a field holds yes and no, or whole grades."""
-    find = getter(path)
-    found = [value for one in objects if (value := find(one)) is not None]
+    found = [value for value in map(getter(path), objects) if value is not None]
     return bool(found) and all(as_label(value) is not None for value in found)
-
-
-def _score_path(objects: Sequence[object], form: DumpForm) -> str | None:
-    return _first(objects, form.score, texts=False) or next(
-        (path for path in form.score if any(is_object(o) and path in o for o in objects)), None
-    )
 
 
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
@@ -237,11 +255,9 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     best = max(form.text, key=lambda path: _count_with_text(objects, path), default=None)
     if best is not None and _count_with_text(objects, best) > 0:
         return best
-    if form.any_text_in is not None:
-        found = _longest(objects, form.any_text_in)
-        if found is not None:
-            return found
-    # A candidate that is there and empty: chunks without text are told of one by one.
+    if form.any_text_in is not None and (found := _longest(objects, form.any_text_in)) is not None:
+        return found
+    # A candidate that is there and empty: chunks without text are reported one by one.
     for path in form.text:
         parent, _, name = path.rpartition(".")
         if any(is_object(o := getter(parent)(hit)) and name in o for hit in objects):
@@ -251,13 +267,7 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
 
 def _count_with_text(objects: Sequence[object], path: str) -> int:
     find = getter(path)
-    return sum(_has_text(find(hit)) for hit in objects)
-
-
-def _has_text(value: object) -> bool:
-    if is_list(value):
-        return any(isinstance(item, str) and item.strip() for item in value)
-    return isinstance(value, str) and bool(value.strip())
+    return sum(bool((text_of(find(hit)) or "").strip()) for hit in objects)
 
 
 def _longest(objects: Sequence[object], below: str) -> str | None:
@@ -272,42 +282,26 @@ def _longest(objects: Sequence[object], below: str) -> str | None:
     return max(total, key=total.__getitem__) if total else None
 
 
-def _has_rows(values: Sequence[object], given: Mapping[str, str]) -> bool:
-    """Whether the records are chunks, each with its query."""
-    query = given.get("query") or _first(values, _QUERIES)
-    group = given.get("query_id") or _first(values, _QUERY_IDS[:7], texts=False)
-    text = given.get("text") or _first(values, TEXT_NAMES)
-    return text is not None and (query is not None or group is not None)
+def _score_kind(
+    lists: Sequence[Hits], path: str | None, distances: bool | None
+) -> ScoreKind | None:
+    """Guesses which scores are the better ones.
 
-
-def _rows(
-    records: Sequence[DumpRecord], form: DumpForm | None, given: Mapping[str, str]
-) -> GuessedMapping:
-    found = form or ROWS
-    values = [record.value for record in records]
-    query = given.get("query") or _first(values, _QUERIES)
-    query_id = given.get("query_id") or _first(values, _QUERY_IDS[:7], texts=False)
-    fields = _hit_fields(values, found, given, records[0])
-    if query == fields["text"]:
-        query = None
-    if fields["id"] == query_id:
-        names = [name for name in ID_NAMES if name != query_id]
-        fields["id"] = given.get("id") or _first(values, names, texts=False)
-    mapping = DumpMapping(
-        format=found.name,
-        layout=Layout.ROWS,
-        query=query,
-        query_id=query_id,
-        chunks=None,
-        answer_present=given.get("answer_present", _first(values, _ANSWER_PRESENT, texts=False)),
-        **fields,
-    )
-    groups: dict[object, list[object]] = {}
-    for value in values:
-        key = getter(query_id or query or "")(value)
-        groups.setdefault(str(key), []).append(value)
-    kind = guess_kind(list(groups.values()), mapping.score, None)
-    return GuessedMapping(replace(mapping, scores=kind), found)
+    A retriever hands over the best chunk first. When scores fall, higher is better; when they
+    rise, lower is. Only when neither holds, the field's name decides, or what its tool is known
+    for: Milvus, for one, calls both a distance.
+    """
+    if path is None:
+        return None
+    orders = ScoreOrders()
+    for hits in lists:
+        scores = map(as_score, map(getter(path), hits))
+        orders.add([score for score in scores if score is not None])
+    if orders.falling != orders.rising:
+        return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
+    if distances is None:
+        distances = path.rpartition(".")[2].lower() in _DISTANCES
+    return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
 
 
 def _not_found(record: DumpRecord, form: DumpForm | None, given: Mapping[str, str]) -> DataError:

@@ -17,9 +17,8 @@ from ragbench.core.validation import RetrievalDump
 from ragbench.errors import Problem
 from ragbench.io.addresses import read_range
 from ragbench.io.dumps.decode import Decoder, RawRetrieval
-from ragbench.io.dumps.form import DumpForm, DumpRecord
+from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord
 from ragbench.io.dumps.forms import find_form
-from ragbench.io.dumps.mapping import DumpMapping
 from ragbench.io.json_files import line_value, parse_json
 from ragbench.io.limits import ReadLimits
 from ragbench.io.lines import Line

@@ -17,9 +17,9 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.addresses import size_of_address, version_of_address
 from ragbench.io.atomic import written_whole
 from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
-from ragbench.io.dumps.form import DumpForm, DumpRecord
+from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout, ScoreKind
 from ragbench.io.dumps.forms import find_form
-from ragbench.io.dumps.guess import guess_mapping
+from ragbench.io.dumps.guess import check_overrides, guess_mapping
 from ragbench.io.dumps.joined import (
     CorpusTexts,
     Queries,
@@ -27,7 +27,6 @@ from ragbench.io.dumps.joined import (
     read_queries,
     read_ranking_records,
 )
-from ragbench.io.dumps.mapping import DumpMapping, Layout, ScoreKind, check_overrides
 from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump
 from ragbench.io.dumps.records import container_of, read_records
 from ragbench.io.encodings import decoded
@@ -158,7 +157,7 @@ def open_dump(
         path: a file, or ``-`` for standard input.
         format: name of the form; recognised when not given.
         overrides: field of a retrieval to field of the dump; see
-            `ragbench.io.dumps.mapping.MAPPABLE`.
+            `ragbench.io.dumps.form.MAPPABLE`.
         scores: whether the higher scores or the lower ones are better; told by the order of the
             chunks when not given.
         query: the query, for a dump that is one response without it.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.io import json_scan as json_stream
-from ragbench.io.json_scan import array_elements, array_key, object_keys, repeated_key
+from ragbench.io import json_files as json_stream
+from ragbench.io.json_files import array_elements, array_key, object_keys, repeated_key
 from ragbench.io.source import Problems, Source
 
 KEYS = st.sampled_from(["k", '"', "\\", "]", '{"'])
@@ -81,16 +81,16 @@ def test_the_array_of_an_object_is_found_by_its_key() -> None:
     ("raw", "found"),
     [
         (b'{"a": 1, "b": 2}', None),
-        (b'{"a": 1, "a": 2}', ("a", 9)),
+        (b'{"a": 1, "a": 2}', (9, "a")),
         (b'{"a": {"a": 1}, "b": [{"a": 2}, {"a": 3}]}', None),
-        (b'{"b": [{"a": 2, "c": 0, "a": 3}]}', ("a", 24)),
+        (b'{"b": [{"a": 2, "c": 0, "a": 3}]}', (24, "a")),
         (b'{"a": "x\\": \\"a\\": ", "b": ": "}', None),
-        (b'{"\\u0061": 1, "a": 2}', ("a", 14)),
-        (b'{"a" :1,\n"a" :2}', ("a", 9)),
+        (b'{"\\u0061": 1, "a": 2}', (14, "a")),
+        (b'{"a" :1,\n"a" :2}', (9, "a")),
         (b'["a", "a", {"a": "a"}]', None),
     ],
 )
-def test_a_key_that_stands_twice(raw: bytes, found: tuple[str, int] | None) -> None:
+def test_a_key_that_stands_twice(raw: bytes, found: tuple[int, str] | None) -> None:
     assert repeated_key(raw, json.loads(raw)) == found
 
 

@@ -11,7 +11,7 @@ import pytest
 from ragbench import open_dump
 from ragbench.core.validation import RetrievalDump, WarningKind
 from ragbench.errors import ConfigError, DataError
-from ragbench.io.dumps.mapping import ScoreKind
+from ragbench.io.dumps.form import ScoreKind
 from ragbench.io.dumps.records import count_lines
 
 LEAVE = "Everyone has 27 days of paid leave a year."
