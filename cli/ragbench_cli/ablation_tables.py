@@ -13,7 +13,7 @@ from ragbench.views.ablation import (
     cost_table,
     metric_table,
 )
-from ragbench.views.operators import operator_remarks
+from ragbench.views.run_words import operator_remarks
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled
 

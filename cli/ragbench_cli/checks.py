@@ -70,6 +70,23 @@ def check_installation() -> list[DoctorCheck]:
     return checks
 
 
+def installation_in_short(checks: Sequence[DoctorCheck]) -> list[DoctorCheck]:
+    """Versions in a line and extras in another; what does not work as it is."""
+    by_name = {check.name: check for check in checks}
+    versions = f"{by_name['ragbench'].detail}, Python {by_name['python'].detail}"
+    found = [check for check in checks if check.state == "failed"]
+    found.append(_passed("ragbench", versions))
+    extras = [check for check in checks if check.name.startswith("extra ")]
+    absent = [check.name.removeprefix("extra ") for check in extras if check.state == "absent"]
+    if extras:
+        told = f"{len(extras) - len(absent)} of {len(extras)} are installed"
+        if absent:
+            told += f"; pip install 'ragbench[NAME]' adds {', '.join(absent)}"
+        found.append(_passed("extras", told))
+    telemetry = by_name["ragas telemetry"]
+    return [*found, *([] if telemetry.detail == "off" else [telemetry])]
+
+
 def _passed(name: str, detail: str) -> DoctorCheck:
     return DoctorCheck(name=name, state="ok", detail=detail)
 

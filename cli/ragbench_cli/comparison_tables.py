@@ -14,9 +14,9 @@ from ragbench.core.comparison import (
     MetricComparison,
 )
 from ragbench.safe_text import shown_line
-from ragbench.views.causes import flow_text
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
 from ragbench.views.gate import number_text
+from ragbench.views.run_words import flow_text
 from ragbench.views.system_change import change_lines, change_title
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, styled

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,9 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.without_gold import without_gold
 
 if TYPE_CHECKING:
-    from ragbench.core.report import Report
+    from ragbench.core.report import CaseRow, Report
     from ragbench.stages.dry_run import DryRun
 
 
@@ -34,7 +35,7 @@ def show(done: Evaluated, invocation: Invocation, *, as_json: bool, quiet: bool)
     """Writes a run's reports and prints what came of it; of a dry run what judging would take."""
     from ragbench.views.write import write_reports
     from ragbench_cli.costs import estimate_object, print_estimate
-    from ragbench_cli.tables import print_report
+    from ragbench_cli.report_tables import print_report
 
     if done.estimate is not None:
         estimate, cases = done.estimate.estimate(), done.estimate.cases
@@ -47,24 +48,55 @@ def show(done: Evaluated, invocation: Invocation, *, as_json: bool, quiet: bool)
     if as_json:
         console.print_file(done.folder / "report.json")
     else:
-        print_report(done.report)
+        print_report(done.report, is_full=False)
     if not quiet:
-        _say_ways_on(done, invocation)
-
-
-def _say_ways_on(done: Evaluated, invocation: Invocation) -> None:
-    """Says where everything is and what may come next."""
-    report, folder = done.report, done.folder
-    place = shlex.quote(str(folder))
-    console.say("")
-    console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
-    if report.failures and done.is_asked:
-        again = invocation.again("--retry-failed", without=("--fresh",))
-        console.say(f"retry   {again}")
-    if not _nothing_succeeded(report):
-        console.say(f"export  ragbench export {place} --to ragas")
-        for line in without_gold(report, folder, invocation, is_asked=done.is_asked):
+        console.say("")
+        console.say(
+            f"report  {done.folder / 'report.html'} (also report.md, report.json, cases.csv)"
+        )
+        for line in _next(done, invocation):
             console.say(line)
+
+
+def _next(done: Evaluated, invocation: Invocation) -> Iterator[str]:
+    """The one command that says most now."""
+    report, place = done.report, shlex.quote(str(done.folder))
+    again = partial(invocation.with_options, without=("--fresh",))
+    if report.failures and done.is_asked:
+        yield f"retry   {invocation.again('--retry-failed', without=('--fresh',))}"
+    elif _nothing_succeeded(report):
+        return
+    elif _lacks_gold(report):
+        yield "Nothing to compare with: no case has a reference answer or relevant contexts."
+        if report.validation is None:
+            yield f"next    {again('--validate', 'lexical')}"
+        else:
+            yield f"next    {again('-m', 'support', '--llm-model', 'MODEL', '--dry-run')}"
+    elif any(count.cause.is_loss for count in report.causes):
+        yield f"next    ragbench explain {place}"
+    else:
+        yield f"next    ragbench report {place}"
+
+
+def _lacks_gold(report: Report) -> bool:
+    """Whether no metric that compares with gold has a value, because no case has any."""
+    from ragbench.core.metric import Need
+
+    free = {
+        *(Need.QUERY, Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS, Need.SCORES),
+        *(Need.CONTEXT_METADATA, Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE),
+        *(Need.RETRIEVAL_LATENCY, Need.GENERATION_LATENCY, Need.TOKENS),
+    }
+    wanted = [one for one in report.summaries if not one.metric.definition.needs <= free]
+    if not wanted or any(one.measured for one in wanted):
+        return False
+    return not any(map(_has_gold, report.rows()))
+
+
+def _has_gold(row: CaseRow) -> bool:
+    story = row.story
+    ids = row.reference_ids or (story is not None and story.gold_ids)
+    return row.reference is not None or bool(ids) or bool(story is not None and story.gold_texts)
 
 
 def end(done: Evaluated, most: float) -> None:

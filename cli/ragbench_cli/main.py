@@ -25,7 +25,7 @@ COMMANDS = {
     "validate": ("validate", "Judge what a retriever returned."),
     "calibrate": ("calibrate", "Fit a validator to your own labels."),
     "report": ("report", "Print the report of a stored run."),
-    "explain": ("explain", "Say which stage lost the answer."),
+    "explain": ("explain", "Show which stage lost the answer."),
     "cases": ("cases", "List cases of a run, by cause, tag or metric."),
     "gate": ("gate", "Decide whether a run may pass."),
     "compare": ("compare", "Compare runs of the same cases."),

@@ -298,6 +298,8 @@ class Report:
     out of files that must not differ from run to run."""
     notes: tuple[str, ...]
     """What a reader must know to read the numbers right."""
+    asides: frozenset[str] = frozenset()
+    """The notes that only explain a figure: a short screen does without them."""
     validation: ValidationTable | None = None
     """What the verdicts on retrievals come to; None for a run without them."""
     operators: OperatorTable | None = None

@@ -48,7 +48,7 @@ class SourceInfo:
         yield from self._read()
         if self.answers is not None:
             yield from self.answers._read()
-        if self.looked:
+        if self.recorded:
             yield self._recorded()
         yield from self.notes
 
@@ -71,8 +71,6 @@ class SourceInfo:
     def _recorded(self) -> str:
         first = counted(self.looked, "case")
         where = first if self.cases is not None else f"the first {first}"
-        if not self.recorded:
-            return f"{where}; no answers are recorded"
         counts = ", ".join(
             f"{stage} {count:,}" + ("" if count == self.looked else f" of {self.looked:,}")
             for stage, count in self.recorded.items()

@@ -154,6 +154,7 @@ class ReportBuilder:
         earlier = sorted(started)[:-1]
         reused_from = started[earlier[-1]] if earlier and any(s.reused for s in stages) else None
         summaries = self._summaries.summaries()
+        asides = (*_depth_note(summaries, tally.longest), *_declining_notes(tally))
         return Report(
             manifest=orjson.loads(orjson.dumps(self.manifest)),
             metrics=self._metrics,
@@ -167,12 +168,12 @@ class ReportBuilder:
                 *self._repeated.notes(),
                 *self._repeated.kept_answers(tally.seconds),
                 *_metric_notes(summaries),
-                *_depth_note(summaries, tally.longest),
-                *_declining_notes(tally),
+                *asides,
                 *_thoughts_note(tally),
                 *_citation_note(tally, summaries),
                 *_cut_note(tally),
             ),
+            asides=frozenset(asides),
             judging=self._judged.report(read_canaries(path, self.manifest.fingerprints)),
             validation=tally.validation.table(),
             operators=self._biographies.table(),

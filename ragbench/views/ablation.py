@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ragbench.core.ablation import Ablation, VariantAnswers, VariantEffect, VariantReport
 from ragbench.safe_text import markdown_table, markdown_text
-from ragbench.views.operators import operator_object
+from ragbench.views.report import operator_object
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:

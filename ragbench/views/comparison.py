@@ -20,8 +20,8 @@ from ragbench.core.comparison import (
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
-from ragbench.views.causes import flows_markdown
 from ragbench.views.gate import number_text
+from ragbench.views.run_words import flows_markdown
 from ragbench.views.system_change import change_lines, change_title
 
 SCHEMA_VERSION = 1

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement, Known
+from ragbench.core.outcome import Judgement, Known, Status
 from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, Hop
 from ragbench.ledger.codec import judgement_object
@@ -20,23 +20,21 @@ _CHUNK = 160
 """Letters of a chunk that are shown: ragbench report --html shows all."""
 _STEPS = 6
 """Answers of a judge that are shown for a metric."""
+_CHUNKS = 6
+"""Chunks of a short story, the gold among them."""
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """A case from its question to its answer: a label and a line each."""
     story = row.story
-    yield "question", _line(row.query)
-    if row.attribution is not None:
-        yield "cause", f"{row.attribution.cause.label}: {_line(row.attribution.detail)}"
+    yield from _asked(row, longest=_LONGEST)
     if story is None:
         return
-    for sent in story.sent:
-        yield "sent", _line(sent)
     for hop in story.hops:
         yield hop.stage, hop_text(hop)
     yield from _gold(story)
     for chunk in story.chunks:
-        yield "chunk", _chunk(chunk)
+        yield "chunk", f"{_chunk(chunk)}: {shown_line(chunk.text, longest=_CHUNK)}"
     if story.written is not None:
         yield "written", _line(story.written)
     for text in story.references:
@@ -47,6 +45,56 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[tuple[
         yield "score", f"{metric.name} {score_text(cell.value, cell.status.value)}"
     for metric, judgements in zip(metrics, row.judgements or (), strict=False):
         yield from _judged(metric, judgements)
+
+
+def short_story_lines(
+    row: CaseRow, metrics: Sequence[Metric], *, width: int
+) -> Iterator[tuple[str, str]]:
+    """The same on one screen: what lost the answer, the gold, and each chunk on a line."""
+    story, longest = row.story, max(40, 2 * width - 10)
+    yield from _asked(row, longest=longest)
+    if story is None:
+        return
+    for hop in story.hops:
+        if hop.status is Status.FAILED:
+            yield hop.stage, shown_line(hop_text(hop), longest=longest)
+    golds = list(_gold(story))
+    yield from ((label, shown_line(text, longest=width - 4)) for label, text in golds[:2])
+    shown = _telling(story.chunks)
+    for chunk in shown:
+        line = f"{_chunk(chunk)}: {shown_line(chunk.text)}"
+        yield "chunk", shown_line(line, longest=width - 4)
+    if len(story.chunks) > len(shown):
+        yield "chunk", f"... and {len(story.chunks) - len(shown):,} more"
+    for text in story.references[:1]:
+        yield "reference", shown_line(text, longest=longest)
+    yield "answer", "-" if row.response is None else shown_line(row.response, longest=longest)
+    if row.validation is not None:
+        yield "verdict", shown_line(row.validation.message, longest=longest)
+    measured = [
+        f"{metric.name} {cell.value:.3f}"
+        for metric, cell in zip(metrics, row.cells, strict=True)
+        if cell.value is not None
+    ]
+    if measured:
+        yield "scores", shown_line(", ".join(measured), longest=3 * longest)
+
+
+def _asked(row: CaseRow, *, longest: int) -> Iterator[tuple[str, str]]:
+    """The question, what became of it, and how retrieval was asked it."""
+    yield "question", shown_line(row.query, longest=longest)
+    if row.attribution is not None:
+        told = f"{row.attribution.cause.label}: {row.attribution.detail}"
+        yield "cause", shown_line(told, longest=longest)
+    for sent in () if row.story is None else row.story.sent:
+        yield "sent", shown_line(sent, longest=longest)
+
+
+def _telling(chunks: Sequence[ChunkStory]) -> list[ChunkStory]:
+    """The gold and the best of the others, in their order."""
+    gold = [chunk for chunk in chunks if chunk.is_gold][:_CHUNKS]
+    others = [chunk for chunk in chunks if not chunk.is_gold][: _CHUNKS - len(gold)]
+    return [chunk for chunk in chunks if chunk in gold or chunk in others]
 
 
 def _line(text: str) -> str:
@@ -96,8 +144,7 @@ def _chunk(chunk: ChunkStory) -> str:
     score = "" if chunk.score is None else f" score {chunk.score:.4g}"
     gold = " GOLD" if chunk.is_gold else ""
     fate = f" ({chunk_fate(chunk)})" if chunk.moves else ""
-    head = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}{gold}{score}{fate}"
-    return f"{head}: {shown_line(chunk.text, longest=_CHUNK)}"
+    return f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}{gold}{score}{fate}"
 
 
 def score_text(value: float | None, status: str) -> str:

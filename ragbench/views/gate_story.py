@@ -8,8 +8,8 @@ from ragbench.core.against import Against
 from ragbench.core.attribution import CauseCount
 from ragbench.core.comparison import CaseDifference
 from ragbench.safe_text import markdown_table, markdown_text
-from ragbench.views.causes import causes_markdown, flows_markdown
 from ragbench.views.comparison import counts_text, flip_text, ids_text, response_text
+from ragbench.views.run_words import causes_markdown, flows_markdown
 
 _CASES = 5
 """Cases that are shown; the page holds more."""

@@ -8,10 +8,15 @@ from ragbench.core.gold_search import GoldCause
 from ragbench.core.report import Report, Summary
 from ragbench.core.validation import Share
 from ragbench.safe_text import markdown_table, markdown_text
-from ragbench.views.causes import causes_markdown
-from ragbench.views.judging import judge_remarks
-from ragbench.views.metrics_shown import shown_metrics, why_not_measured
-from ragbench.views.operators import OPERATOR_COLUMNS, operator_remarks, operator_rows
+from ragbench.views.run_words import (
+    OPERATOR_COLUMNS,
+    causes_markdown,
+    judge_remarks,
+    measured_metrics,
+    operator_remarks,
+    operator_rows,
+    why_not_measured,
+)
 
 _SLICED = 8
 """How many metrics the table of slices has at most: more do not fit a page."""
@@ -73,7 +78,6 @@ def _metrics(report: Report) -> Iterator[str]:
     yield ""
     # Only a judge that has to quote can leave a cell unproved.
     unproved = ("unproved",) if any(summary.unproved for summary in report.summaries) else ()
-    shown = shown_metrics(report, timed=False)
     counts = ("abstained", "skipped", "failed", *unproved)
     yield from markdown_table(
         ("metric", "group", "score", "95% interval", "measured", *counts),
@@ -86,12 +90,9 @@ def _metrics(report: Report) -> Iterator[str]:
                 f"{summary.measured:,} of {summary.total:,}",
                 *(_count(getattr(summary, name)) for name in counts),
             )
-            for summary in shown.rows
+            for summary in measured_metrics(report, timed=False)
         ),
     )
-    if shown.repeated is not None:
-        yield ""
-        yield f"Also measured: {markdown_text(shown.repeated, longest=1000)}."
 
 
 def _operators(report: Report) -> Iterator[str]:

@@ -1,9 +1,7 @@
-"""A report as report.json, cases.csv and timings.json."""
+"""A report as report.json and timings.json."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any, BinaryIO
@@ -11,12 +9,12 @@ from typing import Any, BinaryIO
 import orjson
 
 from ragbench.core.attribution import CauseCount
+from ragbench.core.biography import Biography, OperatorEffect, OperatorTable
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Status
 from ragbench.core.report import CaseRow, JudgeReport, Latency, Report, Summary
-from ragbench.core.validation import ValidationTable, Verdict
+from ragbench.core.validation import ValidationTable
 from ragbench.ledger.codec import validation_object
-from ragbench.views.operators import biography_object, operator_object
 
 
 def shown_columns(metrics: tuple[Metric, ...]) -> tuple[tuple[str, int], ...]:
@@ -103,91 +101,57 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
     }
 
 
-_COLUMNS = (
-    "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
-    "retrieved_ids", "retrieve", "generate", "failures",
-)  # fmt: skip
-_VERDICT_COLUMNS = (
-    "verdict_answer_present", "verdict_probability", "verdict_quality", "verdict_message",
-    "verdict_reasons", "verdict_conflicts",
-)  # fmt: skip
-"""Only in runs that have a validator."""
+def operator_object(table: OperatorTable) -> dict[str, Any]:
+    return {
+        "cases": table.cases,
+        "judged": table.judged,
+        "gold": table.gold,
+        "found": table.found,
+        "kept": table.kept,
+        "no_gold": [{"reason": reason, "cases": count} for reason, count in table.no_gold],
+        "operators": [_effect(one) for one in table.operators],
+    }
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
+def _effect(one: OperatorEffect) -> dict[str, Any]:
+    return {
+        "operator": one.operator,
+        "cases": one.cases,
+        "acted": one.acted,
+        "chunks": {
+            "given": one.given,
+            "dropped": one.dropped,
+            "moved": one.moved,
+            "rewritten": one.rewritten,
+            "added": one.added,
+        },
+        "gold": {
+            "given": one.gold_given,
+            "lost": one.gold_lost,
+            "lost_for_good": one.lost_for_good,
+            "added": one.gold_added,
+            "up": one.gold_up,
+            "down": one.gold_down,
+        },
+        "notes": [{"note": note, "cases": count} for note, count in one.notes],
+        "examples": list(one.examples),
+    }
 
 
-class CsvCases:
-    """Writes the cases, a header first.
-
-    Lists are JSON. A cell that was not measured holds its status instead of a number, so that
-    none is taken for a 0.
-    """
-
-    def __init__(self, report: Report, file: BinaryIO) -> None:
-        self._columns = shown_columns(report.metrics)
-        self._text = io.TextIOWrapper(
-            file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
-        )
-        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
-        self._writer = csv.writer(self._text, lineterminator="\r\n")
-        self._validated = report.validation is not None
-        verdict = _VERDICT_COLUMNS if self._validated else ()
-        self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns), *verdict])
-
-    def case(self, row: CaseRow) -> None:
-        verdict = _verdict_fields(row.validation) if self._validated else []
-        self._writer.writerow([*_fields(row, self._columns), *verdict])
-
-    def finish(self) -> None:
-        """Hands the file back, everything written."""
-        self._text.detach()
-
-
-def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:
-    return [
-        *(_safe(text) for text in (row.id, row.query, row.language, row.cluster)),
-        _list(row.tags),
-        _safe(row.reference),
-        _safe(row.response),
-        _list(row.reference_ids),
-        _list(row.retrieved_ids),
-        row.stages["retrieve"],
-        row.stages["generate"],
-        _safe(" | ".join(str(failure) for failure in row.failures)),
-        *(_cell(row.cells[position]) for _, position in columns),
-    ]
-
-
-def _verdict_fields(verdict: Verdict | None) -> list[str]:
-    """What the validator says of a case's chunks; nothing of one that it was not asked about."""
-    if verdict is None:
-        return [""] * len(_VERDICT_COLUMNS)
-    return [
-        "yes" if verdict.answer_present else "no",
-        repr(verdict.answer_probability),
-        verdict.retrieval_quality.value,
-        _safe(verdict.message),
-        _safe(" | ".join(verdict.reasons)),
-        _safe(" | ".join(one.detail for one in verdict.conflicts)),
-    ]
-
-
-def _safe(text: str | None) -> str:
-    """A text that a spreadsheet does not run as a formula."""
-    if text is None:
-        return ""
-    text = text.replace("\x00", "\\0")  # readers end a row there
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _list(values: tuple[str, ...] | None) -> str:
-    return "" if values is None else orjson.dumps(values).decode()
-
-
-def _cell(cell: Cell) -> str:
-    return repr(cell.value) if cell.status is Status.MEASURED else cell.status.value
+def biography_object(biography: Biography) -> dict[str, Any]:
+    """What became of a case's gold contexts; what became of its other chunks is in the journal."""
+    return {
+        "no_gold": biography.no_gold,
+        "gold": [
+            {
+                "gold": fate.gold,
+                "chunk": fate.chunk,
+                "ranks": list(fate.ranks),
+                "lost_by": biography.lost_by(fate),
+            }
+            for fate in biography.gold
+        ],
+    }
 
 
 SCHEMA_VERSION = 1

@@ -2,19 +2,109 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import orjson
 
+from ragbench.core.outcome import Cell, Status
 from ragbench.core.report import CaseRow, Report
+from ragbench.core.validation import Verdict
 from ragbench.io.atomic import written_whole
 from ragbench.ledger.codec import judgement_object
 from ragbench.views.html.page import write_html
 from ragbench.views.html.run_page import RunPage
 from ragbench.views.markdown import markdown_report
-from ragbench.views.report import CsvCases, JsonReport, timings_report
+from ragbench.views.report import JsonReport, shown_columns, timings_report
+
+_COLUMNS = (
+    "id", "query", "language", "cluster", "tags", "reference", "response", "reference_ids",
+    "retrieved_ids", "retrieve", "generate", "failures",
+)  # fmt: skip
+_VERDICT_COLUMNS = (
+    "verdict_answer_present", "verdict_probability", "verdict_quality", "verdict_message",
+    "verdict_reasons", "verdict_conflicts",
+)  # fmt: skip
+"""Only in runs that have a validator."""
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection")."""
+
+
+class CsvCases:
+    """Writes the cases, a header first.
+
+    Lists are JSON. A cell that was not measured holds its status instead of a number, so that
+    none is taken for a 0.
+    """
+
+    def __init__(self, report: Report, file: BinaryIO) -> None:
+        self._columns = shown_columns(report.metrics)
+        self._text = io.TextIOWrapper(
+            file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+        )
+        # RFC 4180's line end; with another, Python 3.11 leaves a lone carriage return unquoted.
+        self._writer = csv.writer(self._text, lineterminator="\r\n")
+        self._validated = report.validation is not None
+        verdict = _VERDICT_COLUMNS if self._validated else ()
+        self._writer.writerow([*_COLUMNS, *(name for name, _ in self._columns), *verdict])
+
+    def case(self, row: CaseRow) -> None:
+        verdict = _verdict_fields(row.validation) if self._validated else []
+        self._writer.writerow([*_fields(row, self._columns), *verdict])
+
+    def finish(self) -> None:
+        """Hands the file back, everything written."""
+        self._text.detach()
+
+
+def _fields(row: CaseRow, columns: tuple[tuple[str, int], ...]) -> list[str]:
+    return [
+        *(_safe(text) for text in (row.id, row.query, row.language, row.cluster)),
+        _list(row.tags),
+        _safe(row.reference),
+        _safe(row.response),
+        _list(row.reference_ids),
+        _list(row.retrieved_ids),
+        row.stages["retrieve"],
+        row.stages["generate"],
+        _safe(" | ".join(str(failure) for failure in row.failures)),
+        *(_cell(row.cells[position]) for _, position in columns),
+    ]
+
+
+def _verdict_fields(verdict: Verdict | None) -> list[str]:
+    """What the validator says of a case's chunks; nothing of one that it was not asked about."""
+    if verdict is None:
+        return [""] * len(_VERDICT_COLUMNS)
+    return [
+        "yes" if verdict.answer_present else "no",
+        repr(verdict.answer_probability),
+        verdict.retrieval_quality.value,
+        _safe(verdict.message),
+        _safe(" | ".join(verdict.reasons)),
+        _safe(" | ".join(one.detail for one in verdict.conflicts)),
+    ]
+
+
+def _safe(text: str | None) -> str:
+    """A text that a spreadsheet does not run as a formula."""
+    if text is None:
+        return ""
+    text = text.replace("\x00", "\\0")  # readers end a row there
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _list(values: tuple[str, ...] | None) -> str:
+    return "" if values is None else orjson.dumps(values).decode()
+
+
+def _cell(cell: Cell) -> str:
+    return repr(cell.value) if cell.status is Status.MEASURED else cell.status.value
 
 
 class JudgementLines:

@@ -12,11 +12,16 @@ from typing import Any
 import pytest
 
 Ragbench = Callable[..., Any]
-READ = [
-    "read office as ragbench: id, query, reference and 3 more",
-    "3 cases; no answers are recorded",
-]
+READ = ["read office as ragbench: id, query, reference and 3 more"]
 PLAIN = ("eval", "office", "--rag", "rags.py:Plain", "--out", "run")
+
+
+NO_GOLD = "Nothing to compare with: no case has a reference answer or relevant contexts."
+
+
+def next_command(done: Any) -> list[str]:
+    (line,) = re.findall(r"^next    ragbench (.*)$", done.err, re.M)
+    return shlex.split(line)
 
 
 def report() -> Any:
@@ -37,10 +42,9 @@ def calls() -> int:
 def test_the_baseline_is_evaluated_when_no_rag_is_named(ragbench: Ragbench) -> None:
     done = ragbench("eval", "office", "-o", "run", "-m", "recall@5,hit_rate@1,token_f1")
     assert done.code == 0
-    assert done.out.startswith("baseline on office: 3 cases\nretrieve  3 done\n")
+    assert done.out.startswith("baseline on office: 3 cases\ngenerate  2 answered, 1 abstained\n")
     assert score("recall@5") == 1.0
     assert "report  run/report.html" in done.err
-    assert "export  ragbench export run --to ragas" in done.err
     assert all(Path("run", name).is_file() for name in ("report.json", "report.md", "cases.csv"))
 
 
@@ -359,39 +363,65 @@ def test_an_error_in_the_users_code_can_be_located(ragbench: Ragbench) -> None:
     assert "Where:" not in located.err
 
 
-def test_a_run_of_bare_questions_says_what_can_be_measured_without_gold(
-    ragbench: Ragbench,
-) -> None:
+def test_after_a_run_without_gold_the_next_command_needs_none(ragbench: Ragbench) -> None:
     rows = [{"query": "How many days of leave are there?"}, {"query": "When is the desk open?"}]
     Path("bare.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     done = ragbench("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "run", "--fresh")
     assert done.code == 0
-    assert "Nothing to compare with: no case has a reference answer" in done.err
-    assert "Exit code 0: the calls succeeded." in done.err
-    told = dict(re.findall(r"^  (\w+) +(ragbench .*)$", done.err, re.M))
-    assert told.keys() == {"evidence", "support", "changes"}
-    assert "latency     the table of times" in done.err
-    # The commands are exact: they run, and ask the RAG nothing again.
+    assert NO_GOLD in done.err
+    # The command is exact: it runs, and asks the RAG nothing again.
     asked = calls()
-    evidence = shlex.split(told["evidence"])[1:]
-    assert evidence == [
-        *("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "run"),
-        *("--validate", "lexical"),
-    ]
+    evidence = next_command(done)
+    assert evidence[-2:] == ["--validate", "lexical"]
     again = ragbench(*evidence)
     assert again.code == 0
     assert "answer in the chunks" in again.out
-    assert "  evidence  " not in again.err
-    assert ragbench(*shlex.split(told["support"])[1:]).code == 0
+    support = next_command(again)
+    assert support[-5:] == ["-m", "support", "--llm-model", "MODEL", "--dry-run"]
+    assert ragbench(*support).code == 0
     assert calls() == asked
 
 
-def test_a_run_with_any_gold_is_not_told_to_go_without(ragbench: Ragbench) -> None:
-    assert "Nothing to compare with" not in ragbench(*PLAIN).err
+def test_gold_that_nothing_could_be_compared_with_is_not_called_missing(
+    ragbench: Ragbench,
+) -> None:
+    assert NO_GOLD not in ragbench(*PLAIN).err
     one = '{"query": "Who won the cup?", "answerable": false}\n{"query": "How many?"}\n'
     Path("one.jsonl").write_text(one, "utf-8")
     done = ragbench("eval", "one.jsonl", "--rag", "rags.py:Plain", "--out", "one")
-    assert "Nothing to compare with" not in done.err
+    assert NO_GOLD not in done.err
+    # Every answer declines: exact_match has no value, and yet there are references.
+    Path("shy.py").write_text(
+        "from ragbench import RAGInterface\n"
+        "class Shy(RAGInterface):\n"
+        "    def retrieve(self, query, top_k=None):\n        return ['a']\n"
+        '    def generate(self, query, contexts):\n        return "I don\'t know."\n',
+        "utf-8",
+    )
+    silent = ragbench("eval", "office", "--rag", "shy.py:Shy", "--out", "s", "-m", "exact_match")
+    assert "not measured" in silent.out
+    assert NO_GOLD not in silent.err
+    assert next_command(silent) == ["explain", "s"]
     timed = ("eval", "bare.jsonl", "--rag", "rags.py:Plain", "--out", "timed")
     Path("bare.jsonl").write_text('{"query": "How many?"}\n', "utf-8")
-    assert "Nothing to compare with" not in ragbench(*timed, "-m", "retrieval_latency").err
+    assert NO_GOLD not in ragbench(*timed, "-m", "retrieval_latency").err
+
+
+def test_the_ordinary_run_fits_one_screen_and_ends_with_one_command(
+    ragbench: Ragbench, workplace: Path
+) -> None:
+    pellorin = Path(__file__).parents[2] / "datasets" / "pellorin"
+    done = ragbench("eval", str(pellorin), "--out", "run")
+    lines = done.err.splitlines() + done.out.splitlines()
+    assert len(lines) <= 24
+    assert sum("ragbench " in line for line in lines) == 1 + lines[0].count("ragbench ")
+    assert "not measured" not in done.out
+    assert next_command(done) == ["explain", "run"]
+    worst = json.loads(ragbench("explain", "run", "--json").out)["worst"]["declined"][0]
+    explained = ragbench("explain", "run", worst)
+    assert len(explained.out.splitlines()) <= 22
+    full = ragbench(*shlex.split(explained.err.removeprefix("more: ragbench ")))
+    assert len(full.out.splitlines()) > len(explained.out.splitlines())
+    # What the screen leaves out is in the report.
+    report = ragbench("report", "run").out
+    assert all(each in report for each in ("precision@5", "time per case", "notes"))

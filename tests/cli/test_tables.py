@@ -9,7 +9,7 @@ import pytest
 
 from ragbench.core.report import FailureGroup, Interval, Latency, Report, StageCount, Summary
 from ragbench.metrics.registry import parse_metric
-from ragbench_cli.tables import print_report
+from ragbench_cli.report_tables import print_report
 
 
 def summary(
@@ -67,7 +67,7 @@ def failure(message: str, count: int = 1, kind: str = "ValueError", first: int =
 def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     def call(shown: Report, columns: int = 80) -> str:
         monkeypatch.setenv("COLUMNS", str(columns))
-        print_report(shown)
+        print_report(shown, is_full=True)
         return capsys.readouterr().out
 
     return call
@@ -90,12 +90,10 @@ def test_the_whole_picture(printed: Any) -> None:
         "retrieve  10 done\n"
         "generate  7 answered, 2 abstained, 1 failed\n"
         "\n"
-        "metric      score    95% interval  n of 10  abstained  skipped  failed\n"
-        "retriever\n"
-        "  recall@5  0.500  0.250 .. 0.750        8          -        2       -\n"
-        "  nDCG@10   0.500               -        1          -        9       -\n"
-        "generator\n"
-        "  token_f1  0.500  0.250 .. 0.750        7          2        -       1\n"
+        "metric    score    95% interval  n of 10  abstained  skipped  failed\n"
+        "recall@5  0.500  0.250 .. 0.750        8          -        2       -\n"
+        "token_f1  0.500  0.250 .. 0.750        7          2        -       1\n"
+        "nDCG@10   0.500               -        1          -        9       -\n"
         "\n"
         "not measured\n"
         "  brier: no case\n"
@@ -201,11 +199,11 @@ def test_tables_fit_the_terminal(printed: Any, columns: int) -> None:
     shown = report([long, summary("recall@5", 5, abstained=5)], [failure("word " * 60)])
     lines = printed(shown, columns).splitlines()
     assert max(len(line) for line in lines) <= columns
-    assert any(line.startswith("  recall@5 ") for line in lines)
+    assert any(line.startswith("recall@5 ") for line in lines)
     assert all(line == line.rstrip() for line in lines)
 
 
 def test_many_metrics(printed: Any) -> None:
     shown = report([summary(f"recall@{k}") for k in range(1, 101)])
     lines = printed(shown).splitlines()
-    assert sum(line.startswith("  recall@") for line in lines) == 100
+    assert sum(line.startswith("recall@") for line in lines) == 100

@@ -99,31 +99,48 @@ def without_times(text: str) -> str:
     return "\n".join(re.sub(r" +", " ", TIMES.sub(" TIME", line)) for line in lines)
 
 
-def rendered(readme: str, folder: Path) -> str:
-    """The README with what its commands really print, where it shows an output."""
+def rendered(readme: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """The README with what its commands really print, and all that was printed by command."""
     environment = prepare(folder)
+    printed: dict[str, str] = {}
     for file, language, text in blocks(readme):
         if file is not None:
             (folder / file).write_text(text, "utf-8")
         elif language == "python":
             (folder / "block.py").write_text(text, "utf-8")
-            run("python block.py", folder, environment)
+            printed["python"] = run("python block.py", folder, environment)
         elif language == "console":
             for line, shown in commands(text):
                 if line.startswith(ELSEWHERE):
                     continue
-                printed = run(UNDERLYING.get(line, line), folder, environment)
+                printed[line] = run(UNDERLYING.get(line, line), folder, environment)
                 if shown or line in UNDERLYING:
                     before = f"$ {line}\n{shown}"
-                    readme = readme.replace(before, f"$ {line}\n{printed}")
-    return readme
+                    readme = readme.replace(before, f"$ {line}\n{printed[line]}")
+    return readme, printed
+
+
+def check_scores(printed: dict[str, str]) -> None:
+    """What a newcomer pastes shows the tool at work: scores above zero, and causes."""
+    evals = [line for line in printed if line.startswith("ragbench eval")]
+    assert len(evals) >= 4
+    for line in evals:
+        assert "what became of the cases" in printed[line], line
+        scores = dict(re.findall(r"^(recall@\d|token_f1) +([\d.]+) ", printed[line], re.M))
+        assert scores, line
+        assert all(float(score) > 0 for score in scores.values()), printed[line]
+    values = re.findall(r"^\S+ ([\d.]+) \d+ of \d+$", printed["python"], re.M)
+    assert len(values) == 3
+    assert all(float(value) > 0 for value in values)
+    assert re.search(r"^right \d+$", printed["python"], re.M)
 
 
 @pytest.mark.extra("onnx")
 def test_everything_in_the_readme_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
     readme = README.read_text("utf-8")
-    expected = rendered(readme, tmp_path)
+    expected, printed = rendered(readme, tmp_path)
     assert without_times(readme) == without_times(expected), "run python tests/unit/test_readme.py"
+    check_scores(printed)
 
 
 def test_every_block_is_of_a_kind_that_is_checked() -> None:
@@ -176,4 +193,4 @@ def test_exit_codes_are_those_of_the_help(code: int) -> None:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as place:
-        README.write_text(rendered(README.read_text("utf-8"), Path(place)), encoding="utf-8")
+        README.write_text(rendered(README.read_text("utf-8"), Path(place))[0], encoding="utf-8")

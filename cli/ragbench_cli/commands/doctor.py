@@ -100,10 +100,10 @@ def command(
       ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --fix
     """
     from ragbench.errors import ConfigError
-    from ragbench_cli.checks import check_installation
+    from ragbench_cli.checks import DoctorCheck, check_installation, installation_in_short
     from ragbench_cli.tables import entry
 
-    checks = check_installation()
+    checks: list[DoctorCheck] = []
     if rag is not None:
         from ragbench_cli.checks import check_rag
 
@@ -135,11 +135,12 @@ def command(
             asked.embeddings,
             fix=(config or DEFAULT_CONFIG) if fix else None,
         )
+    installed = check_installation()
     if json:
-        console.print_json(checks)
+        console.print_json([*checks, *installed])
     else:
-        for check in checks:
+        for check in (*checks, *installation_in_short(installed)):
             line = entry(check.name, check.detail, width=17, indent=8)
             typer.echo(f"{check.state:<8}{line.lstrip()}")
-    if any(check.state == "failed" for check in checks):
+    if any(check.state == "failed" for check in (*checks, *installed)):
         raise typer.Exit(ExitCode.CANNOT_RUN)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from ragbench_cli import console
+from ragbench_cli.console import invocation_of
 from ragbench_cli.options import JsonOption, RunArgument, argument, option
 
 if TYPE_CHECKING:
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     run: RunArgument,
     case: Annotated[
         str | None, argument(metavar="[CASE]", help="Id of one case; all of them by default.")
@@ -26,15 +30,19 @@ def command(
             min=0,
             show_default=True,
         ),
-    ] = 3,
+    ] = 1,
+    full: Annotated[
+        bool,
+        option("--full", help="Of a case: every hop, chunk and score, and what the judges said."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Say which stage lost the answer.
+    """Show which stage lost the answer.
 
-    Of a run: what became of its cases (not in the corpus, not retrieved, dropped by an operator,
-    shown and not used ...), and the worst cases of every loss. Of a case: the query as it was sent,
-    every chunk with its ranks, scores and what each operator did to it, the answer, the verdicts
-    and the judges' quotes. Nothing is computed anew and nobody is asked.
+    For a run: how its cases ended (not in the corpus, not retrieved, dropped by an operator, shown
+    and not used ...), with the worst case of each loss. For a case: what lost the answer, the
+    relevant contexts, the chunks with their ranks, and the answer. Nothing is recomputed, and no
+    RAG or model is called.
 
     \b
     Examples:
@@ -54,7 +62,9 @@ def command(
     if json:
         console.print_json(case_story_object(row, report.metrics))
     else:
-        _case(row, report)
+        _case(row, report, is_full=full)
+        if not full:
+            console.say(f"more: {invocation_of(context).again('--full')}")
 
 
 def _run(report: Report, each: int, *, as_json: bool) -> None:
@@ -84,11 +94,11 @@ def _short(row: CaseRow) -> Iterator[tuple[str, str]]:
         yield f"  {shown_line(row.attribution.detail, longest=300)}", "dim"
 
 
-def _case(row: CaseRow, report: Report) -> None:
+def _case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     from rich.table import Table
 
     from ragbench.safe_text import shown_line
-    from ragbench.views.explain import case_story_lines
+    from ragbench.views.explain import case_story_lines, short_story_lines
     from ragbench_cli.tables import print_block, styled
 
     page = console.data_console()
@@ -97,7 +107,12 @@ def _case(row: CaseRow, report: Report) -> None:
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     before = ""
-    for label, line in case_story_lines(row, report.metrics):
+    lines = (
+        case_story_lines(row, report.metrics)
+        if is_full
+        else short_story_lines(row, report.metrics, width=page.width - 11)
+    )
+    for label, line in lines:
         table.add_row(styled("" if label == before else label), styled(line))
         before = label
     print_block(page, table)

@@ -43,7 +43,7 @@ def command(
     from ragbench.verbs.report import report_of
     from ragbench.views.html.run_page import run_page
     from ragbench.views.write import write_reports
-    from ragbench_cli.tables import print_report
+    from ragbench_cli.report_tables import print_report
 
     has_page = html is not None or html_folder is not None
     if against is not None and not has_page:
@@ -58,4 +58,4 @@ def command(
     if json:
         console.print_file(run / "report.json")
     else:
-        print_report(report)
+        print_report(report, is_full=True)

@@ -12,11 +12,9 @@ from ragbench.core.attribution import Answer, Cause
 from ragbench.core.metric import Direction
 from ragbench.core.report import Report, Slice, Summary
 from ragbench.core.validation import ValidationTable
-from ragbench.views.causes import waterfall
 from ragbench.views.html import charts
-from ragbench.views.judging import judge_remarks
-from ragbench.views.metrics_shown import shown_metrics
 from ragbench.views.report import sharing_remark
+from ragbench.views.run_words import judge_remarks, measured_metrics, unmeasured_text, waterfall
 
 _SLICED = 8
 """Metrics that the table of slices has at most."""
@@ -32,7 +30,6 @@ def head_values(
     bins: int,
 ) -> dict[str, Any]:
     manifest = report.manifest
-    shown = shown_metrics(report, timed=True)
     return {
         "rag": manifest["rag"]["name"],
         "dataset": manifest["dataset"]["name"],
@@ -40,9 +37,8 @@ def head_values(
         "notes": [*_reuse(report), *report.notes],
         "falls": fall_values(report),
         "total": manifest["dataset"]["cases"],
-        "groups": _groups(report, shown.rows, values, bins),
-        "repeated": shown.repeated,
-        "unmeasured": shown.unmeasured,
+        "groups": _groups(report, measured_metrics(report, timed=True), values, bins),
+        "unmeasured": unmeasured_text(report, timed=True),
         "names": [
             {"name": each.name, "lower": each.definition.direction is Direction.LOWER}
             for each in report.metrics

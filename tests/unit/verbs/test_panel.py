@@ -19,7 +19,7 @@ from ragbench.llm.settings import LLMSettings, resolve_panel
 from ragbench.metrics.judging import Vote, together
 from ragbench.stages.dry_run import DryRun
 from ragbench.stages.judge import Judging
-from ragbench.views.judging import judge_remarks
+from ragbench.views.run_words import judge_remarks
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import PRICE, InMemory
 from tests.unit.llm.test_http import FastClock
