@@ -12,7 +12,6 @@ from ragbench_cli.options import option
 
 if TYPE_CHECKING:
     from ragbench.llm.settings import LLMSettings
-    from ragbench.metrics.judging import Vote
 
 DEFAULT_CONFIG = Path("ragbench.yaml")
 """Read where no other file is named and it exists."""
@@ -39,17 +38,10 @@ PanelOption = Annotated[
     str | None,
     option(
         "--panel",
-        help="Further judges beside the language model, by their models' names, separated by "
-        "commas, such as anthropic/claude-haiku-4-5. Each judges every case.",
+        help="Further judges besides the language model, by their models' names, separated by "
+        "commas, such as anthropic/claude-haiku-4-5. Each judges every case; a score is their "
+        "mean.",
         metavar="LIST",
-    ),
-]
-PanelVoteOption = Annotated[
-    str | None,
-    option(
-        "--panel-vote",
-        help="What the verdicts of a panel come to: mean or majority.  [default: mean]",
-        metavar="HOW",
     ),
 ]
 ConfigOption = Annotated[
@@ -82,25 +74,17 @@ class LLMChoice:
         path = _config(self.config)
         return resolve(options, os.environ, section=llm_section(self.config), file=str(path or ""))
 
-    def panel(self, models: str | None, vote: str | None) -> tuple[tuple[LLMSettings, ...], Vote]:
-        """The judges beside the language model, and what their verdicts come to."""
-        from ragbench.errors import ConfigError
+    def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
+        """The judges besides the language model."""
         from ragbench.llm.settings import resolve_panel
-        from ragbench.metrics.judging import Vote
 
-        found, told = resolve_panel(
+        return resolve_panel(
             os.environ,
             given=models,
             options=self._endpoint(),
             section=llm_section(self.config),
             file=str(_config(self.config) or ""),
         )
-        try:
-            return found, Vote(vote or told or Vote.MEAN.value)
-        except ValueError:
-            raise ConfigError(
-                f"a panel votes by mean or by majority, not by '{vote or told}'"
-            ) from None
 
     def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
         """The model that gives vectors; it asks the address of ``chat`` if no other is named."""

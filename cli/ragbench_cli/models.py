@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ragbench.llm.budget import Budget
     from ragbench.llm.session import Chat, LLMSession, ModelClients
     from ragbench.llm.settings import LLMSettings
-    from ragbench.metrics.judging import Vote
     from ragbench.stages.dry_run import DryRun
     from ragbench.stages.judge import Judging
 
@@ -44,7 +43,6 @@ class ModelChoice:
     max_cost: str | None = None
     max_cost_run: str | None = None
     panel: str | None = None
-    panel_vote: str | None = None
     repeats: int = 1
     preflight: bool = True
 
@@ -111,8 +109,6 @@ class _Named:
     embeddings: LLMSettings | None
     panel: tuple[LLMSettings, ...]
     """Further judges."""
-    vote: Vote
-    """What the verdicts of all judges come to."""
 
     @property
     def judge(self) -> LLMSettings | None:
@@ -132,8 +128,7 @@ def _named(choice: ModelChoice, needs: Collection[Need]) -> _Named:
     if Need.EMBEDDINGS in needs:
         with suppress(NoModelError):
             embeddings = choice.llm.embeddings(chat[0] if chat else None)
-    panel, vote = choice.llm.panel(choice.panel, choice.panel_vote)
-    return _Named(chat=chat, embeddings=embeddings, panel=panel, vote=vote)
+    return _Named(chat=chat, embeddings=embeddings, panel=choice.llm.panel(choice.panel))
 
 
 @contextmanager
@@ -175,7 +170,6 @@ def _judging(
         chat=named.judge,
         embeddings=named.embeddings,
         panel=named.panel,
-        vote=named.vote,
         repeats=choice.repeats,
         preflight=choice.preflight,
         rehearsal=counter,

@@ -1,16 +1,15 @@
-"""Providers by name: where they are, which variable holds their key."""
+"""Providers by name: where they are, which variables hold their key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """An endpoint that many use."""
 
     name: str
@@ -20,53 +19,30 @@ class Provider:
     """Environment variables that may hold its key, in the order in which they are looked at."""
 
 
-AZURE = Provider(name="azure", base_url="", keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"))
+AZURE = Provider("azure", "", ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"))
 """Its address is each customer's own: ``AZURE_OPENAI_ENDPOINT``."""
-
 _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
-
-PROVIDERS: Mapping[str, Provider] = {
-    provider.name: provider
-    for provider in (
-        Provider(name="openai", base_url="https://api.openai.com/v1", keys=("OPENAI_API_KEY",)),
-        Provider(
-            name="anthropic", base_url="https://api.anthropic.com/v1", keys=("ANTHROPIC_API_KEY",)
-        ),
-        Provider(
-            name="gemini",
-            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        ),
-        Provider(
-            name="openrouter", base_url="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)
-        ),
-        Provider(name="mistral", base_url="https://api.mistral.ai/v1", keys=("MISTRAL_API_KEY",)),
-        Provider(
-            name="deepseek", base_url="https://api.deepseek.com/v1", keys=("DEEPSEEK_API_KEY",)
-        ),
-        Provider(name="groq", base_url="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",)),
-        Provider(
-            name="together", base_url="https://api.together.xyz/v1", keys=("TOGETHER_API_KEY",)
-        ),
-        Provider(
-            name="fireworks",
-            base_url="https://api.fireworks.ai/inference/v1",
-            keys=("FIREWORKS_API_KEY",),
-        ),
-        Provider(name="xai", base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",)),
-        Provider(
-            name="cohere",
-            base_url="https://api.cohere.ai/compatibility/v1",
-            keys=("COHERE_API_KEY", "CO_API_KEY"),
-        ),
-        Provider(name="ollama", base_url="http://localhost:11434/v1"),
-        Provider(name="lmstudio", base_url="http://localhost:1234/v1"),
-        Provider(name="llamacpp", base_url="http://localhost:8080/v1"),
-        Provider(name="vllm", base_url="http://localhost:8000/v1"),
-        Provider(name="litellm", base_url="http://localhost:4000/v1", keys=("LITELLM_API_KEY",)),
-        AZURE,
-    )
-}
+_GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
+_KNOWN = (
+    Provider("openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",)),
+    Provider("anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",)),
+    Provider("gemini", _GEMINI, ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    Provider("deepseek", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
+    Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+    Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
+    Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
+    Provider("cohere", "https://api.cohere.ai/compatibility/v1", ("COHERE_API_KEY", "CO_API_KEY")),
+    Provider("ollama", "http://localhost:11434/v1"),
+    Provider("lmstudio", "http://localhost:1234/v1"),
+    Provider("llamacpp", "http://localhost:8080/v1"),
+    Provider("vllm", "http://localhost:8000/v1"),
+    Provider("litellm", "http://localhost:4000/v1", ("LITELLM_API_KEY",)),
+    AZURE,
+)
+PROVIDERS: Mapping[str, Provider] = {provider.name: provider for provider in _KNOWN}
 """By name. Any other OpenAI-compatible endpoint is named by its address."""
 
 
@@ -77,24 +53,19 @@ def by_model(model: str) -> tuple[Provider, str] | None:
         >>> by_model("openrouter/anthropic/claude-sonnet-5")[1]
         'anthropic/claude-sonnet-5'
     """
-    name, slash, rest = model.partition("/")
+    name, _, rest = model.partition("/")
     provider = PROVIDERS.get(name)
-    return None if provider is None or not slash or not rest else (provider, rest)
+    return None if provider is None or not rest else (provider, rest)
 
 
 def by_address(base_url: str) -> Provider | None:
-    """The provider at an address, whatever its path; None for any other host.
-
-    Servers on this machine have no keys, so they need not be told apart.
-    """
+    """The provider at an address, whatever its path; None for any other host, and this machine."""
     host = (urlsplit(base_url).hostname or "").lower()
-    if host.endswith(
-        (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
-    ):
+    if host.endswith(_AZURE_HOSTS):
         return AZURE
     for provider in PROVIDERS.values():
-        if provider.keys and provider.base_url and urlsplit(provider.base_url).hostname == host:
-            return None if host == "localhost" else provider
+        if provider.keys and host != "localhost" and urlsplit(provider.base_url).hostname == host:
+            return provider
     return None
 
 
@@ -103,7 +74,7 @@ def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
     resource = environ.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
     if not resource:
         raise ConfigError(
-            "a model of Azure is named, and AZURE_OPENAI_ENDPOINT does not say at which resource: "
+            "a model of Azure is named, and AZURE_OPENAI_ENDPOINT does not give its resource: "
             "set it to https://NAME.openai.azure.com, or give base_url"
         )
     if dated or resource.endswith("/v1"):

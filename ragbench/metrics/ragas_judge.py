@@ -16,9 +16,9 @@ from ragbench.core.metric import Group, Metric
 from ragbench.core.outcome import Cell, Failure, Judgement
 from ragbench.core.trace import SampleRow, Trace, sample_row
 from ragbench.errors import ConfigError, InterruptedRunError, LLMError, LLMStoppedError
-from ragbench.metrics.judging import JudgeCalls, NothingToJudgeError
-from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasClass
-from ragbench.metrics.scorer import JudgeModels
+from ragbench.metrics.judging import JudgeModels
+from ragbench.metrics.ragas_calls import JudgeCalls, NothingToJudgeError
+from ragbench.metrics.ragas_judged import CATALOGUE, DEFINITIONS, RagasMetric
 from ragbench.plugins import import_ragas, require
 
 ASKING: ContextVar[JudgeCalls] = ContextVar("ragbench-asking")
@@ -80,7 +80,7 @@ _UNDEFINED = Cell.skipped("RAGAS gave NaN: the metric is not defined for this ca
 
 
 class RagasJudge:
-    """Computes every metric of ``definitions/judged.py``.
+    """Computes every metric of `ragbench.metrics.ragas_judged`.
 
     RAGAS' ``evaluate()`` sends the same prompts, loses their answers and turns what fails into
     NaN.
@@ -95,7 +95,7 @@ class RagasJudge:
         self._objects: dict[str, Any] = {}
 
     def identity(self) -> Mapping[str, str]:
-        """See `ragbench.metrics.scorer.JudgeScorer.identity`."""
+        """See `ragbench.metrics.judging.JudgeScorer.identity`."""
         every = [
             Metric(definition=definition)
             for definition in DEFINITIONS
@@ -104,13 +104,13 @@ class RagasJudge:
         return {"ragas": self._version, "prompts": _digest([self.prepare(m) for m in every])}
 
     def prepare(self, metric: Metric) -> str:
-        """See `ragbench.metrics.scorer.JudgeScorer.prepare`."""
+        """See `ragbench.metrics.judging.JudgeScorer.prepare`."""
         return _digest([self._version, *_prompts(self._object(metric))])
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
     ) -> Judgement:
-        """See `ragbench.metrics.scorer.JudgeScorer.judge`."""
+        """See `ragbench.metrics.judging.JudgeScorer.judge`."""
         known = CATALOGUE[metric.definition.name]
         row = sample_row(trace).as_mapping()
         found = _unaskable(metric, known, row)
@@ -133,7 +133,7 @@ class RagasJudge:
         return Judgement(cell=cell, steps=tuple(asking.steps))
 
     async def _cell(
-        self, metric: Metric, known: RagasClass, row: Mapping[str, Any], asking: JudgeCalls
+        self, metric: Metric, known: RagasMetric, row: Mapping[str, Any], asking: JudgeCalls
     ) -> Cell:
         try:
             value = await self._value(metric, known, row, asking)
@@ -149,7 +149,7 @@ class RagasJudge:
         return Cell.failed(_failure(problem))
 
     async def _value(
-        self, metric: Metric, known: RagasClass, row: Mapping[str, Any], asking: JudgeCalls
+        self, metric: Metric, known: RagasMetric, row: Mapping[str, Any], asking: JudgeCalls
     ) -> float:
         judge = self._object(metric)
         given = {
@@ -176,9 +176,9 @@ class RagasJudge:
                 arguments["embeddings"] = self._models.embeddings
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
-                kind = getattr(require(module, extra="ragas"), known.name, None)
+                kind = getattr(require(module, extra="ragas"), known.cls, None)
                 if kind is None:
-                    raise ConfigError(f"ragas {self._version} has no metric {known.name}")
+                    raise ConfigError(f"ragas {self._version} has no metric {known.cls}")
                 self._objects[metric.name] = kind(**arguments)
         return self._objects[metric.name]
 
@@ -203,7 +203,7 @@ def _prompts(judge: object) -> Iterator[Any]:
             yield [name, value]
 
 
-def _unaskable(metric: Metric, known: RagasClass, row: Mapping[str, Any]) -> Cell | None:
+def _unaskable(metric: Metric, known: RagasMetric, row: Mapping[str, Any]) -> Cell | None:
     """What needs no judge: RAGAS refuses empty texts and empty retrievals."""
     for name in known.columns:
         value = row[name]

@@ -1,9 +1,9 @@
-"""RAGAS' judged metrics: definition and class, a row each."""
+"""RAGAS' judged metrics: one row each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,18 @@ from ragbench.io.yaml_file import read_yaml
 from ragbench.plugins import require
 from ragbench.text.declining import RULES
 
-_SAMPLE = ("user_input", "response", "retrieved_contexts", "reference_contexts", "reference")
+_ES = "Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4"
+_NVIDIA = "NVIDIA's judge metrics in ragas 0.4: two prompts, their ratings averaged"
+_NEEDS = {
+    "user_input": Need.QUERY,
+    "response": Need.RESPONSE,
+    "retrieved_contexts": Need.RETRIEVED_CONTEXTS,
+    "reference_contexts": Need.REFERENCE_CONTEXTS,
+    "reference": Need.REFERENCE,
+    "rubrics": Need.RUBRICS,
+}
+"""What a field of RAGAS' sample needs of a case."""
+_BESIDES_THE_ANSWER = ("retrieved_contexts", "reference_contexts", "reference")
 
 
 def _nothing(_: Metric) -> dict[str, Any]:
@@ -21,40 +32,83 @@ def _nothing(_: Metric) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RagasClass:
-    """A metric class of RAGAS."""
+class RagasMetric:
+    """A metric class of RAGAS, and what ragbench says of it."""
 
     name: str
+    """Without ``ragas:``."""
+    cls: str
     columns: tuple[str, ...]
     """Fields of a sample that its ``ascore`` takes."""
+    summary: str
+    calls: str
     optional: tuple[str, ...] = ()
-    """Those that may be missing."""
+    """Fields that may be missing."""
+    aliases: tuple[str, ...] = ()
+    citation: str = _ES
+    group: Group = Group.GENERATOR
+    direction: Direction = Direction.HIGHER
+    low: float = 0.0
+    high: float | None = 1.0
+    parameters: tuple[Parameter, ...] = ()
     embeds: bool = False
     """Whether it is built with a model for embeddings."""
     asks: bool = True
     """Whether it is built with a language model."""
-    is_aspect: bool = False
-    """Whether it is the critic of the older interface, which takes a sample."""
     arguments: Callable[[Metric], dict[str, Any]] = _nothing
     """What else it is built with."""
     allowed: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     """Values of whole numbers in answers."""
+
+    @property
+    def is_aspect(self) -> bool:
+        """Whether it is the critic of the older interface, which takes a sample."""
+        return self.cls == "AspectCritic"
+
+    @property
+    def definition(self) -> MetricDefinition:
+        needs = {_NEEDS[column] for column in self.columns}
+        needs |= {Need.LLM} if self.asks else set()
+        needs |= {Need.EMBEDDINGS} if self.embeds else set()
+        return MetricDefinition(
+            name=f"ragas:{self.name}",
+            group=self.group,
+            needs=frozenset(needs),
+            direction=self.direction,
+            summary=f"{self.summary} ({self.cls})",
+            citation=self.citation,
+            scorer="ragbench.metrics.ragas_judge:RagasJudge",
+            aliases=tuple(f"ragas:{alias}" for alias in self.aliases),
+            low=self.low,
+            high=self.high,
+            parameters=self.parameters,
+            # An answer that declines is no answer to judge.
+            abstains="response" in self.columns,
+            version=RULES if self.group is Group.GENERATOR else 1,
+            extra="ragas,llm",
+            cost=Cost.LLM if self.asks else Cost.EMBEDDINGS,
+            calls=self.calls,
+        )
 
 
 def _named(*names: str) -> Callable[[Metric], dict[str, Any]]:
     return lambda metric: {name: metric.parameter(name) for name in names}
 
 
+def _at_most_one(metric: Metric, name: str) -> float:
+    value = float(metric.parameter(name))
+    if value > 1:
+        raise ConfigError(f"'{metric.name}': {name} must be at most 1")
+    return value
+
+
 def _weights(metric: Metric) -> dict[str, Any]:
-    weight = float(metric.parameter("factuality"))
-    if weight > 1:
-        raise ConfigError(f"'{metric.name}': factuality must be at most 1")
+    weight = _at_most_one(metric, "factuality")
     return {"weights": [weight, 1 - weight], "beta": float(metric.parameter("beta"))}
 
 
 def _summary(metric: Metric) -> dict[str, Any]:
-    if float(metric.parameter("coeff")) > 1:
-        raise ConfigError(f"'{metric.name}': coeff must be at most 1")
+    _at_most_one(metric, "coeff")
     return _named("length_penalty", "coeff")(metric)
 
 
@@ -66,25 +120,6 @@ def _definition(metric: Metric) -> dict[str, Any]:
             'ragas:aspect_critic(definition="Does the answer name its source?")'
         )
     return {"name": "aspect_critic", "definition": text}
-
-
-_ASPECTS = ("harmfulness", "maliciousness", "coherence", "correctness", "conciseness")
-
-
-def _aspect(name: str) -> RagasClass:
-    """A critic whose definition RAGAS brings."""
-
-    def arguments(_: Metric) -> dict[str, Any]:
-        module = require("ragas.metrics._aspect_critic", extra="ragas")
-        return {"name": name, "definition": getattr(module, name).definition}
-
-    return RagasClass(
-        name="AspectCritic",
-        columns=("user_input", "response"),
-        optional=_SAMPLE[2:],
-        is_aspect=True,
-        arguments=arguments,
-    )
 
 
 def _rubrics(metric: Metric) -> dict[str, Any]:
@@ -107,371 +142,252 @@ def _read_rubrics(path: Path) -> dict[str, str]:
     return {str(name): str(text) for name, text in known.items()}
 
 
-_THREE = {"rating": (0, 1, 2)}
-_GRADES = {"score": (1, 2, 3, 4, 5)}
+def _critic(
+    name: str,
+    summary: str,
+    *,
+    arguments: Callable[[Metric], dict[str, Any]] | None = None,
+    **changes: Any,
+) -> RagasMetric:
+    """A critic; without arguments its definition is the one that RAGAS brings."""
 
-CATALOGUE: dict[str, RagasClass] = {
-    "ragas:context_precision": RagasClass(
-        name="ContextPrecision", columns=("user_input", "reference", "retrieved_contexts")
-    ),
-    "ragas:context_utilization": RagasClass(
-        name="ContextUtilization", columns=("user_input", "response", "retrieved_contexts")
-    ),
-    "ragas:context_recall": RagasClass(
-        name="ContextRecall", columns=("user_input", "retrieved_contexts", "reference")
-    ),
-    "ragas:context_entity_recall": RagasClass(
-        name="ContextEntityRecall", columns=("reference", "retrieved_contexts")
-    ),
-    "ragas:context_relevance": RagasClass(
-        name="ContextRelevance", columns=("user_input", "retrieved_contexts"), allowed=_THREE
-    ),
-    "ragas:faithfulness": RagasClass(
-        name="Faithfulness", columns=("user_input", "response", "retrieved_contexts")
-    ),
-    "ragas:answer_relevancy": RagasClass(
-        name="AnswerRelevancy",
+    def brought(_: Metric) -> dict[str, Any]:
+        module = require("ragas.metrics._aspect_critic", extra="ragas")
+        return {"name": name, "definition": getattr(module, name).definition}
+
+    return RagasMetric(
+        name=name,
+        cls="AspectCritic",
         columns=("user_input", "response"),
+        optional=_BESIDES_THE_ANSWER,
+        summary=summary,
+        calls="1",
+        citation="ragas 0.4, AspectCritic",
+        arguments=arguments or brought,
+        **changes,
+    )
+
+
+def _parameter(
+    name: str, default: str | float | bool, summary: str, *choices: str, low: float | None = None
+) -> Parameter:
+    return Parameter(name=name, default=default, summary=summary, choices=choices, low=low)
+
+
+_THREE = {"rating": (0, 1, 2)}
+
+_METRICS = (
+    RagasMetric(
+        name="context_precision",
+        cls="ContextPrecision",
+        columns=("user_input", "reference", "retrieved_contexts"),
+        summary="Average precision of the contexts that help towards the reference",
+        calls="K",
+        aliases=("context_precision_with_reference", "llm_context_precision_with_reference"),
+        group=Group.RETRIEVER,
+    ),
+    RagasMetric(
+        name="context_utilization",
+        cls="ContextUtilization",
+        columns=("user_input", "response", "retrieved_contexts"),
+        summary="Average precision of the contexts that help towards the answer",
+        calls="K",
+        aliases=("context_precision_without_reference", "llm_context_precision_without_reference"),
+        group=Group.RETRIEVER,
+    ),
+    RagasMetric(
+        name="context_recall",
+        cls="ContextRecall",
+        columns=("user_input", "retrieved_contexts", "reference"),
+        summary="Share of the reference's statements that the contexts support",
+        calls="1",
+        aliases=("llm_context_recall",),
+        group=Group.RETRIEVER,
+    ),
+    RagasMetric(
+        name="context_entity_recall",
+        cls="ContextEntityRecall",
+        columns=("reference", "retrieved_contexts"),
+        summary="Share of the reference's entities that the contexts hold",
+        calls="2",
+        group=Group.RETRIEVER,
+    ),
+    RagasMetric(
+        name="context_relevance",
+        cls="ContextRelevance",
+        columns=("user_input", "retrieved_contexts"),
+        summary="Whether the contexts are about the question",
+        calls="2",
+        citation=_NVIDIA,
+        group=Group.RETRIEVER,
+        allowed=_THREE,
+    ),
+    RagasMetric(
+        name="faithfulness",
+        cls="Faithfulness",
+        columns=("user_input", "response", "retrieved_contexts"),
+        summary="Share of the answer's statements that the contexts support",
+        calls="2",
+    ),
+    RagasMetric(
+        name="answer_relevancy",
+        cls="AnswerRelevancy",
+        columns=("user_input", "response"),
+        summary="Likeness of the question and questions made of the answer",
+        calls="strictness + (strictness + 1) texts",
+        aliases=("response_relevancy",),
+        low=-1.0,
+        parameters=(_parameter("strictness", 3, "how many questions", low=1),),
         embeds=True,
         arguments=_named("strictness"),
     ),
-    "ragas:response_groundedness": RagasClass(
-        name="ResponseGroundedness", columns=("response", "retrieved_contexts"), allowed=_THREE
+    RagasMetric(
+        name="response_groundedness",
+        cls="ResponseGroundedness",
+        columns=("response", "retrieved_contexts"),
+        summary="Whether the contexts support the answer as a whole",
+        calls="2",
+        citation=_NVIDIA,
+        allowed=_THREE,
     ),
-    "ragas:factual_correctness": RagasClass(
-        name="FactualCorrectness",
+    RagasMetric(
+        name="factual_correctness",
+        cls="FactualCorrectness",
         columns=("response", "reference"),
+        summary="Claims that answer and reference share, each checked against the other",
+        calls="4, with mode=precision 2",
+        parameters=(
+            _parameter(
+                "mode", "f1", "what the claims are counted for", "precision", "recall", "f1"
+            ),
+            _parameter("beta", 1.0, "weight of recall in f1", low=0.0),
+            _parameter("atomicity", "low", "how small claims are", "low", "high"),
+            _parameter("coverage", "low", "how much of the text becomes claims", "low", "high"),
+        ),
         arguments=_named("mode", "beta", "atomicity", "coverage"),
     ),
-    "ragas:answer_correctness": RagasClass(
-        name="AnswerCorrectness",
+    RagasMetric(
+        name="answer_correctness",
+        cls="AnswerCorrectness",
         columns=("user_input", "response", "reference"),
+        summary="Shared statements of answer and reference, and their likeness",
+        calls="3 + 2 texts",
+        parameters=(
+            _parameter(
+                "factuality", 0.75, "weight of the statements; the likeness has the rest", low=0.0
+            ),
+            _parameter("beta", 1.0, "weight of recall", low=0.0),
+        ),
         embeds=True,
         arguments=_weights,
     ),
-    "ragas:answer_accuracy": RagasClass(
-        name="AnswerAccuracy",
+    RagasMetric(
+        name="answer_accuracy",
+        cls="AnswerAccuracy",
         columns=("user_input", "response", "reference"),
+        summary="Agreement of answer and reference, asked both ways round",
+        calls="2",
+        citation=_NVIDIA,
         allowed={"rating": (0, 2, 4)},
     ),
-    "ragas:semantic_similarity": RagasClass(
-        name="SemanticSimilarity", columns=("reference", "response"), embeds=True, asks=False
-    ),
-    "ragas:noise_sensitivity": RagasClass(
-        name="NoiseSensitivity",
-        columns=("user_input", "response", "reference", "retrieved_contexts"),
-        arguments=_named("mode"),
-    ),
-    "ragas:summary_score": RagasClass(
-        name="SummaryScore", columns=("reference_contexts", "response"), arguments=_summary
-    ),
-    "ragas:sql_semantic_equivalence": RagasClass(
-        name="SQLSemanticEquivalence",
-        columns=("response", "reference"),
-        optional=("reference_contexts",),
-    ),
-    "ragas:rubrics_score": RagasClass(
-        name="DomainSpecificRubrics",
-        columns=("user_input", "response"),
-        optional=_SAMPLE[2:],
-        arguments=_rubrics,
-        allowed=_GRADES,
-    ),
-    "ragas:instance_rubrics": RagasClass(
-        name="InstanceSpecificRubrics",
-        columns=("user_input", "response", "rubrics"),
-        optional=_SAMPLE[2:],
-    ),
-    "ragas:aspect_critic": RagasClass(
-        name="AspectCritic",
-        columns=("user_input", "response"),
-        optional=_SAMPLE[2:],
-        is_aspect=True,
-        arguments=_definition,
-    ),
-    **{f"ragas:{name}": _aspect(name) for name in _ASPECTS},
-}
-"""By the name of the metric."""
-
-
-_JUDGED = MetricDefinition(
-    name="",
-    group=Group.GENERATOR,
-    needs=frozenset({Need.QUERY, Need.RESPONSE, Need.LLM}),
-    direction=Direction.HIGHER,
-    summary="",
-    citation="Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4",
-    scorer="ragbench.metrics.ragas_judge:RagasJudge",
-    extra="ragas,llm",
-    cost=Cost.LLM,
-    abstains=True,
-    version=RULES,
-)
-_RETRIEVER = replace(
-    _JUDGED,
-    version=1,
-    group=Group.RETRIEVER,
-    needs=frozenset({Need.QUERY, Need.RETRIEVED_CONTEXTS, Need.LLM}),
-    abstains=False,
-)
-_NVIDIA = "NVIDIA's judge metrics in ragas 0.4: two prompts, their ratings averaged"
-_WHOLE = replace(_JUDGED, needs=frozenset({Need.QUERY, Need.RESPONSE, Need.REFERENCE, Need.LLM}))
-_ASPECT = replace(
-    _JUDGED,
-    citation="ragas 0.4, AspectCritic",
-    calls="1",
-)
-
-
-def _asks(definition: MetricDefinition, *needs: Need) -> frozenset[Need]:
-    return definition.needs | frozenset(needs)
-
-
-_ANSWER = (
-    replace(
-        _JUDGED,
-        name="ragas:faithfulness",
-        needs=_asks(_JUDGED, Need.RETRIEVED_CONTEXTS),
-        summary="Share of the answer's statements that the contexts support (Faithfulness)",
-        calls="2",
-    ),
-    replace(
-        _JUDGED,
-        name="ragas:answer_relevancy",
-        aliases=("ragas:response_relevancy",),
-        needs=_asks(_JUDGED, Need.EMBEDDINGS),
-        summary="Likeness of the question and questions made of the answer (AnswerRelevancy)",
-        low=-1.0,
-        parameters=(Parameter(name="strictness", default=3, summary="how many questions", low=1),),
-        calls="strictness + (strictness + 1) texts",
-    ),
-    replace(
-        _JUDGED,
-        name="ragas:response_groundedness",
-        needs=_asks(_JUDGED, Need.RETRIEVED_CONTEXTS) - {Need.QUERY},
-        summary="Whether the contexts support the answer as a whole (ResponseGroundedness)",
-        citation=_NVIDIA,
-        calls="2",
-    ),
-    replace(
-        _WHOLE,
-        name="ragas:factual_correctness",
-        needs=_WHOLE.needs - {Need.QUERY},
-        summary="Claims that answer and reference share, each checked against the other "
-        "(FactualCorrectness)",
-        parameters=(
-            Parameter(
-                name="mode",
-                default="f1",
-                summary="what the claims are counted for",
-                choices=("precision", "recall", "f1"),
-            ),
-            Parameter(name="beta", default=1.0, summary="weight of recall in f1", low=0.0),
-            Parameter(
-                name="atomicity",
-                default="low",
-                summary="how small claims are",
-                choices=("low", "high"),
-            ),
-            Parameter(
-                name="coverage",
-                default="low",
-                summary="how much of the text becomes claims",
-                choices=("low", "high"),
-            ),
-        ),
-        calls="4, with mode=precision 2",
-    ),
-    replace(
-        _WHOLE,
-        name="ragas:answer_correctness",
-        needs=_asks(_WHOLE, Need.EMBEDDINGS),
-        summary="Shared statements of answer and reference, and their likeness (AnswerCorrectness)",
-        parameters=(
-            Parameter(
-                name="factuality",
-                default=0.75,
-                summary="weight of the statements; the likeness has the rest",
-                low=0.0,
-            ),
-            Parameter(name="beta", default=1.0, summary="weight of recall", low=0.0),
-        ),
-        calls="3 + 2 texts",
-    ),
-    replace(
-        _WHOLE,
-        name="ragas:answer_accuracy",
-        summary="Agreement of answer and reference, asked both ways round (AnswerAccuracy)",
-        citation=_NVIDIA,
-        calls="2",
-    ),
-    replace(
-        _WHOLE,
-        name="ragas:semantic_similarity",
-        aliases=("ragas:answer_similarity",),
-        needs=frozenset({Need.RESPONSE, Need.REFERENCE, Need.EMBEDDINGS}),
-        summary="Cosine of the embeddings of answer and reference (SemanticSimilarity)",
+    RagasMetric(
+        name="semantic_similarity",
+        cls="SemanticSimilarity",
+        columns=("reference", "response"),
+        summary="Cosine of the embeddings of answer and reference",
+        calls="2 texts",
+        aliases=("answer_similarity",),
         citation="Risch et al. 2021, Semantic Answer Similarity, arXiv:2108.06130; ragas 0.4",
         low=-1.0,
-        cost=Cost.EMBEDDINGS,
-        calls="2 texts",
+        embeds=True,
+        asks=False,
     ),
-    replace(
-        _WHOLE,
-        name="ragas:noise_sensitivity",
-        needs=_asks(_WHOLE, Need.RETRIEVED_CONTEXTS),
+    RagasMetric(
+        name="noise_sensitivity",
+        cls="NoiseSensitivity",
+        columns=("user_input", "response", "reference", "retrieved_contexts"),
+        summary="Share of the answer's statements that are wrong and come from a context",
+        calls="2K + 3",
         direction=Direction.LOWER,
-        summary="Share of the answer's statements that are wrong and come from a context "
-        "(NoiseSensitivity)",
         parameters=(
-            Parameter(
-                name="mode",
-                default="relevant",
-                summary="which contexts are looked at",
-                choices=("relevant", "irrelevant"),
+            _parameter(
+                "mode", "relevant", "which contexts are looked at", "relevant", "irrelevant"
             ),
         ),
-        calls="2K + 3",
+        arguments=_named("mode"),
     ),
-    replace(
-        _JUDGED,
-        name="ragas:summary_score",
-        aliases=("ragas:summarization_score",),
-        needs=frozenset({Need.RESPONSE, Need.REFERENCE_CONTEXTS, Need.LLM}),
-        summary="Questions on the reference contexts that the answer answers, and its brevity "
-        "(SummaryScore)",
-        parameters=(
-            Parameter(name="length_penalty", default=True, summary="whether brevity counts"),
-            Parameter(name="coeff", default=0.5, summary="weight of brevity, 0 to 1", low=0.0),
-        ),
+    RagasMetric(
+        name="summary_score",
+        cls="SummaryScore",
+        columns=("reference_contexts", "response"),
+        summary="Questions on the reference contexts that the answer answers, and its brevity",
         calls="3",
+        aliases=("summarization_score",),
+        parameters=(
+            _parameter("length_penalty", True, "whether brevity counts"),
+            _parameter("coeff", 0.5, "weight of brevity, 0 to 1", low=0.0),
+        ),
+        arguments=_summary,
     ),
-    replace(
-        _WHOLE,
-        name="ragas:sql_semantic_equivalence",
-        needs=_WHOLE.needs - {Need.QUERY},
-        summary="1 when two SQL queries mean the same (SQLSemanticEquivalence)",
+    RagasMetric(
+        name="sql_semantic_equivalence",
+        cls="SQLSemanticEquivalence",
+        columns=("response", "reference"),
+        optional=("reference_contexts",),
+        summary="1 when two SQL queries mean the same",
+        calls="1",
         citation="ragas 0.4, SQLSemanticEquivalence",
+    ),
+    RagasMetric(
+        name="rubrics_score",
+        cls="DomainSpecificRubrics",
+        columns=("user_input", "response"),
+        optional=_BESIDES_THE_ANSWER,
+        summary="A grade by a rubric of yours, 1 to 5",
         calls="1",
-    ),
-)
-
-_RETRIEVAL = (
-    replace(
-        _RETRIEVER,
-        name="ragas:context_precision",
-        aliases=(
-            "ragas:context_precision_with_reference",
-            "ragas:llm_context_precision_with_reference",
-        ),
-        needs=_asks(_RETRIEVER, Need.REFERENCE),
-        summary="Average precision of the contexts that help towards the reference "
-        "(ContextPrecision)",
-        calls="K",
-    ),
-    replace(
-        _RETRIEVER,
-        name="ragas:context_utilization",
-        aliases=(
-            "ragas:context_precision_without_reference",
-            "ragas:llm_context_precision_without_reference",
-        ),
-        needs=_asks(_RETRIEVER, Need.RESPONSE),
-        summary="Average precision of the contexts that help towards the answer "
-        "(ContextUtilization)",
-        abstains=True,
-        calls="K",
-    ),
-    replace(
-        _RETRIEVER,
-        name="ragas:context_recall",
-        aliases=("ragas:llm_context_recall",),
-        needs=_asks(_RETRIEVER, Need.REFERENCE),
-        summary="Share of the reference's statements that the contexts support (ContextRecall)",
-        calls="1",
-    ),
-    replace(
-        _RETRIEVER,
-        name="ragas:context_entity_recall",
-        needs=_asks(_RETRIEVER, Need.REFERENCE) - {Need.QUERY},
-        summary="Share of the reference's entities that the contexts hold (ContextEntityRecall)",
-        calls="2",
-    ),
-    replace(
-        _RETRIEVER,
-        name="ragas:context_relevance",
-        summary="Whether the contexts are about the question (ContextRelevance)",
-        citation=_NVIDIA,
-        calls="2",
-    ),
-)
-
-_OWN_RULES = (
-    replace(
-        _JUDGED,
-        name="ragas:rubrics_score",
-        aliases=("ragas:domain_specific_rubrics",),
-        summary="A grade by a rubric of yours, 1 to 5 (DomainSpecificRubrics)",
+        aliases=("domain_specific_rubrics",),
         citation="ragas 0.4, DomainSpecificRubrics",
         low=1.0,
         high=5.0,
         parameters=(
-            Parameter(
-                name="rubrics",
-                default="",
-                summary="YAML file with score1_description to score5_description; RAGAS' own "
-                "when not given",
+            _parameter(
+                "rubrics",
+                "",
+                "YAML file with score1_description to score5_description; RAGAS' own when not "
+                "given",
             ),
-            Parameter(name="reference", default=False, summary="grade against the reference"),
+            _parameter("reference", False, "grade against the reference"),
         ),
-        calls="1",
+        arguments=_rubrics,
+        allowed={"score": (1, 2, 3, 4, 5)},
     ),
-    replace(
-        _JUDGED,
-        name="ragas:instance_rubrics",
-        aliases=("ragas:instance_specific_rubrics",),
-        needs=_asks(_JUDGED, Need.RUBRICS),
-        summary="A grade by the rubrics in each case's metadata (InstanceSpecificRubrics)",
+    RagasMetric(
+        name="instance_rubrics",
+        cls="InstanceSpecificRubrics",
+        columns=("user_input", "response", "rubrics"),
+        optional=_BESIDES_THE_ANSWER,
+        summary="A grade by the rubrics in each case's metadata",
+        calls="1",
+        aliases=("instance_specific_rubrics",),
         citation="ragas 0.4, InstanceSpecificRubrics",
-        low=0.0,
         high=None,
-        calls="1",
     ),
-    replace(
-        _ASPECT,
-        name="ragas:aspect_critic",
-        summary="1 when the answer meets a definition of yours (AspectCritic)",
-        parameters=(
-            Parameter(name="definition", default="", summary="a question about the answer; needed"),
-        ),
+    _critic(
+        "aspect_critic",
+        "1 when the answer meets a definition of yours",
+        arguments=_definition,
+        parameters=(_parameter("definition", "", "a question about the answer; needed"),),
     ),
-    replace(
-        _ASPECT,
-        name="ragas:harmfulness",
+    _critic("harmfulness", "1 when the answer may cause harm", direction=Direction.LOWER),
+    _critic(
+        "maliciousness",
+        "1 when the answer is meant to harm, deceive or exploit",
         direction=Direction.LOWER,
-        summary="1 when the answer may cause harm (AspectCritic)",
     ),
-    replace(
-        _ASPECT,
-        name="ragas:maliciousness",
-        direction=Direction.LOWER,
-        summary="1 when the answer is meant to harm, deceive or exploit (AspectCritic)",
-    ),
-    replace(
-        _ASPECT,
-        name="ragas:coherence",
-        summary="1 when the answer is in logical order (AspectCritic)",
-    ),
-    replace(
-        _ASPECT,
-        name="ragas:correctness",
-        summary="1 when the answer is free of errors, as far as the judge knows (AspectCritic)",
-    ),
-    replace(
-        _ASPECT,
-        name="ragas:conciseness",
-        summary="1 when the answer has no needless details (AspectCritic)",
-    ),
+    _critic("coherence", "1 when the answer is in logical order"),
+    _critic("correctness", "1 when the answer is free of errors, as far as the judge knows"),
+    _critic("conciseness", "1 when the answer has no needless details"),
 )
 
-DEFINITIONS: tuple[MetricDefinition, ...] = (*_RETRIEVAL, *_ANSWER, *_OWN_RULES)
+CATALOGUE: Mapping[str, RagasMetric] = {f"ragas:{metric.name}": metric for metric in _METRICS}
+DEFINITIONS: tuple[MetricDefinition, ...] = tuple(metric.definition for metric in _METRICS)

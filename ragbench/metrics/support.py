@@ -14,7 +14,7 @@ from ragbench.core.outcome import Cell, Failure, Judgement, Quote
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.llm.schema import Schema, schema_of
-from ragbench.metrics.scorer import JudgeModels, step_of
+from ragbench.metrics.judging import JudgeModels, step_of
 from ragbench.text.declining import RULES
 from ragbench.text.quotes import find_quote, says_enough
 
@@ -51,17 +51,17 @@ class SupportJudge:
         self._schema: Schema[SupportVerdict] = schema_of(SupportVerdict)
 
     def identity(self) -> Mapping[str, str]:
-        """See `ragbench.metrics.scorer.JudgeScorer.identity`."""
+        """See `ragbench.metrics.judging.JudgeScorer.identity`."""
         return {"prompts": _digest([_INSTRUCTION, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:
-        """See `ragbench.metrics.scorer.JudgeScorer.prepare`."""
+        """See `ragbench.metrics.judging.JudgeScorer.prepare`."""
         return _digest([_INSTRUCTION, self._schema.definition])
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: JudgeModels, repeat: int
     ) -> Judgement:
-        """See `ragbench.metrics.scorer.JudgeScorer.judge`."""
+        """See `ragbench.metrics.judging.JudgeScorer.judge`."""
         if panel.chat is None:
             raise ConfigError(f"{metric.name} needs a language model, and none is named")
         result, answer = trace.context.value, trace.generation.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ragbench.io.settings import schema_of_settings
-from ragbench.llm.found_settings import SETTING_NAMES
+from ragbench.llm.settings import SETTING_NAMES
 from ragbench.pipeline.chunking import CHUNKERS, ChunkSize
 from ragbench.pipeline.documents import IndexingSettings
 from ragbench.pipeline.pre_retrieval import QUERY_TRANSFORMS

@@ -24,7 +24,8 @@ from ragbench.llm.estimate import Estimate, Estimator, TokenCounter, prompt_toke
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.llm.session import juror_names
 from ragbench.llm.settings import LLMSettings
-from ragbench.metrics.judging import JudgePlan, input_of, reads_canaries
+from ragbench.metrics.judging import JudgePlan, reads_canaries
+from ragbench.metrics.ragas_calls import input_of
 from ragbench.stages.judge import Job, Judging
 from ragbench.text.sentences import split_sentences
 from ragbench.text.token_counter import counter_for_model

@@ -17,8 +17,7 @@ from ragbench.llm.probe import preflight
 from ragbench.llm.schema import Schema
 from ragbench.llm.session import LLMSession, ModelClients
 from ragbench.llm.settings import LLMSettings
-from ragbench.metrics.judging import JudgePlan, Vote
-from ragbench.metrics.scorer import Asks, Embeds, JudgeModels
+from ragbench.metrics.judging import Asks, Embeds, JudgeModels, JudgePlan
 from ragbench.stages.judge_identity import judge_info
 from ragbench.stages.score import CellTable
 from ragbench.stages.stage import Row, Running
@@ -41,8 +40,6 @@ class Judging:
     """Of the model for embeddings."""
     panel: tuple[LLMSettings, ...] = ()
     """Judges beside the language model."""
-    vote: Vote = Vote.MEAN
-    """What the verdicts of several judges come to."""
     repeats: int = 1
     """How often each judge judges each case."""
     preflight: bool = True
@@ -52,7 +49,7 @@ class Judging:
 
     def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
         panel = [juror.endpoint for juror in self.panel]
-        return JudgePlan(metrics, repeats=self.repeats, panel=panel, vote=self.vote)
+        return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
     @property
     def limits(self) -> CallLimits:

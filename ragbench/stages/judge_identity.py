@@ -36,7 +36,6 @@ def judge_info(
     }
     if plan.panel and plan.needs_chat:
         identity["panel"] = [juror.identity() for juror in plan.panel]
-        identity["vote"] = plan.vote.value
     return {
         **identity,
         "fingerprint": fingerprint(identity),
@@ -85,7 +84,7 @@ def _key(
         plan.repeats,
     )
     if plan.panel and Need.LLM in needs:
-        known = (*known, [juror.identity() for juror in plan.panel], plan.vote.value)
+        known = (*known, [juror.identity() for juror in plan.panel])
     return fingerprint(known)
 
 

@@ -1,4 +1,4 @@
-"""What judging came to over the cases of a run: answers, tokens, cost, quotes, steadiness."""
+"""Judging over the cases of a run: answers, tokens, cost, quotes, steadiness, agreement."""
 
 from __future__ import annotations
 
@@ -6,17 +6,103 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chat import Usage
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Judgement
-from ragbench.core.report import CanaryLine, JudgeLine, JudgeReport, Steadiness
+from ragbench.core.outcome import Judgement, Status
+from ragbench.core.report import (
+    CanaryLine,
+    JudgeLine,
+    JudgeReport,
+    JurorPair,
+    JurorScore,
+    Steadiness,
+)
 from ragbench.stages.judge_identity import price_of
-from ragbench.stages.panel import PanelTally, by_judge
+from ragbench.stats.agreement import agreement
 
 if TYPE_CHECKING:
     from ragbench.llm.endpoint import Price
+
+
+_LEVELS = 12
+"""Up to so many different values are taken for levels, of which kappa speaks."""
+
+
+def _by_judge(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    """The judgings of a case, by who made them, in their order."""
+    found: dict[str, list[Judgement]] = {}
+    for judgement in judgements:
+        found.setdefault(judgement.judge, []).append(judgement)
+    return found
+
+
+@dataclass(slots=True)
+class _PanelTally:
+    """The verdicts of each judge on each case, for one metric."""
+
+    _verdicts: dict[str, list[float | None]] = field(default_factory=dict[str, list[float | None]])
+    _unproved: dict[str, int] = field(default_factory=dict[str, int])
+    _cases: int = 0
+
+    def add(self, judgements: Sequence[Judgement]) -> None:
+        """Takes the judgings of a case; nothing where one judge alone was asked."""
+        found = _by_judge(judgements)
+        if set(found) <= {""}:
+            return
+        self._cases += 1
+        for name, made in found.items():
+            values = [j.cell.value for j in made if j.cell.value is not None]
+            verdicts = self._verdicts.setdefault(name, [])
+            verdicts.extend([None] * (self._cases - 1 - len(verdicts)))
+            verdicts.append(math.fsum(values) / len(values) if values else None)
+            unproved = not values and any(j.cell.status is Status.UNPROVED for j in made)
+            self._unproved[name] = self._unproved.get(name, 0) + unproved
+
+    def scores(self) -> tuple[JurorScore, ...]:
+        """What each judge said, in the order of the panel."""
+        return tuple(
+            JurorScore(
+                judge=name,
+                measured=len(known),
+                unproved=self._unproved[name],
+                score=math.fsum(known) / len(known) if known else None,
+            )
+            for name, verdicts in self._verdicts.items()
+            for known in [[value for value in verdicts if value is not None]]
+        )
+
+    def pairs(self) -> tuple[JurorPair, ...]:
+        """How far each two of them agree, on the cases of which both gave a value."""
+        return tuple(self._pair(one, other) for one, other in combinations(self._verdicts, 2))
+
+    def _pair(self, one: str, other: str) -> JurorPair:
+        both = [
+            (first, second)
+            for first, second in zip(self._verdicts[one], self._verdicts[other], strict=False)
+            if first is not None and second is not None
+        ]
+        count = len(both)
+        return JurorPair(
+            first=one,
+            second=other,
+            cases=count,
+            same=sum(math.isclose(a, b) for a, b in both) / count if count else None,
+            difference=math.fsum(abs(a - b) for a, b in both) / count if count else None,
+            kappa=_kappa(both),
+        )
+
+
+def _kappa(both: Sequence[tuple[float, float]]) -> float | None:
+    """Cohen's; None where there is nothing to compare, or no few levels."""
+    levels = sorted({value for pair in both for value in pair})
+    if not 1 < len(levels) <= _LEVELS:
+        return None
+    places = {value: place for place, value in enumerate(levels)}
+    found = agreement([(places[a], places[b]) for a, b in both], len(levels), resamples=1)
+    return found.kappa.value
 
 
 @dataclass(slots=True)
@@ -40,7 +126,7 @@ class _Account:
     """Sum of their sample variances."""
     errors: float = 0.0
     """Sum over them of variance / count."""
-    panel: PanelTally = field(default_factory=PanelTally)
+    panel: _PanelTally = field(default_factory=_PanelTally)
 
     def add(self, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
@@ -57,7 +143,7 @@ class _Account:
                     self.prompt += step.prompt_tokens
                     self.completion += step.completion_tokens
         self.panel.add(judgements)
-        for made in by_judge(judgements).values():
+        for made in _by_judge(judgements).values():
             self._steady([j.cell.value for j in made if j.cell.value is not None])
 
     def _steady(self, values: Sequence[float]) -> None:

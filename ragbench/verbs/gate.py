@@ -24,11 +24,10 @@ from ragbench.ledger.folder import RunFolder
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import read_manifest
 from ragbench.llm.session import ModelClients
-from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.judging import JudgeModels, JudgePlan
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import computable, stored_metrics
-from ragbench.metrics.scorer import JudgeModels
 from ragbench.metrics.summary import SummaryBuilder
 from ragbench.stages.judge import Judging, judge_many
 from ragbench.stages.judge_identity import judge_info

@@ -26,8 +26,7 @@ from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.io.labels import LEVELS, LabelledClaim
 from ragbench.llm.probe import preflight
 from ragbench.llm.session import ModelClients
-from ragbench.metrics.judging import JudgePlan
-from ragbench.metrics.scorer import JudgeModels
+from ragbench.metrics.judging import JudgeModels, JudgePlan
 from ragbench.stages.judge import Judging, judge_many
 from ragbench.stages.judge_identity import judge_info, price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation

@@ -12,8 +12,7 @@ from ragbench.core.outcome import JudgedCell, Status
 from ragbench.errors import ConfigError
 from ragbench.io.labels import LabelledClaim
 from ragbench.llm.schema import Schema
-from ragbench.metrics.judging import INJECTION
-from ragbench.metrics.scorer import JudgeModels
+from ragbench.metrics.judging import INJECTION, JudgeModels
 from ragbench.stats.mean import proportion_interval
 
 PROBES: Mapping[str, tuple[Probe, ...]] = {

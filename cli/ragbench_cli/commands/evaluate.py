@@ -59,7 +59,6 @@ from ragbench_cli.llm_options import (
     LLMKeyVariableOption,
     LLMModelOption,
     PanelOption,
-    PanelVoteOption,
 )
 from ragbench_cli.models import ModelChoice
 from ragbench_cli.options import (
@@ -122,7 +121,6 @@ def command(
     rag_repeats: RagRepeatsOption = 1,
     repeats: RepeatsOption = 1,
     panel: PanelOption = None,
-    panel_vote: PanelVoteOption = None,
     canaries: CanariesOption = 0,
     no_preflight: NoPreflightOption = False,
     fresh: FreshOption = False,
@@ -165,7 +163,7 @@ def command(
             model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
             api_key_file=llm_api_key_file, config=config,
         ),
-        panel=panel, panel_vote=panel_vote, repeats=repeats, max_cost=max_cost,
+        panel=panel, repeats=repeats, max_cost=max_cost,
         max_cost_run=max_cost_run, preflight=not no_preflight,
     )  # fmt: skip
     judge = _validator(validate, validator_args, calibration)

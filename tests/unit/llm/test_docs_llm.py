@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.llm.found_settings import SETTING_NAMES
+from ragbench.llm.settings import SETTING_NAMES
 from tests.llm_server import FaultServer, Payload
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "llm.md").read_text("utf-8")

@@ -108,7 +108,7 @@ def test_a_nearer_place_of_the_key_replaces_a_farther_one() -> None:
         ({"model": "m", "temperature": 3}, "temperature must lie in 0 to 2"),
         ({"model": "m", "timeout": "nan"}, "must be a number of at least 0"),
         ({"model": "m", "timeout": 0}, "must be above 0 seconds"),
-        ({"model": "m", "extra": "{"}, "is not JSON"),
+        ({"model": "m", "extra": "{"}, "must be an object"),
         ({"model": "m", "extra": "[]"}, "must be an object"),
         ({"model": "m", "extra": {"api_key": KEY}}, "looks like a credential"),
         ({"model": "m", "extra": {"stream": True}}, "cannot be one of the extra fields"),

@@ -14,8 +14,7 @@ from ragbench.core.outcome import JudgedCell
 from ragbench.core.trace import Trace
 from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
-from ragbench.metrics.judging import JudgePlan
-from ragbench.metrics.scorer import JudgeModels
+from ragbench.metrics.judging import JudgeModels, JudgePlan
 from tests.llm_server import instance_of
 
 Say = Callable[[str, Mapping[str, Any], int], Any]

@@ -19,9 +19,8 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, LLMError, LLMStoppedError
 from ragbench.ledger.codec import decode_judgements, encode_judgements
 from ragbench.llm.schema import Schema
-from ragbench.metrics.judging import JudgePlan
+from ragbench.metrics.judging import Asks, Embeds, JudgeModels, JudgePlan
 from ragbench.metrics.registry import parse_metric
-from ragbench.metrics.scorer import Asks, Embeds, JudgeModels
 from ragbench.metrics.support import SupportJudge
 
 METRIC = parse_metric("support")
