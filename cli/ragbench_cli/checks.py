@@ -252,7 +252,7 @@ async def _structure(client: LLMClient, checks: list[DoctorCheck]) -> None:
 
 def check_dataset(dataset: str, corpus: str | None) -> list[DoctorCheck]:
     """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
-    from ragbench.io.encodings import encoding_of
+    from ragbench.io.lines import encoding_of
     from ragbench.io.read import read_cases
     from ragbench.verbs.dataset_probes import probe_dataset
     from ragbench_cli.systems import DocumentsBeside

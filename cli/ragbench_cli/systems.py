@@ -114,7 +114,7 @@ class DocumentsBeside(NamedTuple):
     """What the dataset holds, in words, for those who look for documents in it in vain."""
 
     def read(self) -> Iterable[Document]:
-        from ragbench.io.encodings import encoding_of
+        from ragbench.io.lines import encoding_of
         from ragbench.io.read import read_documents
 
         source = self.corpus or _documents_beside(self.dataset)

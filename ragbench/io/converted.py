@@ -1,4 +1,4 @@
-"""PDF, HTML and Word documents as text, by the packages of the extra ``documents``.
+"""Texts as documents, and PDF, HTML and Word as text, by the packages of the extra ``documents``.
 
 HTML and Word become Markdown: headings, lists and tables stay what they are, and chunkers cut
 there. Of a web page the main text is kept, without navigation, banners and footers. A PDF gives its
@@ -10,14 +10,18 @@ from __future__ import annotations
 import importlib.util
 import io
 import logging
+import os
 import zipfile
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from ragbench.errors import RagbenchError
 from ragbench.io.limits import ReadLimits
+from ragbench.io.lines import Line, decode_line, read_bytes
+from ragbench.io.source import Kind, Problems, Row, Source
 from ragbench.plugins import require
 from ragbench.safe_text import shortened_line
 
@@ -31,12 +35,8 @@ class ConversionError(ValueError):
     """A document cannot be read; says why, in words for its owner."""
 
 
-class Convert(Protocol):
-    """Gives a document's text, and its title where it says one."""
-
-    def __call__(self, data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
-        """Converts the bytes of a file."""
-        ...
+Convert = Callable[[bytes, ReadLimits], tuple[str, str | None]]
+"""From the bytes of a file to its text, and its title where it says one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,7 @@ def converter_of(suffix: str) -> Converter | None:
 
 def _pdf(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
     package = require("pypdf", extra="documents")
-    with _told("PDF"):
+    with _reported("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             raise ConversionError("the PDF is locked by a password: save it without one")
@@ -74,7 +74,7 @@ def _pdf(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
 
 def _html(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
     package = require("trafilatura", extra="documents")
-    with _told("HTML"):
+    with _reported("HTML"):
         # Links say where, not what; recall: a short page is main text, too.
         text = package.extract(
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
@@ -86,7 +86,7 @@ def _html(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
 
 def _docx(data: bytes, limits: ReadLimits) -> tuple[str, str | None]:
     package = require("docx", extra="documents")
-    with _told("Word"):
+    with _reported("Word"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             limits.check_archive(archive)
         document = package.Document(io.BytesIO(data))
@@ -114,7 +114,7 @@ def _block(block: Any) -> str:
 
 
 @contextmanager
-def _told(kind: str) -> Generator[None]:
+def _reported(kind: str) -> Generator[None]:
     """What a package raises over a damaged file, in one line; they raise whatever comes to them."""
     # What they log of it stands in the error, or was repaired.
     loggers = [logging.getLogger(name) for name in ("pypdf", "trafilatura", "htmldate")]
@@ -143,3 +143,94 @@ CONVERTED: Mapping[str, Converter] = {
     ".docx": _WORD,
 }
 """By suffix."""
+
+
+SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
+
+
+def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a file, in the order of their paths; the id is the path in the folder.
+
+    A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
+    converted; in a folder those are left out whose package is not installed. Memory holds one file.
+    """
+    if kind != "documents":
+        problems.add("text files hold documents, not cases", path=source.name)
+        return
+    for name, file in _files(source):
+        converter = converter_of(file.suffix)
+        if converter is not None:
+            found = _converted(file, converter, problems)
+        else:
+            text = _plain_text(file, problems)
+            title = None if text is None or file.suffix == ".txt" else _heading(text)
+            found = None if text is None else (text, title)
+        if found is not None:
+            yield Row(file.name, None, {"id": name, "text": found[0], "title": found[1]})
+
+
+def text_files(folder: Path) -> Iterator[str]:
+    """Paths of the files below a folder that `read` reads, relative to it, but for hidden ones."""
+    for path in _shown(folder):
+        if _is_read(path):
+            yield path.relative_to(folder).as_posix()
+
+
+def other_files(folder: Path) -> list[str]:
+    """Paths of the files below a folder that `text_files` leaves out, but for hidden ones."""
+    return [path.relative_to(folder).as_posix() for path in _shown(folder) if not _is_read(path)]
+
+
+def _shown(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(parent) / name for name in sorted(names) if not name.startswith("."))
+
+
+def _is_read(path: Path) -> bool:
+    converter = converter_of(path.suffix)
+    return path.suffix.lower() in SUFFIXES and (converter is None or converter.is_installed)
+
+
+def _files(source: Source) -> Iterator[tuple[str, Source]]:
+    if source.path is None or not source.is_folder:
+        yield (source.name if source.path is None else source.path.name), source
+        return
+    for name in text_files(source.path):
+        file = source.child(name)
+        if file is not None:
+            yield name, file
+
+
+def _converted(
+    file: Source, converter: Converter, problems: Problems
+) -> tuple[str, str | None] | None:
+    """The text and title of a document; None, and a problem, when it cannot be read."""
+    known = len(problems)
+    found: tuple[str, str | None] | None = None
+    with file.opened(problems) as stream:
+        if stream is not None:
+            data = stream.read(file.limits.file + 1)
+            file.limits.check_held(len(data))
+            try:
+                found = converter.convert(data, file.limits)
+            except ConversionError as error:
+                problems.add(str(error), path=file.name)
+    if found is not None and len(found[0].encode()) > file.limits.record:
+        problems.add(file.limits.long_record("the text"), path=file.name)
+    return found if len(problems) == known else None
+
+
+def _plain_text(file: Source, problems: Problems) -> str | None:
+    raw = read_bytes(file, problems)
+    if raw is not None and len(raw) > file.limits.record:
+        problems.add(file.limits.long_record("the text"), path=file.name)
+        return None
+    return None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
+
+
+def _heading(text: str) -> str | None:
+    for line in text.splitlines():
+        if line.startswith("# ") and line[2:].strip():
+            return line[2:].strip()
+    return None

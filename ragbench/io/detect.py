@@ -15,9 +15,11 @@ from typing import cast
 
 import orjson
 
-from ragbench.io import arrow, lines
+from ragbench.io import arrow, converted
 from ragbench.io.fields import is_known_field
 from ragbench.io.formats import (
+    CASES_FILE,
+    CORPUS_FILE,
     FORMATS,
     QRELS_FOLDER,
     QUERIES_FILE,
@@ -26,8 +28,6 @@ from ragbench.io.formats import (
     is_workbook,
 )
 from ragbench.io.json_files import (
-    CASES_FILE,
-    CORPUS_FILE,
     array_key,
     head_elements,
     object_keys,
@@ -70,7 +70,7 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> str | No
         return "hf"
     if source.path is not None and source.is_folder:
         return _folder_format(source, source.path, kind, problems)
-    if kind == "documents" and source.suffix in lines.SUFFIXES:
+    if kind == "documents" and source.suffix in converted.SUFFIXES:
         return "text"
     head = source.head(problems)
     if head is None:
@@ -105,7 +105,7 @@ def _folder_format(source: Source, folder: Path, kind: Kind, problems: Problems)
             return "ragbench"
         # A README beside data files is not a corpus.
         tabular = any(_BY_SUFFIX.get(path.suffix.lower()) for path in folder.iterdir())
-        if not tabular and next(lines.text_files(folder), None) is not None:
+        if not tabular and next(converted.text_files(folder), None) is not None:
             return "text"
     message = (
         f"the folder holds no {kind} in a form that is recognised: expected cases.jsonl and "

@@ -1,22 +1,28 @@
-"""Rows with fields as cases with what is recorded of them."""
+"""Rows with fields, and dumps of stores, as cases with what is recorded of them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
+from ragbench.core.case import Case
 from ragbench.core.trace import Entry
+from ragbench.core.validation import RetrievalDump
+from ragbench.errors import DataError
 from ragbench.io.decoder import EntryDecoder
 from ragbench.io.dumps.form import DumpMapping
-from ragbench.io.dumps.joined import CorpusTexts, corpus_texts
+from ragbench.io.dumps.read import OpenDump
 from ragbench.io.fields import ANSWER_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap
-from ragbench.io.proposals import proposals
-from ragbench.io.recorded import Retrieved, Texts
+from ragbench.io.ids import IdRegister
+from ragbench.io.rankings import CorpusTexts, corpus_texts
+from ragbench.io.recorded import Retrieved, Texts, recorded_outcome, retrieved
 from ragbench.io.source import NotingReadErrors, Problems, Row, Source
 from ragbench.io.source_info import SourceInfo, looked_at
 
@@ -49,8 +55,10 @@ class EntrySource:
         self.close()
 
     def close(self) -> None:
-        """Forgets what was kept for it on disk."""
         self.held.close()
+
+
+# --- rows with fields
 
 
 @dataclass(kw_only=True, slots=True)
@@ -66,7 +74,6 @@ class RowEntries:
     is_join: bool
     """Whether the entries are to be joined with other cases."""
     stack: ExitStack
-    """Keeps what is needed while it is read."""
     has_answers: bool = False
 
     def opened(self, form: str, known: Sequence[Row]) -> EntrySource:
@@ -86,7 +93,7 @@ class RowEntries:
         notes = (
             *self.place.notes,
             *_no_value_notes(decoder.no_values),
-            *proposals([row.values for row in known], unused, bound),
+            *_gold_notes([row.values for row in known], unused, bound),
             *_chunk_notes(chunks),
         )
         info = SourceInfo(
@@ -150,8 +157,7 @@ class RowEntries:
             for target, source in plan.bindings:
                 bound.setdefault(target, source)
             unused.update(dict.fromkeys(plan.rest))
-        order = [*ENTRY_FIELDS]
-        return {name: bound[name] for name in order if name in bound}, tuple(unused)
+        return {name: bound[name] for name in ENTRY_FIELDS if name in bound}, tuple(unused)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
@@ -184,3 +190,103 @@ def _chunk_notes(chunks: Retrieved) -> Iterator[str]:
         yield f"{chunks.unknown_ids:,} retrieved ids are not in the corpus: their text is empty"
     for kind, count in chunks.warnings.items():
         yield f"{count:,} retrieved chunks: {kind.replace('_', ' ')}"
+
+
+_GOLD = re.compile(
+    r"gold|positive|relevan|qrel|pids?$|target|support|ground.?truth|(?:correct|true|expected).?(?:doc"
+    r"|id|chunk|passage|context)",
+    re.IGNORECASE,
+)
+_NEGATIVE = re.compile(r"neg(?:ative)?|non.?relevan|irrelevan|score|prob|wrong|fake", re.IGNORECASE)
+_LONGEST_ID = 120
+_LOOKED_AT = 50
+
+
+def _gold_notes(
+    rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
+) -> Iterator[str]:
+    """Says how unused fields could be read whose names and values look like the gold."""
+    for name in unused:
+        if not _GOLD.search(name) or _NEGATIVE.search(name):
+            continue
+        values = [v for row in rows[:_LOOKED_AT] if (v := row.get(name)) not in (None, "", [])]
+        lists = [cast("list[object]", v) if isinstance(v, list) else [v] for v in values]
+        items = [item for items in lists for item in items]
+        if items and all(type(item) in (str, int) and _is_id(str(item)) for item in items):
+            target, held = "reference_context_ids", "ids of what is relevant"
+        elif items and all(type(item) is str for item in items):
+            target, held = "reference_contexts", "relevant texts"
+        else:
+            continue
+        if _INSTEAD[target].isdisjoint(bound):
+            yield f"'{name}' is not read: if it holds the {held}, add --field {target}={name}"
+
+
+_INSTEAD = {
+    "reference_context_ids": {"reference_context_ids", "grades", "reference_contexts"},
+    "reference_contexts": {"reference_contexts"},
+}
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_ID and not any(map(str.isspace, text))
+
+
+# --- dumps of stores
+
+
+@dataclass(kw_only=True, slots=True)
+class DumpEntries:
+    """Reads a dump whose records are no questions with fields: responses, rows, batches."""
+
+    name: str
+    open_dump: Callable[[], AbstractContextManager[OpenDump]]
+    """Opens it from the start."""
+    is_join: bool
+
+    def opened(self, held: ExitStack) -> EntrySource:
+        """The source, once a first look has found out how it is read."""
+        with self.open_dump() as dump:
+            mapping = dump.mapping
+            known = list(islice(dump, LOOK))
+        has_ids = mapping.id is not None
+        looked = [_dump_entry(retrieval, has_ids=has_ids) for retrieval in known]
+        named = ("query", "query_id", "chunks", "id", "text", "score")
+        paths = {name: str(path) for name in named if (path := getattr(mapping, name))}
+        info = SourceInfo(path=self.name, form=mapping.format, mapping=paths)
+        return EntrySource(
+            info=looked_at(info, looked, is_whole=len(looked) < LOOK),
+            read=partial(self._entries, has_ids=has_ids),
+            held=held,
+        )
+
+    def _entries(self, *, has_ids: bool) -> Iterator[Entry]:
+        found, ids = Problems(), IdRegister()
+        with self.open_dump() as dump:
+            for number, retrieval in enumerate(dump, start=1):
+                entry = _dump_entry(retrieval, has_ids=has_ids)
+                earlier = ids.add(entry.case.id, number)
+                if earlier is None or self.is_join:
+                    yield entry
+                else:
+                    message = f"'{entry.case.id}' is already the id of record {earlier}"
+                    found.add(message, path=self.name, line=number, field="id")
+            if dump.problems.items:
+                raise DataError([*dump.problems, *found])
+        found.raise_if_any()
+
+
+def _dump_entry(dump: RetrievalDump, *, has_ids: bool) -> Entry:
+    relevant = None
+    if dump.relevant_ids is not None:
+        ranked = [chunk.id for chunk in dump.chunks if chunk.id in dump.relevant_ids]
+        relevant = (*ranked, *sorted(dump.relevant_ids.difference(ranked)))
+    case = Case(
+        id=dump.query_id,
+        query=dump.query,
+        reference=dump.answers[0] if dump.answers else None,
+        alternative_references=dump.answers[1:],
+        reference_context_ids=relevant,
+    )
+    recorded = {"retrieve": recorded_outcome(retrieved(dump, has_ids=has_ids))}
+    return Entry(case=case, recorded=recorded)

@@ -89,7 +89,7 @@ EXPORTS = Registry(
     builtin={
         "ragas": "ragbench.io.ragas:write",
         "jsonl": "ragbench.io.own_form:write",
-        "trec": "ragbench.io.trec_run:write",
+        "trec": "ragbench.io.trec:write",
         "csv": "ragbench.io.delimited:write",
         "parquet": "ragbench.io.arrow:write_parquet",
         "hf": "ragbench.io.arrow:write_hugging_face",

@@ -10,6 +10,8 @@ from ragbench.plugins import Registry
 if TYPE_CHECKING:
     from ragbench.io.source import Kind
 
+CASES_FILE, CORPUS_FILE = "cases.jsonl", "corpus.jsonl"
+"""In a folder of ragbench's own form; BEIR's corpus is called so, too."""
 QUERIES_FILE, QRELS_FOLDER = "queries.jsonl", "qrels"
 """By which a folder of BEIR is known."""
 QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
@@ -105,7 +107,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="beir",
-        reader="ragbench.io.trec:read_beir",
+        reader="ragbench.io.folders:read_beir",
         summary="A BEIR folder: queries.jsonl, corpus.jsonl, graded judgements in qrels/.",
         example="scifact/",
     ),
@@ -133,13 +135,13 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="trec",
-        reader="ragbench.io.trec:read_trec_folder",
+        reader="ragbench.io.folders:read_trec",
         summary="A folder with queries.tsv and qrels.txt; its corpus is collection.tsv.",
         example="msmarco/",
     ),
     FormatInfo(
         name="text",
-        reader="ragbench.io.lines:read",
+        reader="ragbench.io.converted:read",
         summary="A folder of texts, Markdown, PDF, HTML, Word; the path is the document's id.",
         example="handbook/",
         reads=("documents",),
@@ -147,7 +149,7 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="ragbench",
-        reader="ragbench.io.json_files:read_folder",
+        reader="ragbench.io.folders:read_own",
         summary="ragbench's own folder: cases.jsonl and corpus.jsonl.",
         example="datasets/handbook/",
         records=_BY_FIELDS,

@@ -308,17 +308,3 @@ def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterat
             if line.raw.lstrip().startswith(b"["):
                 message += " (for one JSON array, name the format json)"
             problems.add(message, path=path, line=line.number)
-
-
-CASES_FILE = "cases.jsonl"
-CORPUS_FILE = "corpus.jsonl"
-
-
-def read_folder(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields the rows of ragbench's own folder: of the file that holds what is asked for."""
-    name = CORPUS_FILE if kind == "documents" else CASES_FILE
-    file = source.child(name)
-    if file is None:
-        problems.add(f"the folder has no {name}", path=source.name)
-        return
-    yield from read_json_lines(file, kind=kind, problems=problems)

@@ -1,17 +1,17 @@
-"""Bytes to lines of UTF-8; folders of texts and documents."""
+"""Bytes to lines of UTF-8, and a guess of how a text is encoded that is not: always reported."""
 
 from __future__ import annotations
 
 import codecs
-import os
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ragbench.io.converted import CONVERTED, ConversionError, Converter, converter_of
-from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, Source
+from ragbench.io.source import NotingReadErrors, Problems, Source
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -159,92 +159,68 @@ def _decoded_chunks(
         chunk, end = more, end + len(more)
 
 
-SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
+def encoding_of(where: str | Path) -> tuple[str | None, str]:
+    """The encoding to read a file with, where it has to be guessed, and what to say of that."""
+    found = decoded(Source.of(where))
+    return found.encoding, " ".join(found.notes)
 
 
-def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a file, in the order of their paths; the id is the path in the folder.
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_LIKELY = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "gb18030", "big5", "shift_jis", "euc_jp"),
+    "euc_kr",
+)
+"""What spreadsheets and old exports write; with any of the hundred others, a short text is as
+likely to be one as another."""
+_ASCII = bytes(range(128))
+_WESTERN = frozenset("ÄÖÜäöüßÀÂÇÈÉÊËÎÏÔÙÛàâçèéêëîïôùûÁÍÑÓÚáíñóúÃÕãõÅÆØåæøœ€£§°‘’“”„«»–—…•·²½\u00a0")
+"""What Western European languages write; bytes of a text of another encoding are others, too."""
+_OPENING = re.compile("[¿¡](?=[A-ZÁÉÍÓÚÑ])")
+_ENOUGH = 40
+"""Bytes beyond ASCII below which a guess is a toss-up: then the user has to say it."""
+_DAMAGED = 3
+"""UTF-8 letters for each wrong byte from which a text is damaged UTF-8, and nothing else."""
 
-    A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
-    converted; in a folder those are left out whose package is not installed. Memory holds one file.
+
+def decoded(place: Source) -> Source:
+    """The source with its encoding, where that has to be guessed; the guess is among its notes.
+
+    A file is not left open; a stream keeps what was looked at of it.
     """
-    if kind != "documents":
-        problems.add("text files hold documents, not cases", path=source.name)
-        return
-    for name, file in _files(source):
-        converter = converter_of(file.suffix)
-        if converter is not None:
-            found = _converted(file, converter, problems)
-        else:
-            text = _text(file, problems)
-            title = None if text is None or file.suffix == ".txt" else _heading(text)
-            found = None if text is None else (text, title)
-        if found is not None:
-            yield Row(file.name, None, {"id": name, "text": found[0], "title": found[1]})
+    if place.encoding is not None or place.hub is not None or place.is_folder:
+        return place
+    head = place.head(Problems())
+    if place.path is not None:
+        place.close()
+    guess = None if head is None else guess_encoding(head)
+    if guess is None:
+        return place
+    note = f"'{place.name}' is not UTF-8 and is read as {guess}, a guess (--encoding)"
+    return replace(place, encoding=guess, notes={**place.notes, note: None})
 
 
-def text_files(folder: Path) -> Iterator[str]:
-    """Paths of the files below a folder that `read` reads, relative to it, but for hidden ones."""
-    for path in _shown(folder):
-        if _is_read(path):
-            yield path.relative_to(folder).as_posix()
+def guess_encoding(head: bytes) -> str | None:
+    """Guesses the encoding of a text that is not UTF-8.
 
-
-def other_files(folder: Path) -> list[str]:
-    """Paths of the files below a folder that `text_files` leaves out, but for hidden ones."""
-    return [path.relative_to(folder).as_posix() for path in _shown(folder) if not _is_read(path)]
-
-
-def _shown(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(parent) / name for name in sorted(names) if not name.startswith("."))
-
-
-def _is_read(path: Path) -> bool:
-    converter = converter_of(path.suffix)
-    return path.suffix.lower() in SUFFIXES and (converter is None or converter.is_installed)
-
-
-def _files(source: Source) -> Iterator[tuple[str, Source]]:
-    if source.path is None or not source.is_folder:
-        yield (source.name if source.path is None else source.path.name), source
-        return
-    for name in text_files(source.path):
-        file = source.child(name)
-        if file is not None:
-            yield name, file
-
-
-def _converted(
-    file: Source, converter: Converter, problems: Problems
-) -> tuple[str, str | None] | None:
-    """The text and title of a document; None, and a problem, when it cannot be read."""
-    known = len(problems)
-    found: tuple[str, str | None] | None = None
-    with file.opened(problems) as stream:
-        if stream is not None:
-            data = stream.read(file.limits.file + 1)
-            file.limits.check_held(len(data))
-            try:
-                found = converter.convert(data, file.limits)
-            except ConversionError as error:
-                problems.add(str(error), path=file.name)
-    if found is not None and len(found[0].encode()) > file.limits.record:
-        problems.add(file.limits.long_record("the text"), path=file.name)
-    return found if len(problems) == known else None
-
-
-def _text(file: Source, problems: Problems) -> str | None:
-    raw = read_bytes(file, problems)
-    if raw is not None and len(raw) > file.limits.record:
-        problems.add(file.limits.long_record("the text"), path=file.name)
+    None where the text is UTF-8, also cut off or damaged, or JSON, which has no other encoding, or
+    where nothing fits.
+    """
+    if head.startswith(_MARKS) or b"\x00" in head or head.lstrip()[:1] in (b"{", b"["):
         return None
-    return None if raw is None else decode_line(Line(1, 0, raw), file.name, problems)
+    text = head.decode("utf-8", "replace").rstrip("\ufffd")
+    wrong = text.count("\ufffd")
+    right = sum(letter > "\x7f" and letter != "\ufffd" for letter in text)
+    if not wrong or right >= _DAMAGED * wrong:
+        return None
+    # A letter that the head cuts in two would rule its encoding out.
+    whole = head[: head.rfind(b"\n") + 1] or head
+    letters = whole.translate(None, _ASCII)
+    western = _OPENING.sub("", whole.decode("cp1252", "replace"))
+    if all(letter < "\x80" or letter in _WESTERN for letter in western):
+        return "cp1252"
+    if len(letters) < _ENOUGH:
+        return None
+    from charset_normalizer import from_bytes
 
-
-def _heading(text: str) -> str | None:
-    for line in text.splitlines():
-        if line.startswith("# ") and line[2:].strip():
-            return line[2:].strip()
-    return None
+    best = from_bytes(whole, cp_isolation=list(_LIKELY)).best()
+    return None if best is None else best.encoding

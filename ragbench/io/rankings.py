@@ -1,95 +1,37 @@
-"""TREC runs and BEIR results, read: for each query its documents with their scores.
-
-A run's line is ``query Q0 document rank score tag``; formats:
-https://github.com/usnistgov/trec_eval. BEIR's results are an object of score by document by query.
-"""
+"""Rankings in files (TREC runs, BEIR results), joined with queries, judgements and texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+import re
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from ragbench.io.dumps.form import is_object
-from ragbench.io.ids import IdRegister
+from ragbench.errors import ConfigError, DataError, Problem
+from ragbench.io.dumps.form import DumpRecord, is_object
+from ragbench.io.folders import judged_fields, pick_qrels
 from ragbench.io.json_files import load
-from ragbench.io.lines import decode_line, read_lines
-from ragbench.io.source import Problems, Source
-from ragbench.io.trec_run import TAG, unescape_id
+from ragbench.io.lines import decode_head, decode_line, decoded, read_bytes, read_lines
+from ragbench.io.read import read_cases, read_documents
+from ragbench.io.source import Problems, Row, Source
+from ragbench.io.trec import Ranking, is_own_run, read_grades, unescape_id
 from ragbench.io.values import as_score, describe
 
-_EXPECTED = "expected 'query Q0 document rank score tag'"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranking:
-    """What a file holds of a query."""
-
-    query: str
-    """The query's id; what ragbench escaped in its own runs is itself again."""
-    line: int | None = None
-    """Where it begins, from 1; None where the file has no lines."""
-    scores: dict[str, float] = field(default_factory=dict[str, float])
-    """Score by document, in the order of the file."""
-    is_own: bool = False
-    """Whether ragbench wrote it."""
-
-    def ordered(self) -> list[str]:
-        """Documents, best first, as trec_eval orders them; equal scores keep the file's order."""
-        return sorted(self.scores, key=lambda document: -self.scores[document])
-
-
-def read_run(source: Source, problems: Problems) -> Iterator[Ranking]:
-    """Yields a ranking per query of a TREC run."""
-    seen = IdRegister()
-    held: Ranking | None = None
-    for number, columns in _columns(source, problems):
-        is_own = columns[5] == TAG
-        plain = unescape_id if is_own else str
-        query, document = plain(columns[0]), plain(columns[2])
-        if held is None or query != held.query:
-            if held is not None:
-                yield held
-            held = Ranking(query=query, line=number, is_own=is_own)
-            earlier = seen.add(query, number)
-            if earlier is not None:
-                message = f"query '{query}' has lines at {earlier} already: sort the run by query"
-                problems.add(message, path=source.name, line=number)
-        if document in held.scores:
-            message = f"document '{document}' appears twice in the ranking of query '{query}'"
-            problems.add(message, path=source.name, line=number)
-        held.scores.setdefault(document, float(columns[4]))
-    if held is not None:
-        yield held
-
-
-def _columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the six columns of each line; the score is a finite number."""
-    for line in read_lines(source, problems):
-        text = decode_line(line, source.name, problems)
-        columns = [] if text is None else text.strip().split("\t" if "\t" in text else None)
-        if not any(columns):
-            continue
-        if len(columns) == 6 and as_score(columns[4]) is not None:
-            yield line.number, columns
-            continue
-        found = f"found {len(columns)} columns"
-        if len(columns) == 6:
-            found = f"found '{columns[4][:40]}' as score"
-        problems.add(f"{_EXPECTED}, {found}", path=source.name, line=line.number)
-
-
-def is_own_run(place: Source) -> bool:
-    """Whether a run's tag says that ragbench wrote it: the ids in it are escaped."""
-    first = next(_columns(replace(place), Problems()), None)
-    return first is not None and first[1][5] == TAG
+_BATCH = 5000
+_FILES = ("queries.jsonl", "queries.tsv", "topics.tsv", "topics.txt", "cases.jsonl")
+_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGNORECASE)
 
 
 def is_beir_result(value: object) -> bool:
     """Whether a value is scores by document by query."""
-    if not is_object(value) or not value:
-        return False
-    first = next(iter(value.values()))
-    return is_object(first) and bool(first) and all(map(_is_number, first.values()))
+    first = next(iter(value.values()), None) if is_object(value) else None
+    return is_object(first) and bool(first) and all(type(s) in (int, float) for s in first.values())
 
 
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
@@ -116,5 +58,238 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
         yield ranking
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+# --- texts of documents
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusTexts:
+    """Finds the text of a document."""
+
+    _db: sqlite3.Connection
+
+    def get(self, ids: Iterable[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for id in ids:
+            row = self._db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
+            if row is not None:
+                found[id] = row[0]
+        return found
+
+
+@contextmanager
+def corpus_texts(path: str | Path) -> Generator[CorpusTexts, None, None]:
+    """Reads a corpus into a temporary file, which is gone when the block ends."""
+    with (
+        TemporaryDirectory(prefix="ragbench-corpus-") as folder,
+        closing(sqlite3.connect(Path(folder) / "texts.sqlite")) as db,
+    ):
+        # The file is thrown away: it need not survive a crash.
+        db.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+            "CREATE TABLE texts (id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;"
+        )
+        problems = Problems()
+        documents = ((one.id, one.text) for one in read_documents(path, problems=problems))
+        count = 0
+        while batch := list(islice(documents, _BATCH)):
+            db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", batch)
+            count += len(batch)
+        problems.raise_if_any()
+        if not count:
+            name = Source.of(path).name
+            raise DataError([Problem(message="the corpus holds no document", path=name)])
+        yield CorpusTexts(db)
+
+
+# --- queries
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Queries:
+    """The queries of a file."""
+
+    texts: dict[str, str]
+    """Text by id, in the order of the file."""
+    notes: Mapping[str, None] = field(default_factory=dict[str, None])
+    """What had to be chosen to read it, in words."""
+
+
+def read_queries(path: str | Path, encoding: str | None = None) -> Queries:
+    """Reads all queries of a file, or of the usual file in a folder."""
+    problems = Problems()
+    source = Source.of(path, encoding=encoding)
+    if source.is_folder:
+        found = source.first_child(_FILES)
+        if found is None:
+            message = f"the folder has none of {', '.join(_FILES)}"
+            raise DataError([Problem(message=message, path=source.name)])
+        source = found
+    source = decoded(source)
+    with closing(source):
+        texts = dict(_queries(source, problems))
+    problems.raise_if_any()
+    if not texts:
+        raise DataError([Problem(message="it holds no query", path=source.name)])
+    return Queries(texts=texts, notes=source.notes)
+
+
+def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    head = source.head(problems)
+    if head is None:
+        return
+    text = decode_head(head, source.encoding).lstrip()
+    if "<top>" in text.lower():
+        yield from _topics(source, problems)
+    elif text.startswith(("{", "[")) or _is_table(source.suffix, text):
+        yield from _query_records(source, text, problems)
+    else:
+        yield from _query_lines(source, problems)
+
+
+def _is_table(suffix: str, text: str) -> bool:
+    """Whether a file has named columns, rather than an id and a text on each line."""
+    names = {cell.strip().lower() for cell in text.partition("\n")[0].split("\t")}
+    return suffix in {".csv", ".parquet", ".xlsx", ".xlsm"} or (
+        suffix == ".tsv" and not names.isdisjoint({"query", "question", "text", "user_input"})
+    )
+
+
+def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    raw = read_bytes(source, problems)
+    for topic in _TOPIC.finditer("" if raw is None else raw.decode("utf-8", "replace")):
+        number, title = _NUMBER.search(topic[1]), _TITLE.search(f"{topic[1]}<")
+        if number is None or title is None:
+            problems.add("a topic lacks <num> or <title>", path=source.name)
+        else:
+            yield number[1], " ".join(title[1].split())
+
+
+def _query_lines(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
+    """Id and text with a tab between, or the text alone, whose line is then its id."""
+    for line in read_lines(source, problems):
+        text = (decode_line(line, source.name, problems) or "").strip()
+        if text:
+            id, tab, query = text.partition("\t")
+            yield (id.strip(), query.strip()) if tab else (str(line.number), text)
+
+
+def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tuple[str, str]]:
+    if source.path is None:
+        problems.add("the queries cannot come from standard input", path=source.name)
+        return
+    value = load(Source.of(source.path), Problems()) if source.suffix == ".json" else None
+    if is_object(value) and value and all(isinstance(text, str) for text in value.values()):
+        yield from ((id, str(text)) for id, text in value.items())
+        return
+    # BEIR calls a query's text so.
+    is_text = '"text"' in head and not any(
+        f'"{name}"' in head for name in ("query", "question", "user_input")
+    )
+    fields = {"query": "text"} if is_text else None
+    for case in read_cases(source.path, fields=fields, encoding=source.encoding, problems=problems):
+        yield case.id, case.query
+
+
+# --- joined
+
+
+def read_ranking_records(
+    rankings: Iterable[Ranking], path: str, texts: CorpusTexts, queries: Queries, problems: Problems
+) -> Iterator[DumpRecord]:
+    """Yields a record per query, best document first, in ragbench's own form."""
+    for ranking in rankings:
+        query = queries.texts.get(ranking.query)
+        if query is None:
+            _add_unknown(ranking, path, problems)
+            continue
+        ordered = ranking.ordered()
+        found = texts.get(ordered)
+        chunks = [{"id": id, "text": found.get(id), "score": ranking.scores[id]} for id in ordered]
+        value = {"query_id": ranking.query, "query": query, "chunks": chunks}
+        yield DumpRecord(path, ranking.line, value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topics:
+    """What a run does not hold of its queries."""
+
+    queries: Mapping[str, str] | None = None
+    """Text by id; None where the run is joined with cases that have it."""
+    grades: Mapping[str, Mapping[str, int]] | None = None
+    """Grade by document, by query id; None where nobody judged."""
+
+    def row(self, path: str, ranking: Ranking, *, is_recorded: bool = True) -> Row:
+        """A row of a query, best document first."""
+        query, ordered = ranking.query, ranking.ordered()
+        values: dict[str, object] = {"id": query}
+        if is_recorded:
+            values["retrieved_context_ids"] = ordered
+            values["retrieved_scores"] = [ranking.scores[document] for document in ordered]
+        if self.queries is not None:
+            values["query"] = self.queries[query]
+        if self.grades is not None and query in self.grades:
+            values |= judged_fields(self.grades[query])
+        return Row(path, ranking.line, values)
+
+
+def read_ranking_rows(
+    rankings: Iterable[Ranking], path: str, topics: Topics, problems: Problems
+) -> Iterator[Row]:
+    """Yields a row per query, then the queries of a run that are judged and not in it.
+
+    `ragbench.io.trec.write` leaves a query for which nothing was found to the qrels. In a run
+    of another tool nobody knows why it is not there: nothing is recorded for it.
+    """
+    seen, is_own = set[str](), False
+    for ranking in rankings:
+        is_own = ranking.is_own
+        seen.add(ranking.query)
+        if topics.queries is None or ranking.query in topics.queries:
+            yield topics.row(path, ranking)
+        else:
+            _add_unknown(ranking, path, problems)
+    for query in topics.grades or ():
+        if topics.queries is not None and query in topics.queries and query not in seen:
+            yield topics.row(path, Ranking(query=query), is_recorded=is_own)
+
+
+def _add_unknown(ranking: Ranking, path: str, problems: Problems) -> None:
+    message = f"no query has the id '{ranking.query}'"
+    problems.add(message, path=path, line=ranking.line, field="query")
+
+
+def find_topics(
+    place: Source, *, corpus: str | Path, queries: str | Path | None, qrels: str | Path | None
+) -> Topics:
+    folder = corpus if Path(corpus).is_dir() else None
+    known = queries if queries is not None else folder
+    if known is None:
+        raise ConfigError(
+            f"{place.name} holds ids alone: name the queries with --queries FILE, or join it with "
+            f"its dataset: ragbench eval DATASET --answers {place.name}"
+        )
+    problems = Problems()
+    judged = Source.of(qrels) if qrels is not None else _qrels(place, folder, problems)
+    grades = None
+    if judged is not None:
+        plain = unescape_id if is_own_run(place) else str
+        grades = {
+            plain(query): {plain(document): judged.grade for document, judged in found.items()}
+            for query, found in read_grades(judged, problems).items()
+        }
+    problems.raise_if_any()
+    return Topics(queries=read_queries(known).texts, grades=grades)
+
+
+def _qrels(place: Source, folder: str | Path | None, problems: Problems) -> Source | None:
+    """The judgements beside a run, or those of the corpus's folder."""
+    path = place.path
+    beside = None if path is None else path.with_suffix(".qrels")
+    if beside is not None and beside != path and beside.is_file():
+        return Source.of(beside)
+    if folder is None:
+        return None
+    whole = Source.of(folder, split=place.split)
+    found = whole.first_child(("qrels.txt", "qrels.tsv"))
+    has_splits = (Path(folder) / "qrels").is_dir()
+    return found or (pick_qrels(whole, problems) if has_splits else None)

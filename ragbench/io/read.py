@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar, cast
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError
+from ragbench.io.converted import other_files
 from ragbench.io.decoder import DocumentDecoder, EntryDecoder
 from ragbench.io.detect import detect_format
 from ragbench.io.formats import READERS
-from ragbench.io.lines import other_files
 from ragbench.io.source import Kind, NotingReadErrors, Problems, Row, RowReader, Source
 
 

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Generator, Hashable, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -167,6 +167,10 @@ class Source:
                     notes=self.notes,
                 )
         return None
+
+    def first_child(self, names: Iterable[str]) -> Source | None:
+        """The first of these files that the folder has."""
+        return next((file for file in map(self.child, names) if file is not None), None)
 
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""

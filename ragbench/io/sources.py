@@ -6,30 +6,38 @@ recorded. The fields of a record say it, or the form that a tool writes.
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from ragbench.errors import ConfigError, DataError, Problem
-from ragbench.io.detect import CONTAINERS, detect_format
-from ragbench.io.dump_entries import DumpEntries
+from ragbench.io.detect import CONTAINERS, JOURNAL_FILE, MANIFEST_FILE, detect_format
 from ragbench.io.dumps.decode import Decoder
 from ragbench.io.dumps.form import DumpForm, DumpRecord, Layout
 from ragbench.io.dumps.forms import find_form, form_names
 from ragbench.io.dumps.guess import GuessedMapping, guess_mapping
 from ragbench.io.dumps.read import open_dump
-from ragbench.io.entries import LOOK, EntrySource, Reader, RowEntries
+from ragbench.io.entries import LOOK, DumpEntries, EntrySource, Reader, RowEntries
 from ragbench.io.fields import CASE_FIELDS, ENTRY_FIELDS, HIT_FIELDS, FieldMap
 from ragbench.io.formats import READERS
 from ragbench.io.json_files import load
-from ragbench.io.place import placed
-from ragbench.io.rankings import is_beir_result, read_result, read_run
-from ragbench.io.run_files import Topics, find_topics, read_ranking_rows
-from ragbench.io.source import NotingReadErrors, Problems, Row, Source
+from ragbench.io.lines import decoded
+from ragbench.io.rankings import (
+    Topics,
+    find_topics,
+    is_beir_result,
+    read_ranking_rows,
+    read_result,
+)
+from ragbench.io.source import STDIN, NotingReadErrors, Problems, Row, Source
+from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
 
 _GUESSED_FROM = 20
@@ -78,7 +86,7 @@ def open_source(
     stack = ExitStack()
     try:
         opening = _Opening(
-            place=placed(where, split, encoding, stack),
+            place=_placed(where, split, encoding, stack),
             fields=dict(fields or {}),
             corpus=corpus,
             queries=queries,
@@ -91,6 +99,33 @@ def open_source(
     except BaseException:
         stack.close()
         raise
+
+
+def _placed(where: str | Path, split: str | None, encoding: str | None, stack: ExitStack) -> Source:
+    """Where to read from; standard input is kept in a file, because it is read more than once."""
+    found = Source.of(where, split=split, encoding=encoding)
+    if where != STDIN:
+        return _run_around(found) or decoded(found)
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
+    problems = Problems()
+    with NotingReadErrors(found.name, problems), (folder / "stdin").open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    problems.raise_if_any()
+    return decoded(replace(found, path=folder / "stdin"))
+
+
+_RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
+
+
+def _run_around(place: Source) -> Source | None:
+    """The run's folder, for one of its files: it knows more than they do."""
+    path = place.path
+    if path is None or path.name not in _RUN_FILES:
+        return None
+    folder = path.parent
+    if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+        return None
+    return replace(place, name=str(folder), path=folder)
 
 
 @dataclass(kw_only=True, slots=True)

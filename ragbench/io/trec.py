@@ -1,120 +1,34 @@
-"""Qrels, runs and folders of TREC, read and written; BEIR folders.
+"""TREC's qrels and runs, as trec_eval has them (https://github.com/usnistgov/trec_eval).
 
-Formats as trec_eval reads them: ``query iteration document grade`` and
-``query Q0 document rank score tag``, separated by white space.
+A qrels' line is ``query iteration document grade``, a run's ``query Q0 document rank score tag``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
-from ragbench.errors import DataError, Problem
+from ragbench.core.trace import Trace, sample_row
+from ragbench.errors import InputError
 from ragbench.io.atomic import written_whole
-from ragbench.io.formats import QRELS_FOLDER, QUERIES_FILE, QUERY_FILES
-from ragbench.io.json_files import read_json_lines
+from ragbench.io.export import Exported, Scores, Tally, failed_stage
+from ragbench.io.ids import IdRegister
 from ragbench.io.lines import decode_line, read_lines
-from ragbench.io.source import Kind, Problems, Row, Source
-from ragbench.io.values import ValueProblem, as_id
+from ragbench.io.source import Problems, Source
+from ragbench.io.values import as_score
 
-_QRELS_EXPECTED = "expected 'query 0 document grade' or 'query document grade'"
-_RUN_EXPECTED = "expected 'query Q0 document rank score tag'"
-
-
-class RelevanceGrade(NamedTuple):
-    """One judged document."""
-
-    grade: int
-    line: int
-
-
-def read_qrels(source: str | Path) -> dict[str, dict[str, int]]:
-    """Reads judgements: TREC's four columns, or BEIR's three with or without a header."""
-    problems = Problems()
-    judged = read_grades(Source.of(source), problems)
-    problems.raise_if_any()
-    return {query: {d: j.grade for d, j in found.items()} for query, found in judged.items()}
-
-
-def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, RelevanceGrade]]:
-    """As ``read_qrels``, with the line of each judgement, and noting what is wrong."""
-    found: dict[str, dict[str, RelevanceGrade]] = {}
-    for number, columns in _columns(source, problems):
-        if len(columns) not in (3, 4):
-            message = f"{_QRELS_EXPECTED}, found {len(columns)} columns"
-            problems.add(message, path=source.name, line=number)
-            continue
-        query, document, written = columns[0], columns[-2], columns[-1]
-        grade = _whole(written)
-        if grade is None:
-            if number > 1 or len(columns) == 4:
-                message = f"expected a whole number as grade, found '{written[:40]}'"
-                problems.add(message, path=source.name, line=number)
-            continue
-        earlier = found.setdefault(query, {}).setdefault(document, RelevanceGrade(grade, number))
-        if earlier.grade != grade:
-            message = f"'{document}' for query '{query}' has another grade at line {earlier.line}"
-            problems.add(message, path=source.name, line=number)
-    return found
-
-
-def write_qrels(qrels: Mapping[str, Mapping[str, int]], path: str | Path) -> int:
-    """Writes judgements in TREC's four columns, whole or not at all."""
-    count = 0
-    with written_whole(Path(path)) as out:
-        for query, grades in qrels.items():
-            for document, grade in grades.items():
-                _check_ids(query, document, str(path))
-                out.write(f"{query} 0 {document} {grade}\n".encode())
-                count += 1
-    return count
-
-
-def read_run(source: str | Path) -> dict[str, dict[str, float]]:
-    problems = Problems()
-    origin = Source.of(source)
-    found: dict[str, dict[str, float]] = {}
-    for number, columns in _columns(origin, problems):
-        if len(columns) != 6:
-            message = f"{_RUN_EXPECTED}, found {len(columns)} columns"
-            problems.add(message, path=origin.name, line=number)
-            continue
-        query, document, written = columns[0], columns[2], columns[4]
-        score = _number(written)
-        ranking = found.setdefault(query, {})
-        if score is None or document in ranking:
-            message = (
-                f"expected a number as score, found '{written[:40]}'"
-                if score is None
-                else f"document '{document}' appears twice in the ranking of query '{query}'"
-            )
-            problems.add(message, path=origin.name, line=number)
-            continue
-        ranking[document] = score
-    problems.raise_if_any()
-    return {
-        query: dict(sorted(ranking.items(), key=lambda item: -item[1]))
-        for query, ranking in found.items()
-    }
-
-
-def write_run(
-    run: Mapping[str, Mapping[str, float]], path: str | Path, *, tag: str = "ragbench"
-) -> int:
-    """Writes a run, best score first (equal scores as given), ranks from 1, whole or not at all."""
-    count = 0
-    with written_whole(Path(path)) as out:
-        for query, scores in run.items():
-            ranking = sorted(scores.items(), key=lambda item: -item[1])
-            for rank, (document, score) in enumerate(ranking, start=1):
-                _check_ids(query, document, str(path))
-                if _number(repr(float(score))) is None:
-                    message = f"the score of '{document}' for query '{query}' is {score!r}"
-                    raise DataError([Problem(message=message, path=str(path))])
-                out.write(f"{query} Q0 {document} {rank} {float(score)!r} {tag}\n".encode())
-                count += 1
-    return count
+_TAG = "ragbench"
+"""What ragbench calls its runs."""
+# White space and control characters end a column or a line; a byte order mark may be eaten at the
+# start of a file; a per cent sign counts only where it would be read as an escape.
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]|%(?=[0-9A-Fa-f]{2})")
 
 
 def _columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
@@ -126,144 +40,199 @@ def _columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str
             yield line.number, columns
 
 
-def _whole(text: str) -> int | None:
-    number = _number(text)
-    return int(number) if number is not None and number.is_integer() else None
+class RelevanceGrade(NamedTuple):
+    """One judged document."""
+
+    grade: int
+    line: int
 
 
-def _number(text: str) -> float | None:
+def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, RelevanceGrade]]:
+    """Judgements: TREC's four columns, or BEIR's three with or without a header."""
+    found: dict[str, dict[str, RelevanceGrade]] = {}
+    for number, columns in _columns(source, problems):
+        if len(columns) not in (3, 4):
+            expected = "expected 'query 0 document grade' or 'query document grade'"
+            message = f"{expected}, found {len(columns)} columns"
+            problems.add(message, path=source.name, line=number)
+            continue
+        query, document, written = columns[0], columns[-2], columns[-1]
+        grade = as_score(written)
+        if grade is None or not grade.is_integer():
+            if number > 1 or len(columns) == 4:
+                message = f"expected a whole number as grade, found '{written[:40]}'"
+                problems.add(message, path=source.name, line=number)
+            continue
+        judged = RelevanceGrade(int(grade), number)
+        earlier = found.setdefault(query, {}).setdefault(document, judged)
+        if earlier.grade != judged.grade:
+            message = f"'{document}' for query '{query}' has another grade at line {earlier.line}"
+            problems.add(message, path=source.name, line=number)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranking:
+    """What a file holds of a query."""
+
+    query: str
+    """The query's id; what ragbench escaped in its own runs is itself again."""
+    line: int | None = None
+    """Where it begins, from 1; None where the file has no lines."""
+    scores: dict[str, float] = field(default_factory=dict[str, float])
+    """Score by document, in the order of the file."""
+    is_own: bool = False
+    """Whether ragbench wrote it."""
+
+    def ordered(self) -> list[str]:
+        """Documents, best first, as trec_eval orders them; equal scores keep the file's order."""
+        return sorted(self.scores, key=lambda document: -self.scores[document])
+
+
+def read_run(source: Source, problems: Problems) -> Iterator[Ranking]:
+    """Yields a ranking per query of a run."""
+    seen = IdRegister()
+    held: Ranking | None = None
+    for number, columns in _run_columns(source, problems):
+        is_own = columns[5] == _TAG
+        plain = unescape_id if is_own else str
+        query, document = plain(columns[0]), plain(columns[2])
+        if held is None or query != held.query:
+            if held is not None:
+                yield held
+            held = Ranking(query=query, line=number, is_own=is_own)
+            earlier = seen.add(query, number)
+            if earlier is not None:
+                message = f"query '{query}' has lines at {earlier} already: sort the run by query"
+                problems.add(message, path=source.name, line=number)
+        if document in held.scores:
+            message = f"document '{document}' appears twice in the ranking of query '{query}'"
+            problems.add(message, path=source.name, line=number)
+        held.scores.setdefault(document, float(columns[4]))
+    if held is not None:
+        yield held
+
+
+def _run_columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Line number and the six columns of each line; the score is a finite number."""
+    for number, columns in _columns(source, problems):
+        if len(columns) == 6 and as_score(columns[4]) is not None:
+            yield number, columns
+            continue
+        found = f"{len(columns)} columns"
+        if len(columns) == 6:
+            found = f"'{columns[4][:40]}' as score"
+        message = f"expected 'query Q0 document rank score tag', found {found}"
+        problems.add(message, path=source.name, line=number)
+
+
+def is_own_run(place: Source) -> bool:
+    """Whether a run's tag says that ragbench wrote it: the ids in it are escaped."""
+    first = next(_run_columns(replace(place), Problems()), None)
+    return first is not None and first[1][5] == _TAG
+
+
+def escape_id(id_: str) -> str:
+    """An id as one TREC column: white space and control characters as ``%XX`` of their UTF-8.
+
+    A per cent sign becomes ``%25`` only where two hexadecimal digits follow it. Ids without any
+    of these stay as they are; `unescape_id` gives back every id.
+    """
+    if not id_:
+        raise ValueError("is empty")
     try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if abs(number) != float("inf") and number == number else None
+        id_.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds a lone surrogate") from None
+    return _UNSAFE.sub(lambda match: quote(match[0], safe=""), id_)
 
 
-def _check_ids(query: str, document: str, path: str) -> None:
-    for identifier in (query, document):
-        if identifier.split() != [identifier]:
-            message = f"a TREC file cannot hold the id '{identifier}': empty, or with white space"
-            raise DataError([Problem(message=message, path=path)])
+def unescape_id(text: str) -> str:
+    """The id that `escape_id` made the text of."""
+    return unquote(text)
 
 
-CORPUS_FILE = "corpus.jsonl"
-_USUAL_SPLIT = "test"
+def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+    """A TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
 
+    Writes the run to ``path`` and the qrels next to it, as the same name with ``.qrels``.
 
-def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields the documents, or the queries that the split judges, in the order of their file.
+    The order is the RAG's, rank 1 first. Tools sort by score and break ties by id, so the RAG's
+    scores are written only where they fall strictly, in single precision, in which trec_eval
+    reads them; where they do not, or there are none, the scores count down to 1. Of an id that was
+    retrieved twice, the first stands.
 
-    Memory holds the judgements of the split; queries and documents are streamed.
+    A case whose retrieval failed or was skipped stands in neither file: in the qrels it would
+    count as 0. A case for which nothing was found stands in the qrels alone, and does count so.
+
+    Metric scores have no place in these files and are not written.
     """
-    name = CORPUS_FILE if kind == "documents" else QUERIES_FILE
-    file = source.child(name)
-    if file is None:
-        problems.add(f"the BEIR folder has no {name}", path=source.name)
-        return
-    rows = read_json_lines(file, kind=kind, problems=problems)
-    if kind == "documents":
-        yield from rows
-        return
-    qrels = pick_qrels(source, problems)
-    if qrels is not None:
-        yield from join_judgements(map(_with_query, rows), qrels, problems)
+    del scores
+    qrels = path.with_suffix(".qrels")
+    if qrels == path:
+        raise InputError(f"'{path}' is where the qrels go; name the run file, such as out.run")
+    tally = Tally()
+    with (
+        written_whole(path, make_folders=True) as run_file,
+        written_whole(qrels, make_folders=True) as qrels_file,
+    ):
+        for trace in traces:
+            reason = _left_out(trace)
+            if reason is not None:
+                tally.leave_out(reason)
+                continue
+            run_file.writelines(_run_lines(trace))
+            qrels_file.writelines(_qrels_lines(trace))
+            tally.written += 1
+    return tally.exported(path, qrels)
 
 
-def pick_qrels(source: Source, problems: Problems) -> Source | None:
-    """The judgements of the wanted split: the one asked for, the only one, or ``test``."""
-    folder = None if source.path is None else source.path / QRELS_FOLDER
-    if folder is None or not folder.is_dir():
-        problems.add(f"no folder '{QRELS_FOLDER}' with the judgements", path=source.name)
-        return None
-    files = (path.name.removesuffix(".gz") for path in folder.iterdir() if path.is_file())
-    splits = sorted({name.removesuffix(".tsv") for name in files if name.endswith(".tsv")})
-    wanted = source.split or (splits[0] if len(splits) == 1 else _USUAL_SPLIT)
-    file = source.child(f"{QRELS_FOLDER}/{wanted}.tsv")
-    if file is None:
-        known = ", ".join(splits) or "none"
-        problems.add(f"no judgements for split '{wanted}'; there are: {known}", path=source.name)
-    elif source.split is None and len(splits) > 1:
-        others = ", ".join(name for name in splits if name != wanted)
-        source.notes[f"The split '{wanted}' is read; --split names another: {others}"] = None
-    return file
+def _left_out(trace: Trace) -> str | None:
+    stage = failed_stage(trace)
+    if stage is not None and stage != "generation":
+        return f"{stage} failed"
+    return "retrieval skipped" if trace.context.value is None else None
 
 
-def join_judgements(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterator[Row]:
-    """Adds ``grades`` and ``reference_context_ids`` to the queries that are judged.
-
-    A query without a judgement belongs to another split and is left out. A judgement of a query
-    that does not exist is a problem.
-    """
-    judgements = read_grades(qrels, problems)
-    lines = {query: next(iter(grades.values())).line for query, grades in judgements.items()}
-    for row in queries:
-        identifier = _id_of(row.values)
-        if identifier is None:
-            problems.add("expected the query's id, found none", path=row.path, line=row.line)
-            continue
-        lines.pop(identifier, None)
-        judged = judgements.get(identifier)
-        if judged is not None:
-            grades = {document: judgement.grade for document, judgement in judged.items()}
-            # Sorting is stable: equal grades keep the order of the file.
-            relevant = [d for d in sorted(grades, key=lambda d: -grades[d]) if grades[d] > 0]
-            added = {"grades": grades, "reference_context_ids": relevant}
-            yield row._replace(values={**row.values, **added})
-    for query, line in lines.items():
-        message = f"no query has the id '{query}'"
-        problems.add(message, path=qrels.name, line=line, field="query-id")
+def _run_lines(trace: Trace) -> list[bytes]:
+    case = trace.case.id
+    row = sample_row(trace)
+    ids = row.retrieved_context_ids
+    if ids is None:
+        if row.retrieved_contexts:
+            raise InputError(
+                f"case '{case}': its contexts have no ids, and a TREC run is made of ids; return "
+                "context_ids from retrieve_with_metadata, or export to another format"
+            )
+        return []
+    query = _column(case, case)
+    retrieved = trace.context.value
+    scores = None if retrieved is None else retrieved.scores
+    first = {id_: position for position, id_ in reversed([*enumerate(ids)])}
+    places = sorted(first.values())
+    given = _falling([float(scores[place]) for place in places]) if scores else None
+    return [
+        f"{query} Q0 {_column(ids[place], case)} {rank} "
+        f"{len(places) - rank + 1 if given is None else repr(given[rank - 1])} {_TAG}\n".encode()
+        for rank, place in enumerate(places, 1)
+    ]
 
 
-def _with_query(row: Row) -> Row:
-    # BEIR calls a query's text what it calls a document's.
-    if "text" not in row.values or "query" in row.values:
-        return row
-    return row._replace(values={"query" if k == "text" else k: v for k, v in row.values.items()})
+def _qrels_lines(trace: Trace) -> list[bytes]:
+    case = trace.case.id
+    judged = (trace.case.judgements or {}).items()
+    return [f"{_column(case, case)} 0 {_column(id_, case)} {g}\n".encode() for id_, g in judged]
 
 
-def _id_of(values: Mapping[str, object]) -> str | None:
-    for name in ("_id", "id", "qid", "query_id"):
-        if values.get(name) is not None:
-            try:
-                return as_id(values[name])
-            except ValueProblem:
-                return None
-    return None
+def _falling(scores: Sequence[float]) -> Sequence[float] | None:
+    """The scores when each is finite and below the one before, also in single precision."""
+    single = array("f", scores)
+    finite = all(isfinite(score) for score in single)
+    return scores if finite and all(high > low for high, low in pairwise(single)) else None
 
 
-_DOCUMENT_FILES = ("collection.tsv", "corpus.tsv")
-_QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
-
-
-def read_trec_folder(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields ``queries.tsv`` joined with ``qrels.txt``, or the texts of ``collection.tsv``."""
-    names = _DOCUMENT_FILES if kind == "documents" else QUERY_FILES
-    file = _first(source, names)
-    if file is None:
-        problems.add(f"the folder has none of {', '.join(names)}", path=source.name)
-        return
-    rows = _rows(file, "text" if kind == "documents" else "query", problems)
-    if kind == "documents":
-        yield from rows
-        return
-    qrels = _first(source, _QRELS_FILES) or pick_qrels(source, problems)
-    if qrels is not None:
-        yield from join_judgements(rows, qrels, problems)
-
-
-def _first(source: Source, names: tuple[str, ...]) -> Source | None:
-    return next((file for file in map(source.child, names) if file is not None), None)
-
-
-def _rows(file: Source, target: str, problems: Problems) -> Iterator[Row]:
-    for line in read_lines(file, problems):
-        text = decode_line(line, file.name, problems)
-        if text is None or not text.strip():
-            continue
-        # No quoting: a quotation mark in a query is part of it.
-        identifier, tab, rest = text.rstrip("\r\n").partition("\t")
-        if tab:
-            yield Row(file.name, line.number, {"id": identifier.strip(), target: rest})
-        else:
-            message = f"expected an id, a tab and the {target}, found no tab"
-            problems.add(message, path=file.name, line=line.number)
+def _column(id_: str, case: str) -> str:
+    try:
+        return escape_id(id_)
+    except ValueError as error:
+        raise InputError(f"case '{case}': the id {id_!r} {error}; TREC has no such id") from None

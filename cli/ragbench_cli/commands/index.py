@@ -151,7 +151,7 @@ def command(
     """
     from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
-    from ragbench.io.encodings import encoding_of
+    from ragbench.io.lines import encoding_of
     from ragbench.pipeline.chunking import ChunkSize, make_chunker
     from ragbench.pipeline.index import index
     from ragbench.text.token_counter import token_counter

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import DumpWarning, RetrievalDump, WarningKind
 from ragbench.io.dumps.form import (
+    MAPPABLE,
     DumpForm,
     DumpMapping,
     DumpRecord,
@@ -27,6 +28,7 @@ from ragbench.io.values import ValueProblem, as_answers, as_id, as_label, as_sco
 _EXAMPLES = 5
 _VECTORS = ("vector", "embedding", "vectors", "embeddings")
 _ANSWERS = ("answers", "reference", "answer_references", "ground_truth")
+_RELEVANT = ("relevant_chunk_ids", "relevant_ids", "reference_context_ids")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,24 +43,24 @@ class RawRetrieval:
 
 @dataclass(slots=True)
 class _Noted:
-    """Ids of the chunks that something is wrong with, by what it is."""
+    """Ids of the chunks that something is wrong with, by what it is, and how the first one is."""
 
-    ids: dict[WarningKind, list[str]] = field(default_factory=dict[WarningKind, "list[str]"])
-    details: dict[WarningKind, str] = field(default_factory=dict[WarningKind, str])
+    found: dict[WarningKind, tuple[str, list[str]]] = field(
+        default_factory=dict[WarningKind, "tuple[str, list[str]]"]
+    )
 
     def add(self, kind: WarningKind, id: str, detail: str = "") -> None:
-        self.ids.setdefault(kind, []).append(id)
-        self.details.setdefault(kind, detail)
+        self.found.setdefault(kind, (detail, []))[1].append(id)
 
     def warnings(self) -> tuple[DumpWarning, ...]:
         return tuple(
             DumpWarning(
                 kind=kind,
-                message=_warning_text(kind, len(ids), self.details[kind]),
+                message=_warning_text(kind, len(ids), detail),
                 count=len(ids),
                 chunk_ids=tuple(ids[:_EXAMPLES]),
             )
-            for kind, ids in self.ids.items()
+            for kind, (detail, ids) in self.found.items()
         )
 
 
@@ -82,40 +84,29 @@ class Decoder:
 
     mapping: DumpMapping
     form: DumpForm
-    _chunks: Getter = field(init=False)
-    _query: Getter | None = field(init=False)
-    _query_id: Getter | None = field(init=False)
-    _answer: Getter | None = field(init=False)
-    _text: Getter = field(init=False)
-    _id: Getter | None = field(init=False)
-    _score: Getter | None = field(init=False)
-    _metadata: Getter | None = field(init=False)
-    _relevant: Getter | None = field(init=False)
+    _find: dict[str, Getter] = field(init=False)
     _text_key: str = field(init=False)
-    _sign: float = field(init=False)
 
     def __post_init__(self) -> None:
         known = self.mapping
-        self._chunks = chunks_getter(known.chunks or "")
-        self._query = None if known.query is None else getter(known.query)
-        self._query_id = None if known.query_id is None else getter(known.query_id)
-        self._answer = None if known.answer_present is None else getter(known.answer_present)
-        self._text = getter(known.text or "text")
-        self._id = getter(known.id) if known.id else None
-        self._score = getter(known.score) if known.score else None
-        self._metadata = getter(known.metadata) if known.metadata else None
-        self._relevant = getter(known.relevant) if known.relevant else None
-        self._sign = -1.0 if known.scores is ScoreKind.DISTANCE else 1.0
+        paths = {name: getattr(known, name) for name in MAPPABLE}
+        self._find = {name: getter(path) for name, path in paths.items() if path}
+        self._find["chunks"] = chunks_getter(known.chunks or "")
+        self._find.setdefault("text", getter("text"))
         # The text need not be kept twice when it stands in the metadata.
         parent, _, name = (known.text or "").rpartition(".")
         self._text_key = name if parent and parent == known.metadata else ""
 
+    def _at(self, name: str, value: object) -> object:
+        find = self._find.get(name)
+        return None if find is None else find(value)
+
     def raw(self, record: DumpRecord) -> Iterator[RawRetrieval]:
         """The retrievals of a record that holds queries, or a response."""
-        held = self._chunks(record.value)
+        held = self._find["chunks"](record.value)
         lists = self.form.unwrap(held)
         if lists is None and is_list(held) and (self.mapping.chunks or not held):
-            lists = [held]  # what is not a chunk in it is told one by one
+            lists = [held]  # what is not a chunk in it is reported one by one
         if lists is None and held is None and self._says_null(record.value):
             lists = [()]
         if lists is None:
@@ -127,34 +118,36 @@ class Decoder:
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
         noted = _Noted()
         chunks: list[Chunk] = []
-        relevant: set[str] = set()
+        labels: dict[str, bool] = {}
         used: set[str] = set()
-        labelled = False
         for place, hit in enumerate(raw.hits, start=1):
             chunk = self._chunk(hit, place, used, noted)
             if chunk is None:
                 continue
             chunks.append(chunk)
-            label = None if self._relevant is None else self._label(self._relevant(hit), "relevant")
-            labelled = labelled or label is not None
-            if label:
-                relevant.add(chunk.id)
+            if "relevant" in self._find and (label := self._label(hit, "relevant")) is not None:
+                labels[chunk.id] = label
         value = raw.record.value
         return RetrievalDump(
             query_id=query_id,
             query=query,
             chunks=tuple(chunks),
-            warnings=noted.warnings() if noted.ids else (),
-            answer_present=None
-            if self._answer is None
-            else self._label(self._answer(value), "answer_present"),
-            relevant_ids=frozenset(relevant) if labelled else _relevant_ids(value),
+            warnings=noted.warnings() if noted.found else (),
+            answer_present=self._label(value, "answer_present"),
+            relevant_ids=frozenset(id for id, label in labels.items() if label)
+            if labels
+            else _relevant_ids(value),
             answers=_answers(value) if is_object(value) else (),
         )
 
     def row_key(self, value: object) -> tuple[str | None, str | None]:
         """Query and query id of a record that is one chunk."""
         return self._queries(value, 1)[0], self._ids(value, 1)[0]
+
+    def is_empty(self, row: Mapping[str, object]) -> bool:
+        """Whether a row says that nothing was found, as an outer join does."""
+        names = (self.mapping.id, self.mapping.text, self.mapping.score)
+        return all(row.get(name) in (None, "") for name in names if name)
 
     def _chunk(self, hit: object, place: int, used: set[str], noted: _Noted) -> Chunk | None:
         if isinstance(hit, str):
@@ -163,7 +156,7 @@ class Decoder:
             what = f"expected text or an object, found {describe(hit)}"
             noted.add(WarningKind.MALFORMED_CHUNK, f"#{place}", what)
             return None
-        found = self._text(hit)
+        found = self._find["text"](hit)
         text = "" if found is None else text_of(found)
         if text is None:
             what = f"expected its text under '{self.mapping.text}', found {describe(found)}"
@@ -177,17 +170,17 @@ class Decoder:
         )
 
     def _label(self, value: object, name: str) -> bool | None:
-        label = as_label(value)
-        if label is None and value is not None and value != "":
-            where = getattr(self.mapping, name)
+        found = self._at(name, value)
+        label = as_label(found)
+        if label is None and found is not None and found != "":
             raise ValueProblem(
-                f"field '{where}': expected a label (true or false, or a grade from 0 to 4), found "
-                f"{describe(value)}"
+                f"field '{getattr(self.mapping, name)}': expected a label (true or false, or a "
+                f"grade from 0 to 4), found {describe(found)}"
             )
         return label
 
     def _chunk_id(self, hit: object, place: int, used: set[str], noted: _Noted) -> str:
-        given = None if self._id is None else self._id(hit)
+        given = self._at("id", hit)
         try:
             id = "" if given is None else as_id(given).strip()
         except ValueProblem:
@@ -206,17 +199,16 @@ class Decoder:
         return id
 
     def _chunk_score(self, hit: object, place: int, noted: _Noted) -> float | None:
-        given = None if self._score is None else self._score(hit)
-        if given is None:
-            return None
+        given = self._at("score", hit)
         score = as_score(given)
         if score is None:
-            noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(given))
+            if given is not None:
+                noted.add(WarningKind.INVALID_SCORE, f"#{place}", describe(given))
             return None
-        return self._sign * score
+        return -score if self.mapping.scores is ScoreKind.DISTANCE else score
 
     def _chunk_metadata(self, hit: object) -> Mapping[str, object]:
-        found = None if self._metadata is None else self._metadata(hit)
+        found = self._at("metadata", hit)
         if not is_object(found):
             return {}
         if self._text_key in found or any(name in found for name in _VECTORS):
@@ -225,9 +217,11 @@ class Decoder:
         return found
 
     def _queries(self, value: object, count: int) -> Sequence[str | None]:
-        found = None if self._query is None else self._query(value)
-        if is_list(found) and len(found) == count and all(isinstance(q, str) for q in found):
-            return [q for q in found if isinstance(q, str)]
+        found = self._at("query", value)
+        if is_list(found) and len(found) == count:
+            texts = [q for q in found if isinstance(q, str)]
+            if len(texts) == count:
+                return texts
         if found is not None and not isinstance(found, str):
             raise ValueProblem(
                 f"field '{self.mapping.query}': expected the query as text, found {describe(found)}"
@@ -235,7 +229,7 @@ class Decoder:
         return [found] * count
 
     def _ids(self, value: object, count: int) -> Sequence[str | None]:
-        found = None if self._query_id is None else self._query_id(value)
+        found = self._at("query_id", value)
         if is_list(found) and len(found) == count:
             return [as_id(item) for item in found]
         if found is None or found == "":
@@ -255,35 +249,27 @@ class Decoder:
         where = self.mapping.chunks
         if not where:
             return f"expected a response in the form '{self.mapping.format}'"
-        if held is None:
-            return f"field '{where}': expected a list of chunks, found none"
-        return f"field '{where}': expected a list of chunks, found {describe(held)}"
+        found = "none" if held is None else describe(held)
+        return f"field '{where}': expected a list of chunks, found {found}"
 
 
 def _relevant_ids(value: object) -> frozenset[str] | None:
-    if not is_object(value):
+    given = (value.get(name) for name in _RELEVANT) if is_object(value) else ()
+    found = next(filter(is_list, given), None)
+    if found is None:
         return None
-    for name in ("relevant_chunk_ids", "relevant_ids", "reference_context_ids"):
-        found = value.get(name)
-        if is_list(found):
-            try:
-                return frozenset(
-                    as_id(item) for item in found if isinstance(item, (str, float, int))
-                )
-            except ValueProblem:  # true is no id, and such a list no label
-                return None
-    return None
+    try:
+        return frozenset(as_id(item) for item in found if isinstance(item, (str, float, int)))
+    except ValueProblem:  # true is no id, and such a list no label
+        return None
 
 
 def _answers(value: Mapping[str, object]) -> tuple[str, ...]:
-    for name in _ANSWERS:
-        found = value.get(name)
-        if found is not None:
-            try:
-                return as_answers(found)
-            except ValueProblem:
-                return ()
-    return ()
+    found = next((held for name in _ANSWERS if (held := value.get(name)) is not None), None)
+    try:
+        return () if found is None else as_answers(found)
+    except ValueProblem:
+        return ()
 
 
 def group_rows(
@@ -291,54 +277,37 @@ def group_rows(
 ) -> Iterator[RawRetrieval]:
     """Yields the rows of each query together; they must follow one another.
 
-    A query that comes back further down is a problem, told once, and is judged there anew.
+    A query that comes back further down is a problem, reported once, and is judged there anew.
     """
     seen = IdRegister()
-    key: tuple[str | None, str | None] | None = None
-    first: DumpRecord | None = None
-    hits: list[Mapping[str, object]] = []
+    group: RawRetrieval | None = None
+    hits: list[object] = []
     for record in records:
         try:
             if not is_object(record.value):
                 raise ValueProblem(f"expected an object, found {describe(record.value)}")
-            found = decoder.row_key(record.value)
+            query, query_id = decoder.row_key(record.value)
         except ValueProblem as problem:
             problems.add(str(problem), path=record.path, line=record.line)
             continue
-        if found != key or first is None:
-            if first is not None and key is not None:
-                yield _raw(first, key, hits)
-            _note_return(record, found, seen, problems)
-            key, first, hits = found, record, []
-        if not _is_empty(decoder, record.value):
+        if group is None or (query, query_id) != (group.query, group.query_id):
+            if group is not None:
+                yield group
+            hits = []
+            group = RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
+            _note_return(group, seen, problems)
+        if not decoder.is_empty(record.value):
             hits.append(record.value)
-    if first is not None and key is not None:
-        yield _raw(first, key, hits)
+    if group is not None:
+        yield group
 
 
-def _raw(
-    record: DumpRecord, key: tuple[str | None, str | None], hits: list[Mapping[str, object]]
-) -> RawRetrieval:
-    return RawRetrieval(record=record, query=key[0], query_id=key[1], hits=hits)
-
-
-def _is_empty(decoder: Decoder, row: Mapping[str, object]) -> bool:
-    """Whether a row says that nothing was found, as an outer join does."""
-    names = (decoder.mapping.id, decoder.mapping.text, decoder.mapping.score)
-    return all(row.get(name) in (None, "") for name in names if name)
-
-
-def _note_return(
-    record: DumpRecord,
-    key: tuple[str | None, str | None],
-    seen: IdRegister,
-    problems: Problems,
-) -> None:
-    query, query_id = key
-    earlier = seen.add(f"{query_id}\x00{query}", record.line or 0)
+def _note_return(group: RawRetrieval, seen: IdRegister, problems: Problems) -> None:
+    record = group.record
+    earlier = seen.add(f"{group.query_id}\x00{group.query}", record.line or 0)
     if earlier is not None:
         message = (
-            f"query '{query_id or query}' has rows at {earlier} already: sort the rows by query. "
-            "These are judged as another retrieval"
+            f"query '{group.query_id or group.query}' has rows at {earlier} already: sort the rows "
+            "by query. These are judged as another retrieval"
         )
         problems.add(message, path=record.path, line=record.line)

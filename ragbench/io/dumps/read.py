@@ -1,4 +1,4 @@
-"""Open_dump, and what a search found written as a dump."""
+"""A dump that is read once, from front to back; and what a search found written as one."""
 
 from __future__ import annotations
 
@@ -20,21 +20,34 @@ from ragbench.io.dumps.decode import Decoder, RawRetrieval, group_rows
 from ragbench.io.dumps.form import DumpForm, DumpMapping, DumpRecord, Layout, ScoreKind
 from ragbench.io.dumps.forms import find_form
 from ragbench.io.dumps.guess import check_overrides, guess_mapping
-from ragbench.io.dumps.joined import (
+from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump
+from ragbench.io.dumps.records import container_of, read_records
+from ragbench.io.ids import IdRegister, derived_id
+from ragbench.io.json_files import load
+from ragbench.io.lines import decoded
+from ragbench.io.rankings import (
     CorpusTexts,
     Queries,
     corpus_texts,
+    is_beir_result,
     read_queries,
     read_ranking_records,
+    read_result,
 )
-from ragbench.io.dumps.pieces import Passed, PieceItem, SplitDump
-from ragbench.io.dumps.records import container_of, read_records
-from ragbench.io.encodings import decoded
-from ragbench.io.ids import IdRegister, derived_id
-from ragbench.io.json_files import load
-from ragbench.io.rankings import is_beir_result, read_result, read_run
 from ragbench.io.source import Problems, Source
+from ragbench.io.trec import read_run
 from ragbench.io.values import ValueProblem
+
+_SAMPLE = 20
+"""Records that the mapping is guessed from."""
+_KEPT = 100
+"""Problems that are kept; the others are counted."""
+_NO_QUERY = (
+    "the dump does not say what was asked. Name it with --query TEXT, --queries FILE, or "
+    "--map query=FIELD"
+)
+_NONE_FOUND = "expected a query, found none"
+_NO_RANGES = "its server gives no ranges"
 
 
 def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
@@ -44,16 +57,6 @@ def dump_row(query_id: str, query: str, chunks: Sequence[Chunk]) -> dict[str, An
     ``document_id``, ``start`` and ``end``, its place in that document.
     """
     return {"query_id": query_id, "query": query, "chunks": [_chunk(chunk) for chunk in chunks]}
-
-
-def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Writes rows of `dump_row`, a line each; the file appears whole or not at all."""
-    written = 0
-    with written_whole(path) as file:
-        for row in rows:
-            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-            written += 1
-    return written
 
 
 def _chunk(chunk: Chunk) -> dict[str, Any]:
@@ -67,14 +70,14 @@ def _chunk(chunk: Chunk) -> dict[str, Any]:
     }
 
 
-_SAMPLE = 20
-"""Records that the mapping is guessed from."""
-_KEPT = 100
-"""Problems that are kept; the others are counted."""
-_NO_QUERY = (
-    "the dump does not say what was asked. Name it with --query TEXT, --queries FILE, or "
-    "--map query=FIELD"
-)
+def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    """Writes rows of `dump_row`, a line each; the file appears whole or not at all."""
+    written = 0
+    with written_whole(path) as file:
+        for row in rows:
+            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            written += 1
+    return written
 
 
 @dataclass(kw_only=True, slots=True)
@@ -84,7 +87,6 @@ class OpenDump:
     name: str
     """What the user called it."""
     mapping: DumpMapping
-    """How it is read."""
     problems: Problems
     """The first problems so far; all were counted in ``malformed``."""
     repeated_ids: list[str] = field(default_factory=list[str])
@@ -193,83 +195,23 @@ def open_dump(
             problems.raise_if_any()
             raise DataError([Problem(message="it holds no query", path=source.name)])
         decoder = _decoder(begin.records, form, joined, overrides, scores)
-        mapping = decoder.mapping
         asked = None if joined else known
-        if asked is None and mapping.query is None:
+        if asked is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
         raw = _raw(decoder, chain(begin.again(problems), records), problems)
-        whole = _why_whole(source, container, mapping, joined, known)
-        ranges = None if whole else _split(source, mapping, decoder.form.name)
+        whole = _why_whole(source, container, decoder.mapping, joined, known)
+        ranges = None if whole else _split(source, decoder)
         if source.address is not None and ranges is None:
             whole = whole or _NO_RANGES
         yield OpenDump(
             name=source.name,
-            mapping=mapping,
+            mapping=decoder.mapping,
             problems=problems,
             split=ranges,
             whole=whole,
             notes=(*source.notes, *(known.notes if known is not None else ())),
             _retrievals=_retrievals(decoder, raw, asked, query, problems),
         )
-
-
-def _decoder(
-    sample: Sequence[DumpRecord],
-    form: DumpForm | str | None,
-    joined: str | None,
-    overrides: Mapping[str, str] | None,
-    scores: ScoreKind | None,
-) -> Decoder:
-    """What reads the records: as the user says, and as the first of them look."""
-    named = form if isinstance(form, DumpForm) else None
-    mapping, unwrapping = guess_mapping(sample, form=named, overrides=overrides)
-    mapping = replace(mapping, format=joined or mapping.format)
-    if scores is not None and mapping.score is not None:
-        mapping = replace(mapping, scores=scores)
-    return Decoder(mapping, unwrapping)
-
-
-_NONE_FOUND = "expected a query, found none"
-_NO_RANGES = "its server gives no ranges"
-
-
-def _why_whole(
-    source: Source, container: str, mapping: DumpMapping, joined: str | None, known: Queries | None
-) -> str:
-    """Why a dump with an address cannot be read by ranges; empty where it may be."""
-    if source.address is None:
-        return ""
-    if source.is_packed:
-        return "it is compressed"
-    if container != "jsonl" or joined is not None:
-        return "it is not JSON Lines"
-    if source.is_wide or source.encoding not in (None, "utf-8"):
-        return "it is not UTF-8"
-    if mapping.layout is Layout.ROWS:
-        return "several lines make one query"
-    return "" if known is None else "its queries come from elsewhere"
-
-
-def _split(source: Source, mapping: DumpMapping, form: str) -> SplitDump | None:
-    address = source.address
-    if address is None:
-        return None
-    try:
-        version = version_of_address(address)
-        size = size_of_address(address)
-    except OSError:
-        return None
-    if size is None:
-        return None
-    return SplitDump(
-        name=source.name,
-        address=address,
-        size=size,
-        version=version,
-        limits=source.limits,
-        mapping=mapping,
-        form=form,
-    )
 
 
 class _Begin(NamedTuple):
@@ -316,15 +258,11 @@ def _joined_form(
         return form
     if form is None and container == "run":
         return "trec"
-    is_result = form is None and container == "json" and texts is not None
-    if is_result and is_beir_result(_small_value(source)):
-        return "beir"
+    # Standard input can be read only once.
+    is_value = form is None and container == "json" and texts is not None
+    if is_value and source.path is not None:
+        return "beir" if is_beir_result(load(Source.of(source.path), Problems())) else None
     return None
-
-
-def _small_value(source: Source) -> object:
-    """The value of a file; None for standard input, which can be read only once."""
-    return None if source.path is None else load(Source.of(source.path), Problems())
 
 
 def _joined(
@@ -348,6 +286,60 @@ def _joined(
     return read_ranking_records(rankings, source.name, texts, known, problems)
 
 
+def _decoder(
+    sample: Sequence[DumpRecord],
+    form: DumpForm | str | None,
+    joined: str | None,
+    overrides: Mapping[str, str] | None,
+    scores: ScoreKind | None,
+) -> Decoder:
+    """What reads the records: as the user says, and as the first of them look."""
+    named = form if isinstance(form, DumpForm) else None
+    mapping, unwrapping = guess_mapping(sample, form=named, overrides=overrides)
+    mapping = replace(mapping, format=joined or mapping.format)
+    if scores is not None and mapping.score is not None:
+        mapping = replace(mapping, scores=scores)
+    return Decoder(mapping, unwrapping)
+
+
+def _why_whole(
+    source: Source, container: str, mapping: DumpMapping, joined: str | None, known: Queries | None
+) -> str:
+    """Why a dump with an address cannot be read by ranges; empty where it may be."""
+    if source.address is None:
+        return ""
+    if source.is_packed:
+        return "it is compressed"
+    if container != "jsonl" or joined is not None:
+        return "it is not JSON Lines"
+    if source.is_wide or source.encoding not in (None, "utf-8"):
+        return "it is not UTF-8"
+    if mapping.layout is Layout.ROWS:
+        return "several lines make one query"
+    return "" if known is None else "its queries come from elsewhere"
+
+
+def _split(source: Source, decoder: Decoder) -> SplitDump | None:
+    if source.address is None:
+        return None
+    try:
+        version = version_of_address(source.address)
+        size = size_of_address(source.address)
+    except OSError:
+        return None
+    if size is None:
+        return None
+    return SplitDump(
+        name=source.name,
+        address=source.address,
+        size=size,
+        version=version,
+        limits=source.limits,
+        mapping=decoder.mapping,
+        form=decoder.form.name,
+    )
+
+
 def _raw(
     decoder: Decoder, records: Iterable[DumpRecord], problems: Problems
 ) -> Iterator[RawRetrieval]:
@@ -357,6 +349,41 @@ def _raw(
     for record in records:
         try:
             yield from decoder.raw(record)
+        except ValueProblem as problem:
+            problems.add(str(problem), path=record.path, line=record.line)
+
+
+def _retrievals(
+    decoder: Decoder,
+    raws: Iterable[RawRetrieval],
+    known: Queries | None,
+    only: str | None,
+    problems: Problems,
+) -> Iterator[RetrievalDump]:
+    in_order = iter(() if known is None else known.texts.items())
+    derived = IdRegister()
+    for number, raw in enumerate(raws, start=1):
+        record, query, query_id = raw.record, raw.query, raw.query_id
+        if query is None and known is not None:
+            if only is not None and number > 1:
+                message = "--query names one query and this is another response: use --queries FILE"
+                problems.add(message, path=record.path, line=record.line)
+                continue
+            if query_id is None:
+                query_id, query = next(in_order, (None, None))
+            else:
+                query = known.texts.get(query_id)
+        if query is None:
+            message = _NONE_FOUND
+            if query_id is not None and known is not None:
+                message = f"no query has the id '{query_id}'"
+            place = decoder.mapping.query or "query"
+            problems.add(message, path=record.path, line=record.line, field=place)
+            continue
+        if query_id is None:
+            query_id = derived.add_derived(derived_id("q", query), number)
+        try:
+            yield decoder.retrieval(raw, query_id, query)
         except ValueProblem as problem:
             problems.add(str(problem), path=record.path, line=record.line)
 
@@ -375,13 +402,15 @@ def _placed(
             problems.more += item.problems
         elif isinstance(item, Problem):
             _add(problems, item, before)
+        elif item.query is None:
+            number += 1
+            missing = Problem(
+                message=_NONE_FOUND, path=name, line=item.line, field=mapping.query or "query"
+            )
+            _add(problems, missing, before)
         else:
             number += 1
             query_id = item.query_id
-            if item.query is None:
-                place = mapping.query or "query"
-                problems.add(_NONE_FOUND, path=name, line=before + item.line, field=place)
-                continue
             if query_id is None:
                 query_id = derived.add_derived(derived_id("q", item.query), number)
             if item.problem is not None:
@@ -394,38 +423,3 @@ def _add(problems: Problems, problem: Problem, before: int) -> None:
     """Adds a problem of a piece, before which so many lines stand."""
     line = None if problem.line is None else before + problem.line
     problems.add(problem.message, path=problem.path, line=line, field=problem.field)
-
-
-def _retrievals(
-    decoder: Decoder,
-    raws: Iterable[RawRetrieval],
-    known: Queries | None,
-    only: str | None,
-    problems: Problems,
-) -> Iterator[RetrievalDump]:
-    in_order = None if known is None else known.in_order()
-    derived = IdRegister()
-    for number, raw in enumerate(raws, start=1):
-        record, query, query_id = raw.record, raw.query, raw.query_id
-        if query is None and known is not None:
-            if only is not None and number > 1:
-                message = "--query names one query and this is another response: use --queries FILE"
-                problems.add(message, path=record.path, line=record.line)
-                continue
-            if query_id is not None and query_id in known.texts:
-                query = known.texts[query_id]
-            elif query_id is None and in_order is not None:
-                query_id, query = next(in_order, (None, None))
-        if query is None:
-            message = _NONE_FOUND
-            if query_id is not None and known is not None:
-                message = f"no query has the id '{query_id}'"
-            place = decoder.mapping.query or "query"
-            problems.add(message, path=record.path, line=record.line, field=place)
-            continue
-        if query_id is None:
-            query_id = derived.add_derived(derived_id("q", query), number)
-        try:
-            yield decoder.retrieval(raw, query_id, query)
-        except ValueProblem as problem:
-            problems.add(str(problem), path=record.path, line=record.line)

@@ -6,7 +6,7 @@ import pytest
 
 from ragbench import open_source
 from ragbench.errors import DataError
-from ragbench.io.encodings import guess_encoding
+from ragbench.io.lines import guess_encoding
 
 GERMAN = "query;reference\nWie lange dauert die Kündigungsfrist?;drei Monate\nWie groß?;20 m²\n"
 FRENCH = "query,reference\nQuand la société a-t-elle été fondée ?,en 1990\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragbench.core.trace import Trace
 from ragbench.errors import InputError
 from ragbench.io.export import export
-from ragbench.io.trec_run import escape_id, unescape_id
+from ragbench.io.trec import escape_id, unescape_id
 from ragbench.plugins import require
 from tests.unit.io.traces import (
     ALL,
