@@ -9,8 +9,7 @@ from typing import Any
 
 from ragbench.core.attribution import Attribution, CauseCount
 from ragbench.core.biography import Biography, OperatorTable
-from ragbench.core.gold_search import GoldCause, GoldSearch
-from ragbench.core.matched import Matched
+from ragbench.core.matched import GoldCause, GoldSearch, Matched
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell, Failure, Judgement, Status
 from ragbench.core.repeats import Repeats

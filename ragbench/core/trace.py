@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import Any, cast
 
 from ragbench.core.case import Case
-from ragbench.core.gold_search import GoldSearch
+from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Outcome
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import Verdict

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from ragbench.core.case import Case, Evidence
-from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
 from ragbench.core.outcome import Cell, Failure, Judgement, JudgeStep, Outcome, Quote, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.validation import (

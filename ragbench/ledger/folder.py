@@ -1,4 +1,9 @@
-"""A run's folder: its files, and the lock that keeps a second process out."""
+"""A run's folder: its files, its repeats, and the lock that keeps a second process out.
+
+A repeat is the same cases asked again, in ``repeats/2`` and so on, each with a journal of its own:
+what one repeat was answered is reused by that repeat alone, and an interrupted one goes on. A file
+says how many of them count; without it none does.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ragbench.errors import RunError, RunLockedError, RunMismatchError
+from ragbench.ledger.manifest import write_atomic
 
 _JOURNAL = "journal.sqlite"
 _LOCK = ".lock"
@@ -135,3 +141,39 @@ def run_name(dataset: str, rag: str, identity: str) -> str:
 
 def _is_ours(entry: Path) -> bool:
     return entry.name.startswith((_LOCK, _JOURNAL))
+
+
+_FOLDER = "repeats"
+_COUNT = "count"
+
+
+def repeat_folder(run: Path, number: int) -> Path:
+    """The folder of a repeat; the first time, number 1, is the run itself."""
+    return run if number == 1 else run / _FOLDER / str(number)
+
+
+def keep_repeats(run: Path, count: int) -> None:
+    """Says that a run was asked so many times, the first one included."""
+    write_atomic(run / _FOLDER / _COUNT, f"{count}\n".encode())
+
+
+def forget_repeats(run: Path) -> None:
+    """Says that only the first time counts; what the others were answered stays to be reused."""
+    path = run / _FOLDER / _COUNT
+    if path.is_file():  # what is no folder is told by whoever opens the run
+        path.unlink()
+
+
+def count_repeats(run: Path) -> int:
+    """How many times a run was asked."""
+    path = run / _FOLDER / _COUNT
+    if not path.is_file():
+        return 1
+    text = path.read_text("utf-8").strip()
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise RunMismatchError(f"{path} holds no number of repeats: run eval again")
+    return int(text)
+
+
+def repeat_folders(run: Path) -> tuple[Path, ...]:
+    return tuple(repeat_folder(run, number) for number in range(2, count_repeats(run) + 1))

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import And, Equals, Filter, matches
-from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
 from ragbench.core.result import RetrievalResult
 from ragbench.metrics.matching import gold_texts, holds, normalised
 from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, PreRetrieved, SearchQuery

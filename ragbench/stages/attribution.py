@@ -22,7 +22,7 @@ from ragbench.core.attribution import (
 )
 from ragbench.core.biography import Biography
 from ragbench.core.case import Case
-from ragbench.core.gold_search import GoldCause, GoldFate
+from ragbench.core.matched import GoldCause, GoldFate
 from ragbench.core.metric import Skip
 from ragbench.core.outcome import Cell, Status
 from ragbench.core.result import RetrievalResult

@@ -30,7 +30,7 @@ from ragbench.ledger.codec import (
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, Journal, StoredOutcome
 from ragbench.stages.calls import run_async, run_plain
-from ragbench.stages.in_child import TIMED_OUT, ask_in_child
+from ragbench.stages.crashes import TIMED_OUT, ask_in_child
 from ragbench.stages.stage import STOPPED, Counts, Row, Running, Settled, restored
 from ragbench.workers.pool import Batch, Task, WorkerPool
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import orjson
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Chunk
+from ragbench.core.matched import GoldSearch
 from ragbench.core.outcome import Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
 from ragbench.ledger.codec import decode_retrieval
 from ragbench.ledger.fingerprint import text_digest, text_digests
 from ragbench.metrics.abstention import abstained
+from ragbench.pipeline.gold import golds_of
 from ragbench.pipeline.pre_retrieval import PRE_RETRIEVE, pre_retrieval_failures
 from ragbench.post.operator import ChunkSearch
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval, post_retrieved, steps_of, written_text
@@ -30,7 +32,7 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family, pass_top_k, routes
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import Adapted
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import NO_RETRIEVAL, Row, Settled, passed_on
+from ragbench.stages.stage import NO_RETRIEVAL, Row, Settled, passed_on, skipped
 
 PostRetrieveInput = tuple[str, RetrievalResult[Any]]
 """A query and what was retrieved for it."""
@@ -251,3 +253,41 @@ class _SearchAndNeighbours(_Search):
 
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Chunk]:
         return self.asked(chunk_id, top_k)
+
+
+LOCATE = "locate"
+"""The stage's name."""
+
+LocateInput = tuple[Case, RetrievalResult[Any]]
+"""A case with gold, and what was retrieved for it."""
+
+
+class Locator(Protocol):
+    """What the stage asks; see `ragbench.pipeline.gold.GoldLocator`."""
+
+    def located(self, inputs: Sequence[LocateInput], top_k: int | None = None) -> list[GoldSearch]:
+        """What became of the gold of each case."""
+        ...
+
+
+def locate_stage(
+    locator: Locator, identity: bytes, top_k: int | None
+) -> CallStage[LocateInput, GoldSearch]:
+    """The stage that looks for what retrieval has missed."""
+    return CallStage(
+        name=LOCATE,
+        identity=identity,
+        reads=_reads,
+        call=lambda inputs: locator.located(inputs, top_k),
+        call_async=None,
+        takes_batches=True,
+    )
+
+
+def _reads(row: Row) -> Given[LocateInput] | Settled:
+    retrieved = row.settled["retrieve"]
+    if retrieved.outcome.value is None:
+        return passed_on(retrieved)
+    if not golds_of(row.case):
+        return skipped("no relevant context is known")
+    return Given((row.case, retrieved.outcome.value), row.digest + retrieved.digest)

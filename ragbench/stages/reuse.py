@@ -19,7 +19,7 @@ from ragbench.ledger.watch import Watch
 from ragbench.ledger.whose import project_folder
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.rag.load import stage_origin
-from ragbench.stages.locate import LOCATE
+from ragbench.stages.rag import LOCATE
 from ragbench.stages.system import System
 
 _TRUSTED = "--reuse: stored outcomes were used although {because}"

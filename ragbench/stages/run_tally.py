@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ragbench.core.gold_search import GoldCause
+from ragbench.core.matched import GoldCause
 from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
 from ragbench.core.report import FailureGroup, Latency, StageCount
 from ragbench.core.result import GenerationResult
@@ -19,7 +19,7 @@ from ragbench.core.score_order import ScoreOrders
 from ragbench.core.trace import Trace
 from ragbench.pipeline.pre_retrieval import pre_retrieval_failures
 from ragbench.post.stage import POST_RETRIEVE, steps_of
-from ragbench.stages.locate import LOCATE
+from ragbench.stages.rag import LOCATE
 from ragbench.stages.validate import VALIDATE, ValidationTally
 from ragbench.text.declining import read_answer
 

@@ -13,7 +13,7 @@ from ragbench.core.trace import Trace
 from ragbench.ledger.journal import Journal, StoredCase, StoredOutcome
 from ragbench.ledger.manifest import Manifest
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.matches import decode_matched
+from ragbench.stages.score import decode_matched
 from ragbench.stages.stage import (
     NO_GENERATION,
     NO_RETRIEVAL,

@@ -11,10 +11,12 @@ from ragbench.ledger.fingerprint import fingerprint
 from ragbench.post.stage import POST_RETRIEVE, PostRetrieval
 from ragbench.rag.load import describe_rag
 from ragbench.rag.parts import Adapted
-from ragbench.stages.locate import LOCATE, Locator, locate_stage
 from ragbench.stages.rag import (
+    LOCATE,
     RAG,
+    Locator,
     generate_stage,
+    locate_stage,
     post_retrieve_stage,
     retrieve_stage,
 )

@@ -26,10 +26,9 @@ from ragbench.metrics.plan import Plan
 from ragbench.metrics.registry import MetricLike, computable, parse_metrics
 from ragbench.post.build import Variant
 from ragbench.post.score_store import ScoreStore
-from ragbench.stages.answering import Answering
 from ragbench.stages.rag import RAG
 from ragbench.stages.score import ScoredMetric
-from ragbench.stages.trial import NOT_GENERATED, Ceiling, Trial
+from ragbench.stages.trial import NOT_GENERATED, Answering, Ceiling, Trial
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.verbs.report import metrics_of, open_traces
 

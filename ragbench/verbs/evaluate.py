@@ -38,16 +38,15 @@ from ragbench.stages.begin import (
     journal_of,
 )
 from ragbench.stages.corpus_gold import CORPUS_GOLD, corpus_gold, write_corpus_gold
-from ragbench.stages.giving_up import GivingUp
-from ragbench.stages.in_flight import InFlight
+from ragbench.stages.crashes import InFlight
 from ragbench.stages.judge_identity import judge_key
-from ragbench.stages.locate import Locator
 from ragbench.stages.loop import run_stages
 from ragbench.stages.rag import (
     RAG,
+    Locator,
 )
 from ragbench.stages.score import CellTable, ScoredMetric, ScoreStage
-from ragbench.stages.stage import CallSettings, InLoop, Progress, Row, Running, Stage
+from ragbench.stages.stage import CallSettings, GivingUp, InLoop, Progress, Row, Running, Stage
 from ragbench.stages.stored import StoredTraces, TracedCase
 from ragbench.stages.system import system_of
 from ragbench.validators.validator import Validator

@@ -9,9 +9,8 @@ from ragbench.core.case import Case
 from ragbench.core.report import Report
 from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import RunFolder, forget_repeats, keep_repeats, repeat_folder
 from ragbench.ledger.journal import Journal
-from ragbench.ledger.repeats import forget_repeats, keep_repeats, repeat_folder
 from ragbench.verbs.report import report_of
 
 MOST = 20

@@ -11,7 +11,7 @@ import orjson
 
 from ragbench.core.attribution import Attribution, CorpusGold
 from ragbench.core.biography import Biography
-from ragbench.core.gold_search import GoldCause
+from ragbench.core.matched import GoldCause
 from ragbench.core.metric import Metric
 from ragbench.core.outcome import Cell
 from ragbench.core.report import (
@@ -24,10 +24,9 @@ from ragbench.errors import RunMismatchError
 from ragbench.io.source_info import counted
 from ragbench.ledger.canaries import read_canaries
 from ragbench.ledger.codec import question_digest
-from ragbench.ledger.folder import RunFolder
+from ragbench.ledger.folder import RunFolder, repeat_folders
 from ragbench.ledger.journal import Journal
 from ragbench.ledger.manifest import Manifest, read_manifest, write_manifest
-from ragbench.ledger.repeats import repeat_folders
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.registry import stored_metrics
 from ragbench.metrics.summary import NO_FIGURE, SummaryBuilder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragbench.core.gold_search import GoldCause
+from ragbench.core.matched import GoldCause
 from ragbench.core.report import Report, Summary
 from ragbench.core.validation import Share
 from ragbench.safe_text import markdown_table, markdown_text

@@ -11,7 +11,7 @@ import pytest
 
 from ragbench import Case, Chunk, Evidence, RetrievalResult, load_pipeline
 from ragbench.core.filters import Filter
-from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
 from ragbench.embedders.local import HashingEmbedder
 from ragbench.pipeline.gold import Gold, GoldLocator, GoldLookup, SearchVariant, golds_of
 from ragbench.pipeline.pre_retrieval import PreRetrieved, SearchQuery

@@ -2,8 +2,6 @@
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 import asyncio
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -342,18 +340,3 @@ def test_a_framework_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None
     rag = plain(as_rag(Oracle()))
     assert rag.families == {"retrieval"}
     assert rag.retrieve("bees") == ["about bees"]
-
-
-def test_the_frameworks_are_loaded_when_an_object_may_be_theirs() -> None:
-    code = (
-        "import sys; from ragbench import RAGInterface; from ragbench.rag.adapt import as_rag; "
-        "say = lambda self, query, contexts=(): []; "
-        "Ours = type('Ours', (RAGInterface,), {'retrieve': say, 'generate': say}); "
-        "names = ('langchain', 'llamaindex', 'haystack', 'http'); "
-        "loaded = lambda: [n for n in names if f'ragbench.rag.{n}' in sys.modules]; "
-        "as_rag(Ours()); print(loaded()); as_rag(lambda query: 'x'); print(loaded())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n['langchain', 'llamaindex', 'haystack']\n"

@@ -18,7 +18,7 @@ from ragbench import (
     build_operator,
 )
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
-from ragbench.core.gold_search import GoldCause, GoldFate, GoldSearch
+from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.core.validation import RetrievalQuality, Verdict

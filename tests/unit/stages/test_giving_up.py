@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.stages.giving_up import GivingUp
+from ragbench.stages.stage import GivingUp
 
 DEAD: Outcome[str] = Outcome(
     status=Status.FAILED, failure=Failure(type="KeyError", message="no key.", stage="retrieve")

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from ragbench.core.outcome import Status
 from ragbench.errors import LLMUnreachableError, RunError
-from ragbench.stages.in_child import ask_in_child
-from ragbench.stages.in_flight import InFlight
+from ragbench.stages.crashes import InFlight, ask_in_child
 
 ROOT = Path(__file__).parents[3]
 
@@ -94,7 +93,7 @@ def test_it_survives_the_end_of_the_process(tmp_path: Path, end: str) -> None:
     path = tmp_path / "in_flight"
     code = (
         f"import ctypes, os, sys; sys.path.append({str(ROOT)!r}); from pathlib import Path;"
-        "from ragbench.stages.in_flight import InFlight;"
+        "from ragbench.stages.crashes import InFlight;"
         f"calls = InFlight(Path({str(path)!r}), 4); calls.begin([3, 4]); calls.end([3]); {end}"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

@@ -1,13 +1,14 @@
-"""LangChain, by shape: retrievers (queries in, documents out) and chains (anything else)."""
+"""Objects of LangChain, LlamaIndex and Haystack, known by their methods; none is imported."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.errors import InterfaceError
+from ragbench.rag.forms import keyword_for_top_k, parameter_names
 from ragbench.rag.one_call import parts_of_one_call
 from ragbench.rag.parts import Parts, Shape, cut, refuse_beyond
 from ragbench.rag.shapes import as_mapping, read_generation, read_retrieval
@@ -20,8 +21,8 @@ def langchain_shape(obj: object) -> Shape | None:
     is_retriever = _says_documents(obj)
     return Shape(
         name="a LangChain retriever" if is_retriever else "a LangChain chain",
-        parts=_parts_of_retriever if is_retriever else _parts_of_chain,
-        slots={"retrieval": _parts_of_retriever, "generation": _parts_of_generator},
+        parts=_langchain_retriever if is_retriever else _langchain_chain,
+        slots={"retrieval": _langchain_retriever, "generation": _langchain_generator},
         # LangChain's own, and not an object that happens to have ``invoke``.
         own_names=hasattr(obj, "InputType"),
     )
@@ -33,7 +34,7 @@ def _says_documents(obj: object) -> bool:
     return _schema(obj, "get_output_jsonschema").get("type") == "array"
 
 
-def _parts_of_retriever(obj: Any) -> Parts:
+def _langchain_retriever(obj: Any) -> Parts:
     """``invoke`` or, when that is all there is, ``ainvoke``; ``batch`` for a batch.
 
     ``top_k`` goes to a retriever that takes extra arguments as ``k``, as vector stores' do.
@@ -66,7 +67,7 @@ def _parts_of_retriever(obj: Any) -> Parts:
     return Parts(source=obj, methods=methods)
 
 
-def _parts_of_chain(obj: Any) -> Parts:
+def _langchain_chain(obj: Any) -> Parts:
     """A chain that takes the query alone: its call is split into retrieval and generation.
 
     One that says that a string comes out shows no contexts: it only generates.
@@ -91,7 +92,7 @@ def _parts_of_chain(obj: Any) -> Parts:
     return parts_of_one_call(obj, ask, where, ask_batch=batch)
 
 
-def _parts_of_generator(obj: Any) -> Parts:
+def _langchain_generator(obj: Any) -> Parts:
     """A chain that answers from contexts that it is given, as ``prompt | model`` does."""
     return _generating(obj, f"{type(obj).__name__}.invoke", _generator_input(obj))
 
@@ -185,3 +186,160 @@ def _schema(obj: object, method: str) -> Mapping[str, Any]:
     get = getattr(obj, method, None)
     schema = get() if callable(get) else None
     return as_mapping(schema) or {}
+
+
+# --- LlamaIndex
+
+
+def llamaindex_shape(obj: object) -> Shape | None:
+    """An engine has ``query`` and ``aquery``; a retriever ``retrieve`` and ``aretrieve``."""
+    if _has(obj, "query", "aquery"):
+        return Shape(name="a LlamaIndex query engine", parts=_llamaindex_engine, own_names=True)
+    if _has(obj, "retrieve", "aretrieve"):
+        return Shape(name="a LlamaIndex retriever", parts=_llamaindex_retriever, own_names=True)
+    return None
+
+
+def _has(obj: object, *methods: str) -> bool:
+    return all(callable(getattr(obj, name, None)) for name in methods)
+
+
+def _llamaindex_retriever(obj: Any) -> Parts:
+    """``retrieve``: nodes with scores. ``top_k`` cuts what ``similarity_top_k`` allows."""
+    where = f"{type(obj).__name__}.retrieve"
+
+    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+        refuse_beyond(top_k, getattr(obj, "similarity_top_k", None), where)
+        return cut(read_retrieval(obj.retrieve(query), where), top_k)
+
+    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+
+
+def _llamaindex_engine(obj: Any) -> Parts:
+    """``query``: a response with its source nodes, split into retrieval and generation."""
+    return parts_of_one_call(obj, obj.query, f"{type(obj).__name__}.query")
+
+
+_QUERY_SOCKETS = ("query", "question")
+_ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
+
+
+# --- Haystack
+
+
+def haystack_shape(obj: object) -> Shape | None:
+    """A pipeline has ``run``, ``inputs`` and ``outputs``; a component ``run`` with a ``query``."""
+    run = getattr(obj, "run", None)
+    if not callable(run):
+        return None
+    if all(callable(getattr(obj, name, None)) for name in ("inputs", "outputs")):
+        return Shape(name="a Haystack pipeline", parts=_haystack_pipeline)
+    if "query" in parameter_names(run):
+        return Shape(name="a Haystack component", parts=_haystack_component)
+    return None
+
+
+def _haystack_component(obj: Any) -> Parts:
+    """A retriever component: ``run(query=..., top_k=...)`` gives documents."""
+    where = f"{type(obj).__name__}.run"
+    keyword = keyword_for_top_k(obj.run)
+
+    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+        options = {} if keyword is None or top_k is None else {keyword: top_k}
+        return cut(read_retrieval(obj.run(query=query, **options), where), top_k)
+
+    return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+
+
+def _haystack_pipeline(obj: Any) -> Parts:
+    """A pipeline, run once a query.
+
+    The query goes to every open input named ``query`` or ``question`` and to every mandatory text
+    input; ``top_k`` to the components that give documents. The documents are those that no
+    other component turns into documents again (a ranker's rather than its retriever's).
+    """
+    where = f"{type(obj).__name__}.run"
+    sockets = _query_sockets(obj, where)
+    outputs = _outputs(obj)
+    sources = _document_sources(obj, outputs)
+    answers = [name for name, found in outputs.items() if not found.isdisjoint(_ANSWER_SOCKETS)]
+
+    def ask(query: str, top_k: int | None = None) -> dict[str, Any]:
+        data: dict[str, dict[str, Any]] = {}
+        for component, socket in sockets:
+            data.setdefault(component, {})[socket] = query
+        for component in sources if top_k is not None else ():
+            if "top_k" in _open_inputs(obj).get(component, {}):
+                data.setdefault(component, {})["top_k"] = top_k
+        found = obj.run(data, include_outputs_from={*sources, *answers})
+        return _flat(cast("Mapping[str, Any]", found), sources, answers)
+
+    def retrieve(query: str, top_k: int | None = None) -> RetrievalResult[Any]:
+        return cut(read_retrieval(ask(query, top_k), where), top_k)
+
+    def generate(query: str, contexts: list[str]) -> GenerationResult[Any]:
+        return read_generation(ask(query), where)
+
+    if sources and answers:
+        return parts_of_one_call(obj, ask, where, keyword="top_k")
+    if sources:
+        return Parts(source=obj, methods={"retrieve_with_metadata": retrieve})
+    if answers:
+        return Parts(source=obj, methods={"generate_with_metadata": generate})
+    raise InterfaceError(
+        f"{where}: no component gives 'documents' or one of {', '.join(_ANSWER_SOCKETS)}; there "
+        f"are {', '.join(sorted({name for found in outputs.values() for name in found}))}"
+    )
+
+
+def _query_sockets(obj: Any, where: str) -> list[tuple[str, str]]:
+    chosen: list[tuple[str, str]] = []
+    missing: list[str] = []
+    for component, sockets in _open_inputs(obj).items():
+        for name, details in sockets.items():
+            mandatory = bool((as_mapping(details) or {}).get("is_mandatory"))
+            textual = (as_mapping(details) or {}).get("type") is str
+            if name in _QUERY_SOCKETS or (mandatory and textual):
+                chosen.append((component, name))
+            elif mandatory:
+                missing.append(f"{component}.{name}")
+    if missing or not chosen:
+        raise InterfaceError(
+            f"{where} takes {', '.join(missing) or 'no query'}, and only the query is known: give "
+            "a pipeline whose mandatory inputs are texts, or wrap it in a function of the query"
+        )
+    return chosen
+
+
+def _open_inputs(obj: Any) -> Mapping[str, Mapping[str, Any]]:
+    return cast("Mapping[str, Mapping[str, Any]]", obj.inputs())
+
+
+def _outputs(obj: Any) -> dict[str, frozenset[str]]:
+    """Names of what each component gives, also where another component takes it."""
+    every = "include_components_with_connected_outputs"
+    options = {every: True} if every in parameter_names(obj.outputs) else {}
+    found = cast("Mapping[str, Iterable[str]]", obj.outputs(**options))
+    return {component: frozenset(names) for component, names in found.items()}
+
+
+def _document_sources(obj: Any, outputs: Mapping[str, frozenset[str]]) -> list[str]:
+    giving = [component for component, names in outputs.items() if "documents" in names]
+    graph = getattr(obj, "graph", None)
+    edges = [tuple(edge)[:2] for edge in cast("Iterable[Any]", getattr(graph, "edges", ()))]
+    last = [one for one in giving if not any((one, other) in edges for other in giving)]
+    return last or giving
+
+
+def _flat(found: Mapping[str, Any], sources: list[str], answers: list[str]) -> dict[str, Any]:
+    """One mapping of what came out: the documents, and the first answer there is."""
+    flat: dict[str, Any] = {}
+    if sources:
+        gave = [cast("Mapping[str, Any]", found.get(component, {})) for component in sources]
+        flat["documents"] = [document for out in gave for document in out.get("documents") or ()]
+    for name in _ANSWER_SOCKETS:
+        for component in answers:
+            value = (as_mapping(found.get(component)) or {}).get(name)
+            if value is not None:
+                return {**flat, name: value}
+    return flat
