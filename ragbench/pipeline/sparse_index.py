@@ -17,7 +17,7 @@ from ragbench.errors import StoreError, warn
 from ragbench.pipeline.bm25 import Bm25Scores
 from ragbench.stores.base import VectorStore
 from ragbench.stores.record import searched_fields
-from ragbench.text.language import FUNCTION_WORDS, guess_language
+from ragbench.text.language import function_words, guess_language
 from ragbench.text.tokens import chunk_tokens, tokenise
 
 if TYPE_CHECKING:
@@ -208,9 +208,9 @@ def function_tokens(query: str) -> frozenset[str]:
     return _function_tokens(guess_language(query))
 
 
-@lru_cache(maxsize=len(FUNCTION_WORDS) + 1)
+@lru_cache(maxsize=16)
 def _function_tokens(language: str) -> frozenset[str]:
-    return frozenset(tokenise(FUNCTION_WORDS.get(language, "")))
+    return frozenset(tokenise(function_words().get(language, "")))
 
 
 def _write(path: Path, value: list[Any]) -> None:

@@ -1,0 +1,55 @@
+"""Rules as data: patterns and words in a TOML file beside the module that reads them.
+
+An entry is an expression, or a list of alternatives. ``{name}`` in it stands for another entry of
+its section or of the file; line breaks and the indentation behind them are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_REFERENCE = re.compile(r"\{([a-z_]+)\}")
+_LINE_BREAK = re.compile(r"\A\s+|\n\s*")
+
+
+@cache
+def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
+    """A section of a file, with what stands above all sections; without a name the whole file."""
+    if section:
+        whole = table(package, name)
+        return {**whole, **whole[section]}
+    file = resources.files(package).joinpath(f"{name}.toml")
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def expression(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
+    """A rule as one regular expression."""
+    alternatives = [rule] if isinstance(rule, str) else rule
+    text = "|".join(_LINE_BREAK.sub("", one) for one in alternatives)
+    return _REFERENCE.sub(lambda found: expression(entries[found[1]], entries), text)
+
+
+class Patterns:
+    """The patterns of a section, each compiled when it is first used."""
+
+    def __init__(self, package: str, name: str, section: str = "", flags: int = 0) -> None:
+        self._place = package, name, section
+        self._flags = flags
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def __getitem__(self, name: str) -> re.Pattern[str]:
+        found = self._compiled.get(name)
+        if found is None:
+            entries = table(*self._place)
+            found = re.compile(expression(entries[name], entries), self._flags)
+            self._compiled[name] = found
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        package, name, section = self._place
+        return iter(table(package, name)[section])
