@@ -21,16 +21,11 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.score_cache import ScoreCache
+from benchmarks.train_validator.near_misses import NEAR_MISS_KINDS, NearMissRules
 from benchmarks.validation_pools import Collection, Pool, build_pools
 from benchmarks.validation_quality import DATA
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
-from ragbench.validators.near_misses import (
-    NEAR_MISS_KINDS,
-    AnsweredQuestion,
-    NearMissRules,
-    QuestionAndText,
-    answering_sentence,
-)
+from ragbench.validators.self_test import AnsweredQuestion, QuestionAndText, answering_sentence
 
 PASSED = 0.9
 """Share of the answers that the threshold of the suite lets pass."""

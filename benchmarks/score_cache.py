@@ -12,7 +12,6 @@ from typing import Any
 from ragbench.text.onnx_model import OnnxFiles, OnnxTextModel
 from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
 from ragbench.validators import local
-from ragbench.validators import reader as local_models
 
 _FIELDS = tuple(one.name for one in fields(PairReading))
 """What is kept of a reading, in order."""
@@ -29,7 +28,7 @@ class ScoreCache:
             for line in path.read_text("utf-8").splitlines():
                 key, value = json.loads(line)
                 self._known[key] = value
-        self._real = local_models.readings_of
+        self._real = local.readings_of
 
     def install(self) -> None:
         setattr(local, "readings_of", self.readings_of)  # noqa: B010 (a function of a module)
@@ -60,7 +59,7 @@ class ScoreCache:
         if missing:
             model = load_pair_classifier(files.model, files.tokenizer, 2)
             for text in missing:
-                windows = local_models.fitting_windows(model, query, text, 512)
+                windows = local.fitting_windows(model, query, text, 512)
                 logits = model.logits([(query, text[slice(*one)]) for one in windows])
                 self._put(_key(kind, query, text), [max(logits)])
         return [self._known[_key(kind, query, text)][0] for text in texts]

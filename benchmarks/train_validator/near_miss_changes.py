@@ -1,4 +1,4 @@
-"""What training changes in passages, beside the rules of ``ragbench.validators.near_misses``.
+"""What training changes in passages, beside the rules of ``near_misses.py``.
 
 The passage, where those change the question: a name, a number, a word swapped, the answer replaced
 or deleted; and passages that do answer, each beside something that a rule would else teach to
@@ -12,20 +12,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from benchmarks.train_validator.reader_sources import Example, Source
-from ragbench.text.question import AnswerType, asked_type
-from ragbench.text.sentences import split_sentences
-from ragbench.text.tokens import tokenise
-from ragbench.validators.near_misses import (
-    AnsweredQuestion,
+from benchmarks.train_validator.near_misses import (
     NearMissRules,
-    QuestionAndText,
     Wording,
     fill,
     opposite,
     other_number,
-    without_answer,
 )
+from benchmarks.train_validator.reader_sources import Example, Source
+from ragbench.text.question import AnswerType, asked_type
+from ragbench.text.sentences import split_sentences
+from ragbench.text.tokens import tokenise
+from ragbench.validators.self_test import AnsweredQuestion, QuestionAndText, without_answer
 
 WORDING = Wording(
     echo=(

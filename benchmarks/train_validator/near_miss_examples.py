@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.train_validator.near_miss_changes import CHANGES, WORDING, answering, window
+from benchmarks.train_validator.near_misses import NearMissRules
 from benchmarks.train_validator.reader_sources import Example, Source
 from benchmarks.train_validator.written_near_misses import Written
-from ragbench.validators.near_misses import AnsweredQuestion, NearMissRules
+from ragbench.validators.self_test import AnsweredQuestion
 
 NEGATIVE: Mapping[str, float] = {
     "entity": 12, "year": 5, "number": 4, "quantifier": 7, "attribute": 9, "negation": 5,

@@ -11,21 +11,15 @@ import numpy as np
 
 from benchmarks.train_validator.logistic_fit import Matrix
 from benchmarks.train_validator.near_miss_changes import WORDING
+from benchmarks.train_validator.near_misses import NEAR_MISS_KINDS, NearMissRules
 from benchmarks.validation_pools import Collection
 from ragbench.text.onnx_pairs import PairReading
 from ragbench.text.sentences import Span
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
-from ragbench.validators.echoes import without_echo
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_in_windows
+from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import local_features
-from ragbench.validators.near_misses import (
-    NEAR_MISS_KINDS,
-    AnsweredQuestion,
-    NearMissRules,
-    QuestionAndText,
-    answering_sentence,
-)
-from ragbench.validators.objections import object_to
+from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.self_test import AnsweredQuestion, QuestionAndText, answering_sentence
 
 Read = Callable[[str, Sequence[str]], list[PairReading]]
 _ANSWERS = ("passage", "sentence", "question and answer")

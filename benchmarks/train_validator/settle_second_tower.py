@@ -27,7 +27,7 @@ from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
 from ragbench.text.sentences import Span
 from ragbench.validators.calibration import shipped_rarity, shipped_weights
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_in_windows
+from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_reader
 from ragbench.validators.objections import object_to
 from ragbench.validators.verdict import logit

@@ -21,7 +21,7 @@ from benchmarks.train_validator.thresholds import relevant_from, smallest_at_pre
 from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.tokens import tokenise
 from ragbench.validators.calibration import POOL_FEATURES, pool_features
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_pool
+from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_pool
 
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"
 RARE = 3

@@ -28,7 +28,7 @@ from benchmarks.validation_pools import PROTOCOLS, Pool, build_pools, squad_half
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files
 from ragbench.text.onnx_pairs import PairReading
 from ragbench.validators.calibration import POOL_FEATURES, shipped_rarity, shipped_weights
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ask, read_in_windows
+from ragbench.validators.lexical import LEXICAL_FEATURES, ask, read_in_windows
 from ragbench.validators.local import LOCAL_FEATURES, local_features, shipped_reader
 
 WEIGHTS = Path(__file__).parents[2] / "ragbench" / "validators" / "weights"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -258,18 +258,6 @@ class RetrievalQuality(StrEnum):
     """Something speaks for an answer, or for a part of it, but not enough for a Yes."""
     POOR = "Poor"
     """Nothing relevant."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Retrieval:
-    """What was retrieved for one query: the input of a validator."""
-
-    query_id: str
-    """Comes back on the verdict; may be empty."""
-    query: str
-    """The question."""
-    chunks: Sequence[Chunk]
-    """In the retriever's order; may be empty."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,7 +29,7 @@ from ragbench.core.validation import (
 )
 from ragbench.errors import DataError, Problem
 from ragbench.stages.far_dump import SOURCE_FIELDS
-from ragbench.stages.validate import share_of
+from ragbench.stats.mean import share_of
 
 _Told = TypeVar("_Told")
 

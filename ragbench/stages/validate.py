@@ -23,7 +23,6 @@ from ragbench.core.validation import (
     MatrixCell,
     RetrievalDump,
     RetrievalQuality,
-    Share,
     ValidationTable,
     Verdict,
     WarningCount,
@@ -42,7 +41,7 @@ from ragbench.stages.call_stage import CallStage, Given, Work
 from ragbench.stages.far_dump import FarRetrieval, retrieval_digest
 from ragbench.stages.rag import reads_chunks
 from ragbench.stages.stage import STOPPED, Row, Running, Settled
-from ragbench.stats.mean import proportion_interval
+from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
 from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -341,11 +340,3 @@ _EXAMPLES = 5
 def _keep_first(examples: list[str], text: str) -> None:
     if len(examples) < _EXAMPLES:
         examples.append(text)
-
-
-def share_of(count: int, total: int) -> Share:
-    """A share with its exact 95% interval; of nothing, neither."""
-    if not total:
-        return Share(count=0, total=0, share=None, low=None, high=None)
-    low, high = proportion_interval(count, total)
-    return Share(count=count, total=total, share=count / total, low=low, high=high)

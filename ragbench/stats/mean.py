@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
 
+from ragbench.core.validation import Share
 from ragbench.errors import ConfigError, InputError
 from ragbench.stats.clusters import ClusterTotals, Label, check_share
 
@@ -242,3 +243,11 @@ def proportion_interval(
     low = float(betaincinv(successes, failures + 1, tail)) if successes else 0.0
     high = float(betaincinv(successes + 1, failures, 1.0 - tail)) if failures else 1.0
     return low, high
+
+
+def share_of(count: int, total: int) -> Share:
+    """A share with its exact 95% interval; of nothing, neither."""
+    if not total:
+        return Share(count=0, total=0, share=None, low=None, high=None)
+    low, high = proportion_interval(count, total)
+    return Share(count=count, total=total, share=count / total, low=low, high=high)

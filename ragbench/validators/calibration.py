@@ -1,24 +1,22 @@
-"""The learned numbers: linear model, weights, calibration, thresholds."""
+"""The learned numbers: linear model, weights, calibration, thresholds; which of them may be set."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.io.limits import ReadLimits
-from ragbench.validators.inspect import InspectedChunks
 from ragbench.validators.objections import NEAR_MISS
-from ragbench.validators.parts import Part, merged_findings
-from ragbench.validators.verdict import Finding, Thresholds, decide, logistic
+from ragbench.validators.verdict import Finding, Thresholds, logistic
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,70 +172,6 @@ class DecisionRule:
         return replace(finding, probability=probability, objection=objection)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScoredPool:
-    """What a validator made of a pool, before calibration."""
-
-    query: str
-    intake: InspectedChunks
-    parts: Sequence[Part]
-    """One for each question in the query, at least one; each with a finding a chunk."""
-    answer_probability: float | None = None
-    """That the answer is present, where the validator says so itself; None for that of the best
-    chunk, and of the least certain part."""
-    reasons: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-    details: Mapping[str, float] | None = None
-
-    def verdict(self, limits: DecisionRule, validator: str) -> Verdict:
-        parts = [
-            replace(part, findings=[limits.applied(one) for one in part.findings])
-            for part in self.parts
-        ]
-        probability = min(part.probability for part in parts)
-        if self.answer_probability is not None:
-            probability = limits.on_scale(self.answer_probability)
-        lacking = [one.text for one in parts if one.probability < limits.thresholds.present]
-        told = [
-            f"part '{part.text}': an answer has the probability {part.probability:.2f}"
-            for part in parts
-            if len(parts) > 1
-        ]
-        return decide(
-            self.query,
-            self.intake,
-            merged_findings(parts),
-            answer_probability=probability,
-            thresholds=limits.thresholds,
-            validator=validator,
-            lacking=lacking or [self.query],
-            reasons=(*told, *self.reasons),
-            warnings=self.warnings,
-            details=self.details,
-        )
-
-
-def limits_for(
-    validator: str,
-    measured: Thresholds,
-    *,
-    calibration: str | None,
-    relevant: float | None,
-    present: float | None,
-) -> DecisionRule:
-    """The limits that a validator's settings come to."""
-    known: Calibration | None = read_calibration(calibration, validator) if calibration else None
-    base = known.thresholds if known else measured
-    if relevant is None:  # what is set by hand moves the other one, where they would cross
-        relevant = base.relevant if present is None else min(base.relevant, present)
-    if present is None:
-        present = max(base.present, relevant)
-    return DecisionRule(
-        scale=known.scale if known else PlattScale(),
-        thresholds=Thresholds(relevant=relevant, present=present),
-    )
-
-
 POOL_FEATURES = ("best",)
 """What the probability of an answer rests on: the best chunk's logit. How many chunks there are
 and how far the others lie behind is left out: it tells more of a retriever than of an answer."""
@@ -309,3 +243,59 @@ def shipped_rarity() -> Callable[[str], float]:
         return math.log(1 + (passages - known + 0.5) / (known + 0.5))
 
     return rarity
+
+
+# --- the settings of validators
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibratedValidator(ABC):
+    """A validator whose probabilities become a verdict by thresholds that can be set."""
+
+    name: ClassVar[str]
+    calibration: str | None = None
+    """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
+    relevant: float | None = None
+    """Probability from which on a chunk is relevant; None for the measured one."""
+    present: float | None = None
+    """Probability from which on the answer is present; None for the measured one."""
+
+    def __post_init__(self) -> None:
+        _ = self.limits
+
+    @property
+    @abstractmethod
+    def measured(self) -> Thresholds:
+        """The thresholds where none are set."""
+
+    @property
+    def limits(self) -> DecisionRule:
+        known = read_calibration(self.calibration, self.name) if self.calibration else None
+        base = known.thresholds if known else self.measured
+        present, relevant = self.present, self.relevant
+        if relevant is None:  # what is set by hand moves the other one, where they would cross
+            relevant = base.relevant if present is None else min(base.relevant, present)
+        if present is None:
+            present = max(base.present, relevant)
+        return DecisionRule(
+            scale=known.scale if known else PlattScale(),
+            thresholds=Thresholds(relevant=relevant, present=present),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedValidator(CalibratedValidator):
+    """A validator with weights that come with ragbench."""
+
+    features: ClassVar[tuple[str, ...]]
+    absence: Absence = "document-absent"
+    """What the corpus holds when it lacks an answer: the measured threshold gives a Yes a precision
+    of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
+
+    @property
+    def weights(self) -> Weights:
+        return shipped_weights(self.name, self.features)
+
+    @property
+    def measured(self) -> Thresholds:
+        return self.weights.thresholds(self.absence)

@@ -1,108 +1,303 @@
-"""The validator by words."""
+"""The validator by words: what they say of a chunk, window by window."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
-from ragbench.text.sentences import SENTENCES_VERSION
-from ragbench.text.tokens import TOKENISER_VERSION
-from ragbench.validators.calibration import (
-    Absence,
-    DecisionRule,
-    ScoredPool,
-    Weights,
-    limits_for,
-    shipped_rarity,
-    shipped_weights,
+from ragbench.text.question import (
+    AnswerType,
+    ParsedQuestion,
+    asked_type,
+    holds_type,
+    parse_question,
 )
-from ragbench.validators.echoes import without_echo
+from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
+from ragbench.text.tokens import TOKENISER_VERSION, tokenise
+from ragbench.validators.calibration import (
+    LearnedValidator,
+    LinearModel,
+    shipped_rarity,
+)
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk, ask, read_in_windows
-from ragbench.validators.objections import object_to
-from ragbench.validators.parts import Part, split_query
+from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.parts import Part, ScoredPool, split_query
 from ragbench.validators.verdict import Finding, best_sentences
+
+LEXICAL_FEATURES: tuple[str, ...] = (
+    "sentence_coverage",
+    "window_coverage",
+    "chunk_coverage",
+    "pool_coverage",
+    "pair_share",
+    "rarest_missing",
+    "names_missing",
+    "type_agrees",
+    "type_disagrees",
+    "behind",
+    "pool_behind",
+    "density",
+    "query_tokens",
+    "chunk_tokens",
+)
+"""Names of the numbers that `read_pool` gives a chunk, in order; each in [0, 1]."""
+
+_NAME = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
+_TYPE_BONUS = 0.15
+"""What a thing of the asked kind is worth beside coverage, when sentences are ranked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LexicalValidator:
-    """A logistic regression on what words tell of a chunk, and one on the whole pool.
+class Asked:
+    """A query, taken apart."""
+
+    question: ParsedQuestion
+    weights: Mapping[str, float]
+    """Its content tokens, by how rare they are in general."""
+    names: frozenset[str]
+    """Its tokens that are written like names, and its numbers."""
+    kind: AnswerType
+    tokens: frozenset[str]
+    """All its tokens."""
+
+
+UNREADABLE_LOGIT = -12.0
+"""Of a chunk without a word in it, and of every chunk when the query has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkReading:
+    """A chunk, or the best window of a long one, read for one query."""
+
+    features: tuple[float, ...]
+    """As `LEXICAL_FEATURES` names them."""
+    sentences: tuple[Span, ...]
+    """Offsets in the chunk."""
+    scores: tuple[float, ...]
+    """How much each sentence speaks for an answer, 0 or more."""
+    logit: float = UNREADABLE_LOGIT
+    """Of its holding an answer."""
+
+
+_UNREADABLE = ChunkReading(features=(0.0,) * len(LEXICAL_FEATURES), sentences=(), scores=())
+
+
+class _Sentence(NamedTuple):
+    span: Span
+    tokens: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    length: int
+
+
+def ask(query: str, rarity: Callable[[str], float]) -> Asked:
+    question = parse_question(query)
+    names = {token for word in _NAME.findall(query) for token in tokenise(word)}
+    return Asked(
+        question=question,
+        weights={token: rarity(token) for token in question.tokens},
+        names=frozenset(names & set(question.tokens)),
+        kind=asked_type(query),
+        tokens=frozenset(tokenise(query)),
+    )
+
+
+def read_pool(asked: Asked, texts: Sequence[str]) -> list[ChunkReading]:
+    """Reads all chunks that were retrieved for one query.
+
+    Coverage is the share of the query's content tokens that a text holds, each weighted by its
+    rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
+    all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
+    """
+    pool = [_sentences(text) for text in texts]
+    local = _pool_rarity(asked, pool)
+    windows = [_best_window(asked.weights, sentences) for sentences in pool]
+    covered = [_coverage(asked.weights, window.tokens) for window in windows]
+    in_pool = [
+        _coverage(local, _best_window(local, sentences).tokens) if sentences else 0.0
+        for sentences in pool
+    ]
+    found: list[ChunkReading] = []
+    for place, (text, sentences, window) in enumerate(zip(texts, pool, windows, strict=True)):
+        features = (
+            max((_coverage(asked.weights, one.tokens) for one in sentences), default=0.0),
+            covered[place],
+            _coverage(asked.weights, frozenset[str]().union(*(one.tokens for one in sentences))),
+            in_pool[place],
+            _pair_share(asked, window),
+            _rarest_missing(asked, window),
+            _names_missing(asked, window),
+            *_type_agreement(asked, text[slice(*window.span)]),
+            _behind(covered, place),
+            _behind(in_pool, place),
+            _density(asked, window),
+            min(1.0, len(asked.weights) / 16),
+            min(1.0, sum(one.length for one in sentences) / 400),
+        )
+        found.append(
+            ChunkReading(
+                features=features,
+                sentences=tuple(one.span for one in sentences),
+                scores=tuple(_sentence_score(asked, local, text, one) for one in sentences),
+            )
+        )
+    return found
+
+
+# The same chunks come back for many queries.
+@lru_cache(maxsize=4096)
+def _sentences(text: str) -> tuple[_Sentence, ...]:
+    spans = split_sentences(text)
+    read = ((span, tokenise(text[slice(*span)])) for span in spans)
+    return tuple(
+        _Sentence(span, frozenset(tokens), frozenset(pairwise(tokens)), len(tokens))
+        for span, tokens in read
+    )
+
+
+def _pool_rarity(asked: Asked, pool: Sequence[Sequence[_Sentence]]) -> dict[str, float]:
+    """Inverse frequency among the chunks: ln(1 + (N - n + 0.5) / (n + 0.5))."""
+    size = len(pool)
+    held = [frozenset[str]().union(*(one.tokens for one in sentences)) for sentences in pool]
+    weights: dict[str, float] = {}
+    for token in asked.weights:
+        count = sum(token in tokens for tokens in held)
+        weights[token] = math.log(1 + (size - count + 0.5) / (count + 0.5))
+    return weights
+
+
+_NOTHING = _Sentence(Span(0, 0), frozenset(), frozenset(), 0)
+
+
+def _best_window(weights: Mapping[str, float], sentences: Sequence[_Sentence]) -> _Sentence:
+    """The pair of neighbouring sentences that covers most, as one; of equals, the first."""
+    if len(sentences) < 2:
+        return sentences[0] if sentences else _NOTHING
+    # Most tokens are none of the query's: what is compared is small.
+    held = [weights.keys() & one.tokens for one in sentences]
+    covered = [_coverage(weights, one | other) for one, other in pairwise(held)]
+    at = covered.index(max(covered))
+    one, other = sentences[at : at + 2]
+    return _Sentence(
+        Span(one.span.start, other.span.end),
+        one.tokens | other.tokens,
+        one.pairs | other.pairs,
+        one.length + other.length,
+    )
+
+
+def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
+    total = sum(weights.values())
+    if total <= 0:
+        return 0.0
+    return min(1.0, sum(worth for token, worth in weights.items() if token in tokens) / total)
+
+
+def _pair_share(asked: Asked, window: _Sentence) -> float:
+    pairs = asked.question.pairs
+    return len(pairs & window.pairs) / len(pairs) if pairs else 0.0
+
+
+def _rarest_missing(asked: Asked, window: _Sentence) -> float:
+    """The worth of the rarest token that is not there, as a share of the rarest one's."""
+    most = max(asked.weights.values(), default=0.0)
+    missing = [worth for token, worth in asked.weights.items() if token not in window.tokens]
+    return max(missing, default=0.0) / most if most > 0 else 0.0
+
+
+def _names_missing(asked: Asked, window: _Sentence) -> float:
+    return len(asked.names - window.tokens) / len(asked.names) if asked.names else 0.0
+
+
+def _type_agreement(asked: Asked, text: str) -> tuple[float, float]:
+    if asked.kind is AnswerType.OTHER:
+        return 0.0, 0.0
+    return (1.0, 0.0) if holds_type(text, asked.kind, asked.tokens) else (0.0, 1.0)
+
+
+def _behind(values: Sequence[float], place: int) -> float:
+    """How far a value lies below the pool's best; several may be the best."""
+    return max(values) - values[place]
+
+
+def _density(asked: Asked, window: _Sentence) -> float:
+    return len(asked.weights.keys() & window.tokens) / max(8, window.length)
+
+
+def _sentence_score(
+    asked: Asked, local: Mapping[str, float], text: str, sentence: _Sentence
+) -> float:
+    coverage = _coverage(asked.weights, sentence.tokens) + _coverage(local, sentence.tokens)
+    phrases = _pair_share(asked, sentence)
+    agrees, _ = _type_agreement(asked, text[slice(*sentence.span)])
+    return (2 * coverage + phrases) / 5 + _TYPE_BONUS * agrees
+
+
+def read_in_windows(asked: Asked, texts: Sequence[str], model: LinearModel) -> list[ChunkReading]:
+    """Reads all chunks of a pool; of a long one every window, and the best one counts."""
+    places = [(at, window) for at, text in enumerate(texts) for window in windows_of(text)]
+    readings = read_pool(asked, [texts[at][slice(*window)] for at, window in places])
+    best: list[ChunkReading | None] = [None] * len(texts)
+    for (at, window), reading in zip(places, readings, strict=True):
+        logit = model.logit(reading.features) if asked.weights else UNREADABLE_LOGIT
+        known = best[at]
+        if known is None or logit > known.logit:
+            sentences = (Span(window.start + a, window.start + b) for a, b in reading.sentences)
+            best[at] = replace(reading, logit=logit, sentences=tuple(sentences))
+    return [one or _UNREADABLE for one in best]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LexicalValidator(LearnedValidator):
+    """A logistic regression on what words say of a chunk, and one on the whole pool.
 
     It cannot see an answer in other words than the question's, nor that a passage speaks of the
     right things without answering. docs/validators.md holds its figures.
     """
 
-    calibration: str | None = None
-    """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
-    relevant: float | None = None
-    """Probability from which on a chunk is relevant; None for the measured one."""
-    present: float | None = None
-    """Probability from which on the answer is present; None for the measured one."""
-    absence: Absence = "document-absent"
-    """What the corpus holds when it lacks an answer: the measured threshold gives a Yes a precision
-    of 98 % against that. ``"siblings"``, other passages of the right document, is stricter."""
-
-    def __post_init__(self) -> None:
-        _ = self.limits
-
-    @property
-    def name(self) -> str:
-        return "lexical"
+    name: ClassVar[str] = "lexical"
+    features: ClassVar[tuple[str, ...]] = LEXICAL_FEATURES
 
     @property
     def identity(self) -> str:
         """Names the rules of the tokens and sentences, the weights and the limits."""
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
-        return f"lexical:{versions}:{self._weights.digest}:{self.limits.identity}"
-
-    @property
-    def limits(self) -> DecisionRule:
-        return limits_for(
-            self.name,
-            self._weights.thresholds(self.absence),
-            calibration=self.calibration,
-            relevant=self.relevant,
-            present=self.present,
-        )
+        return f"lexical:{versions}:{self.weights.digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
         intake = inspect_chunks(query, chunks)
         parts = [self._part(text, intake.chunks) for text in split_query(query)]
-        judgement = ScoredPool(query=query, intake=intake, parts=parts)
-        return judgement.verdict(self.limits, self.name)
+        return ScoredPool(query=query, intake=intake, parts=parts).verdict(self.limits, self.name)
 
     def _part(self, query: str, chunks: Sequence[Chunk]) -> Part:
         asked = ask(query, shipped_rarity())
         texts = [without_echo(query, chunk.text) or chunk.text for chunk in chunks]
-        scored = read_in_windows(asked, texts, self._weights.chunk)
-        return Part(
-            text=query,
-            findings=[
-                self._finding(query, chunk, one) for chunk, one in zip(chunks, scored, strict=True)
-            ],
-        )
+        scored = read_in_windows(asked, texts, self.weights.chunk)
+        pairs = zip(chunks, scored, strict=True)
+        return Part(text=query, findings=[self._finding(query, *pair) for pair in pairs])
 
-    def _finding(self, query: str, chunk: Chunk, scored: ScoredChunk) -> Finding:
+    def _finding(self, query: str, chunk: Chunk, scored: ChunkReading) -> Finding:
         spans = best_sentences(scored.sentences, scored.scores)
         return Finding(
             chunk=chunk,
-            probability=self._weights.probability(scored.logit),
+            probability=self.weights.probability(scored.logit),
             spans=spans,
             reason=_reason(scored),
             objection=object_to(query, chunk.text, spans[0]) if spans else None,
         )
 
-    @property
-    def _weights(self) -> Weights:
-        return shipped_weights("lexical", LEXICAL_FEATURES)
 
-
-def _reason(scored: ScoredChunk) -> str:
+def _reason(scored: ChunkReading) -> str:
     values = dict(zip(LEXICAL_FEATURES, scored.features, strict=True))
-    told = f"two sentences hold {values['window_coverage']:.0%} of what the query asks about"
+    where = "two sentences hold" if len(scored.sentences) > 1 else "one sentence holds"
+    said = f"{where} {values['window_coverage']:.0%} of what the query asks about"
     if values["type_agrees"]:
-        return f"{told}, and something of the kind asked for"
-    return f"{told}, and nothing of the kind asked for" if values["type_disagrees"] else told
+        return f"{said}, and something of the kind asked for"
+    return f"{said}, and nothing of the kind asked for" if values["type_disagrees"] else said

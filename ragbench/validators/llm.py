@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.core.chunk import Chunk
@@ -13,11 +13,10 @@ from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError, LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.text.quotes import locate_quote, says_enough
-from ragbench.text.sentences import Span
-from ragbench.validators.calibration import DecisionRule, ScoredPool, limits_for
+from ragbench.text.sentences import Span, windows_of
+from ragbench.validators.calibration import CalibratedValidator
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.lexical_features import windows_of
-from ragbench.validators.parts import Part
+from ragbench.validators.parts import Part, ScoredPool
 from ragbench.validators.verdict import Finding, Thresholds
 
 PROMPT_VERSION = "2"
@@ -181,7 +180,7 @@ class _Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LlmValidator:
+class LlmValidator(CalibratedValidator):
     """Asks which passages answer the query and for quotes; code looks each quote up in its chunk.
 
     A quote that does not stand there is dropped and counted in ``details["fabricated_quotes"]``; a
@@ -191,26 +190,17 @@ class LlmValidator:
     precision.
     """
 
+    name: ClassVar[str] = "llm"
     chat: ChatModel
     """The language model; with a cache, the same input gives the same verdict."""
     characters: int = 24_000
     """How much text one question to the model holds; more chunks than that are asked about in
     several, and longer chunks in windows."""
-    calibration: str | None = None
-    """A file that ``ragbench calibrate`` wrote."""
-    relevant: float | None = None
-    """Confidence from which on a chunk is relevant; None for 0.5."""
-    present: float | None = None
-    """Confidence from which on the answer is present; None for 0.5."""
 
     def __post_init__(self) -> None:
         if self.characters < 200:
             raise ConfigError("llm: characters must be at least 200")
-        _ = self.limits
-
-    @property
-    def name(self) -> str:
-        return "llm"
+        CalibratedValidator.__post_init__(self)
 
     @property
     def identity(self) -> str:
@@ -219,14 +209,8 @@ class LlmValidator:
         return f"llm:{asked}:{self.limits.identity}"
 
     @property
-    def limits(self) -> DecisionRule:
-        return limits_for(
-            self.name,
-            Thresholds(relevant=0.5, present=0.5),
-            calibration=self.calibration,
-            relevant=self.relevant,
-            present=self.present,
-        )
+    def measured(self) -> Thresholds:
+        return Thresholds(relevant=0.5, present=0.5)
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         """Judges what was retrieved for one query; see `ragbench.validators.validator`."""

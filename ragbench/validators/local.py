@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.validation import Verdict
@@ -18,26 +18,25 @@ from ragbench.errors import ConfigError
 from ragbench.plugins import load_attribute
 from ragbench.text.language import language_of
 from ragbench.text.onnx_model import OnnxFiles, find_onnx_files, is_hub_name
-from ragbench.text.onnx_pairs import PairReading
-from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences
-from ragbench.text.tokens import TOKENISER_VERSION
+from ragbench.text.onnx_pairs import PairClassifier, PairReading, load_pair_reader
+from ragbench.text.sentences import SENTENCES_VERSION, Span, split_sentences, windows_of
+from ragbench.text.tokens import TOKENISER_VERSION, tokenise
 from ragbench.validators.calibration import (
-    Absence,
-    DecisionRule,
-    ScoredPool,
+    LearnedValidator,
     Weights,
-    limits_for,
     shipped_rarity,
     shipped_weights,
 )
-from ragbench.validators.contrast import Told, other_questions, told_of_another
-from ragbench.validators.echoes import without_echo
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.lexical import LexicalValidator
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk, ask, read_in_windows
-from ragbench.validators.objections import Objection, object_to
-from ragbench.validators.parts import Part, split_query
-from ragbench.validators.reader import readings_of
+from ragbench.validators.lexical import (
+    LEXICAL_FEATURES,
+    ChunkReading,
+    LexicalValidator,
+    ask,
+    read_in_windows,
+)
+from ragbench.validators.objections import object_to, without_echo
+from ragbench.validators.parts import Part, ScoredPool, split_query
 from ragbench.validators.verdict import Finding, best_sentences
 
 LOCAL_FEATURES: tuple[str, ...] = ("lexical", "reader")
@@ -50,12 +49,14 @@ _LOGIT_SCALE = 10.0
 
 
 def local_features(
-    chunks: Sequence[ScoredChunk], readings: Sequence[PairReading]
+    chunks: Sequence[ChunkReading], readings: Sequence[PairReading]
 ) -> list[tuple[float, ...]]:
-    return [
-        (chunk.logit / _LOGIT_SCALE, reading.logit / _LOGIT_SCALE)
-        for chunk, reading in zip(chunks, readings, strict=True)
-    ]
+    pairs = zip(chunks, readings, strict=True)
+    return [_features(chunk, reading.logit) for chunk, reading in pairs]
+
+
+def _features(words: ChunkReading, logit: float) -> tuple[float, float]:
+    return words.logit / _LOGIT_SCALE, logit / _LOGIT_SCALE
 
 
 def shipped_reader() -> OnnxFiles:
@@ -63,13 +64,9 @@ def shipped_reader() -> OnnxFiles:
     return find_onnx_files(str(Path(str(files("ragbench.validators"))) / "reader"))
 
 
-_CONTRASTED = 3
-"""Chunks of a pool that other questions are asked of: at most so many, the best first."""
-_Objections = dict[int, Objection]
-
 _LANGUAGE = "en"
 """What the reader that comes along was taught."""
-_UNKNOWN_LANGUAGE = "the language of the query cannot be told: the reader took it for English"
+_UNKNOWN_LANGUAGE = "the language of the query is unknown: the reader took it for English"
 
 
 def _may_be_read(query: str, language: str | None) -> bool:
@@ -77,28 +74,17 @@ def _may_be_read(query: str, language: str | None) -> bool:
     return language == _LANGUAGE or (language is None and query.isascii())
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What the reader made of chunks; each list in the order of the chunks."""
-
-    logits: list[float]
-    seconds: list[float | None]
-    """The same by the reader's second tower, where it has one."""
-    answers: list[Span]
-    said: list[Told]
-    """The same by the reader alone: the lower of both towers' logits."""
-    told: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LocalValidator:
+class LocalValidator(LearnedValidator):
     """Words find the best chunks; a reader says whether they answer the query, and where.
 
     The weights were learned and measured with the reader that comes with ragbench. Other models
-    want a calibration. To queries that are not English words alone answer, and it is said, where
-    no other reader is given.
+    want a calibration. Where no other reader is given, queries that are not English are judged by
+    words alone, with a warning.
     """
 
+    name: ClassVar[str] = "local"
+    features: ClassVar[tuple[str, ...]] = LOCAL_FEATURES
     reader: str | None = None
     """None for the one that comes along; else a folder with model.onnx and tokenizer.json, or
     ``owner/name`` on the Hugging Face hub: a model of question and text with the outputs logits,
@@ -113,44 +99,22 @@ class LocalValidator:
     ``embeddings`` is installed."""
     threads: int = 2
     """How many texts are read side by side."""
-    calibration: str | None = None
-    """A file that ``ragbench calibrate`` wrote; None for what was measured on public data."""
-    relevant: float | None = None
-    """Probability from which on a chunk is relevant; None for the measured one."""
-    present: float | None = None
-    """Probability from which on the answer is present; None for the measured one."""
-    absence: Absence = "document-absent"
-    """As of the lexical validator."""
 
     def __post_init__(self) -> None:
         if min(self.read, self.threads) < 1 or self.max_length < 64:
             raise ConfigError("local: read and threads must be at least 1, max_length at least 64")
         if self.reader is not None and not is_hub_name(self.reader):
             find_onnx_files(self.reader)
-        _ = self.limits
-
-    @property
-    def name(self) -> str:
-        return "local"
+        LearnedValidator.__post_init__(self)
 
     @property
     def identity(self) -> str:
         """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
         reader = ".".join(map(digest_of, (self._files.model, self._files.tokenizer)))
-        learned = f"{self._words.digest}.{self._weights.digest}"
+        learned = f"{self._words.digest}.{self.weights.digest}"
         numbers = f"{self.read}.{self.max_length}.{self._embedder_name}"
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         return f"local:{versions}:{learned}:{reader}:{numbers}:{self.limits.identity}"
-
-    @property
-    def limits(self) -> DecisionRule:
-        return limits_for(
-            self.name,
-            self._weights.thresholds(self.absence),
-            calibration=self.calibration,
-            relevant=self.relevant,
-            present=self.present,
-        )
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         """Judges what was retrieved for one query; see `ragbench.validators.validator`."""
@@ -159,10 +123,10 @@ class LocalValidator:
             return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
         found = [self._part(text, intake.chunks) for text in split_query(query)]
-        told = [text for _, notes in found for text in notes]
+        notes = [text for _, about in found for text in about]
         unread = max(0, sum(bool(one.text.strip()) for one in intake.chunks) - self.read)
         if unread:
-            told.append(
+            notes.append(
                 f"{unread} of {len(intake.chunks)} chunks were not read by the model, for words"
                 f"{' and meaning' if self._embedder_name else ''} put them last: none of them is "
                 f"called relevant (read={self.read} sets how many are)"
@@ -173,7 +137,7 @@ class LocalValidator:
             intake=intake,
             parts=[part for part, _ in found],
             reasons=[_UNKNOWN_LANGUAGE] if unsure else (),
-            warnings=list(dict.fromkeys(told)),
+            warnings=list(dict.fromkeys(notes)),
             details={"read_by_models": float(min(self.read, len(intake.chunks)))},
         )
         return judgement.verdict(self.limits, self.name)
@@ -183,11 +147,11 @@ class LocalValidator:
         words = LexicalValidator(relevant=self.relevant, present=self.present, absence=self.absence)
         verdict = words.validate(query, chunks)
         asked = f"in another one ({language})" if language else "in one that is not recognised"
-        told = f"the reader knows English only and the query is {asked}: words alone decided"
+        note = f"the reader knows English only and the query is {asked}: words alone decided"
         return replace(
             verdict,
             validator=self.name,
-            warnings=(*verdict.warnings, told),
+            warnings=(*verdict.warnings, note),
             details={**verdict.details, "read_by_models": 0.0},
         )
 
@@ -200,28 +164,41 @@ class LocalValidator:
             for at in self._chosen(query, texts, [one.logit for one in words])
             if words[at].sentences and asked.weights
         ]
-        found = self._read(query, [texts[at] for at in chosen], [words[at] for at in chosen])
         # What no model has read is never called relevant.
         unread = self.limits.thresholds.relevant / 2
         findings = [
             Finding(
                 chunk=chunk,
-                probability=min(self._weights.probability(one.logit), unread),
+                probability=min(self.weights.probability(one.logit), unread),
                 spans=best_sentences(one.sentences, one.scores),
             )
             for chunk, one in zip(chunks, words, strict=True)
         ]
-        others = self._contrasted(query, [texts[at] for at in chosen], found)
-        read = zip(chosen, found.logits, found.seconds, found.answers, strict=True)
-        for place, (at, value, second, answer) in enumerate(read):
+        if not chosen:
+            return Part(text=query, findings=findings), ()
+        readings, notes = readings_of(
+            self._files,
+            query,
+            [texts[at] for at in chosen],
+            max_length=self.max_length,
+            threads=self.threads,
+        )
+        for at, reading in zip(chosen, readings, strict=True):
+            answer = Span(reading.start, reading.end)
             findings[at] = Finding(
                 chunk=chunks[at],
-                probability=self._weights.probability(value),
+                probability=self._probability(words[at], reading.logit),
                 spans=_quoted(words[at], texts[at], answer),
-                objection=object_to(query, chunks[at].text, answer) or others.get(place),
-                answered=None if second is None else self._weights.probability(second),
+                objection=object_to(query, chunks[at].text, answer),
+                # On the same scale: the second tower's logit in the place of the first one's.
+                answered=None
+                if reading.answers is None
+                else self._probability(words[at], reading.answers),
             )
-        return Part(text=query, findings=findings), found.told
+        return Part(text=query, findings=findings), notes
+
+    def _probability(self, words: ChunkReading, logit: float) -> float:
+        return self.weights.probability(self.weights.chunk.logit(_features(words, logit)))
 
     def _chosen(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
         """Which chunks are read: the best by words, and by meaning where an embedder is given."""
@@ -239,50 +216,6 @@ class LocalValidator:
         merged = [at for pair in zip_longest(by_words, by_meaning) for at in pair if at is not None]
         return sorted(list(dict.fromkeys(merged))[: self.read])
 
-    def _read(self, query: str, texts: Sequence[str], words: Sequence[ScoredChunk]) -> _Read:
-        if not texts:
-            return _Read([], [], [], [], ())
-        readings, told = readings_of(
-            self._files, query, texts, max_length=self.max_length, threads=self.threads
-        )
-        logits = [self._weights.chunk.logit(row) for row in local_features(words, readings)]
-        # What the second tower says stands in the place of the first one's logit: one scale.
-        again = [replace(one, logit=one.answers or 0.0) for one in readings]
-        seconds = [
-            None if one.answers is None else self._weights.chunk.logit(row)
-            for one, row in zip(readings, local_features(words, again), strict=True)
-        ]
-        answers = [Span(one.start, one.end) for one in readings]
-        return _Read(logits, seconds, answers, [_told(one) for one in readings], told)
-
-    def _contrasted(self, query: str, texts: Sequence[str], found: _Read) -> _Objections:
-        """Of the chunks that look most like answers, those that answer another question better.
-
-        The margins are those of the reader that comes along.
-        """
-        questions = () if self.reader is not None else other_questions(query)
-        if not questions:
-            return {}
-        pairs = zip(found.logits, found.seconds, strict=True)
-        values = [first if second is None else min(first, second) for first, second in pairs]
-        relevant = self.limits.thresholds.relevant
-        best = sorted(range(len(texts)), key=lambda at: -values[at])[:_CONTRASTED]
-        objections: _Objections = {}
-        for at in best:
-            if self._weights.probability(values[at]) < relevant:
-                break
-
-            def told(other: str, text: str = texts[at]) -> Told:
-                read, _ = readings_of(
-                    self._files, other, [text], max_length=self.max_length, threads=self.threads
-                )
-                return _told(read[0])
-
-            objection = told_of_another(questions, found.said[at], told)
-            if objection is not None:
-                objections[at] = objection
-        return objections
-
     @property
     def _embedder_name(self) -> str | None:
         if self.embedder != "auto":
@@ -297,22 +230,13 @@ class LocalValidator:
     def _words(self) -> Weights:
         return shipped_weights("lexical", LEXICAL_FEATURES)
 
-    @property
-    def _weights(self) -> Weights:
-        return shipped_weights("local", LOCAL_FEATURES)
 
-
-def _quoted(words: ScoredChunk, text: str, answer: Span) -> tuple[Span, ...]:
+def _quoted(words: ChunkReading, text: str, answer: Span) -> tuple[Span, ...]:
     """The sentences that hold the reader's answer."""
     sentences = [one for one in words.sentences if _overlap(one, answer)]
     if not sentences:  # it stands in another window than the words found best
         sentences = [one for one in split_sentences(text) if _overlap(one, answer)]
     return (Span(sentences[0].start, sentences[-1].end),) if sentences else (answer,)
-
-
-def _told(reading: PairReading) -> Told:
-    second = reading.logit if reading.answers is None else reading.answers
-    return Told(min(reading.logit, second), Span(reading.start, reading.end))
 
 
 def _overlap(one: Span, other: Span) -> bool:
@@ -333,3 +257,98 @@ def digest_of(path: Path) -> str:
 def _opened(name: str) -> Any:
     """An embedder, by its place: validators know embedders by name alone."""
     return load_attribute("ragbench.embedders.embedder:open_embedder")(name)
+
+
+# --- a reader asked about the chunks of a pool
+
+_CHARACTERS = 1800
+_FEWEST = 60
+
+
+def fitting_windows(
+    model: PairClassifier, query: str, text: str, max_length: int
+) -> tuple[Span, ...]:
+    """Windows that hold all of a text, each short enough to be read whole."""
+    characters = _CHARACTERS
+    while True:
+        windows = windows_of(text, characters=characters)
+        # A token is at least a character: short texts need no counting.
+        fits = all(
+            len(query) + (window.end - window.start) + 8 <= max_length
+            or model.length(query, text[slice(*window)]) <= max_length
+            for window in windows
+        )
+        if fits or characters <= _FEWEST:
+            return windows
+        characters //= 2
+
+
+def fitted_query(model: PairClassifier, query: str, max_length: int) -> tuple[str, str | None]:
+    """The query, cut when it would leave too little room for a chunk, and a note that says so."""
+    offsets = model.offsets(query)
+    room = max_length // 4
+    if len(offsets) <= room:
+        return query, None
+    note = f"the query has {len(offsets)} tokens: the models read the first {room}"
+    return query[: offsets[room - 1][1]], note
+
+
+MOST_WINDOWS = 64
+"""Windows of one text that a reader reads, about a hundred thousand characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    place: int
+    """The chunk's."""
+    window: Span
+    text: str
+
+
+def readings_of(
+    files: OnnxFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
+) -> tuple[list[PairReading], tuple[str, ...]]:
+    """What a reader says of each text, and sentences about what it did not read.
+
+    Of a long text up to `MOST_WINDOWS` windows are read, and the best one counts; spans are offsets
+    in the whole text.
+    """
+    reader = load_pair_reader(files.model, files.tokenizer, threads)
+    asked, note = fitted_query(reader, query, max_length)
+    pieces, left_out = _pieces(reader, asked, texts, max_length)
+    best: dict[int, PairReading] = {}
+    found = reader.read([(asked, piece.text) for piece in pieces])
+    for piece, one in zip(pieces, found, strict=True):
+        if piece.place not in best or one.logit > best[piece.place].logit:
+            shift = piece.window.start
+            best[piece.place] = replace(one, start=one.start + shift, end=one.end + shift)
+    notes = [note] if note else []
+    if left_out:
+        notes.append(
+            f"of a long chunk the reader reads {MOST_WINDOWS} windows, those with most words of "
+            f"the query: {left_out} more were read for words alone"
+        )
+    return [best[place] for place in range(len(texts))], tuple(notes)
+
+
+def _pieces(
+    model: PairClassifier, query: str, texts: Sequence[str], max_length: int
+) -> tuple[list[_Piece], int]:
+    """What is read of each text, and how many windows are not."""
+    pieces: list[_Piece] = []
+    left_out = 0
+    for place, text in enumerate(texts):
+        windows = fitting_windows(model, query, text, max_length)
+        if len(windows) > MOST_WINDOWS:
+            left_out += len(windows) - MOST_WINDOWS
+            windows = _most_promising(query, text, windows)
+        pieces += [_Piece(place, window, text[slice(*window)]) for window in windows]
+    return pieces, left_out
+
+
+def _most_promising(query: str, text: str, windows: Sequence[Span]) -> tuple[Span, ...]:
+    """The windows with most of the query's words, in reading order; of equals the earlier."""
+    asked = set(tokenise(query))
+    held = [len(asked.intersection(tokenise(text[slice(*one)]))) for one in windows]
+    best = sorted(range(len(windows)), key=lambda at: -held[at])[:MOST_WINDOWS]
+    return tuple(windows[at] for at in sorted(best))

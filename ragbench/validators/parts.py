@@ -1,14 +1,17 @@
-"""A query that asks several things: its parts, what was found for each, and for all of them."""
+"""A query and its parts: what was found for each of the questions in it, and the verdict on all."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ragbench.core.validation import Verdict
 from ragbench.text.sentences import Span
 from ragbench.text.tokens import tokenise
-from ragbench.validators.verdict import Finding
+from ragbench.validators.calibration import DecisionRule
+from ragbench.validators.inspect import InspectedChunks
+from ragbench.validators.verdict import Finding, decide
 
 _ASKS = (
     r"(?:who|whom|whose|what|when|where|why|which|how|does|do|did|is|are|was|were|can|could|has|have"
@@ -59,7 +62,7 @@ def split_query(query: str) -> tuple[str, ...]:
     return tuple(_named(piece, names) for piece in pieces)
 
 
-def merged_findings(parts: Sequence[Part]) -> list[Finding]:
+def _merged_findings(parts: Sequence[Part]) -> list[Finding]:
     """A finding a chunk: it counts for what it says of any part."""
     return [
         _merged([part.findings[place] for part in parts]) for place in range(len(parts[0].findings))
@@ -87,3 +90,46 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
         else:
             found.append(span)
     return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredPool:
+    """What a validator made of a pool, before calibration."""
+
+    query: str
+    intake: InspectedChunks
+    parts: Sequence[Part]
+    """One for each question in the query, at least one; each with a finding a chunk."""
+    answer_probability: float | None = None
+    """That the answer is present, where the validator says so itself; None for that of the best
+    chunk, and of the least certain part."""
+    reasons: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    details: Mapping[str, float] | None = None
+
+    def verdict(self, limits: DecisionRule, validator: str) -> Verdict:
+        parts = [
+            replace(part, findings=[limits.applied(one) for one in part.findings])
+            for part in self.parts
+        ]
+        probability = min(part.probability for part in parts)
+        if self.answer_probability is not None:
+            probability = limits.on_scale(self.answer_probability)
+        lacking = [one.text for one in parts if one.probability < limits.thresholds.present]
+        about = [
+            f"part '{part.text}': an answer has the probability {part.probability:.2f}"
+            for part in parts
+            if len(parts) > 1
+        ]
+        return decide(
+            self.query,
+            self.intake,
+            _merged_findings(parts),
+            answer_probability=probability,
+            thresholds=limits.thresholds,
+            validator=validator,
+            lacking=lacking or [self.query],
+            reasons=(*about, *self.reasons),
+            warnings=self.warnings,
+            details=self.details,
+        )

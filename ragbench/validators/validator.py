@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
 from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
-from ragbench.core.validation import Retrieval, Verdict
+from ragbench.core.validation import Verdict
 from ragbench.errors import ConfigError
 from ragbench.io.settings import build_named
 from ragbench.plugins import Registry
@@ -35,13 +35,6 @@ class Validator(Protocol):
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         """Judges what was retrieved for one query."""
         ...
-
-
-def validate_all(validator: Validator, retrievals: Iterable[Retrieval]) -> Iterator[Verdict]:
-    """Verdicts one by one, in order, each with its query's id; nothing is kept."""
-    for retrieval in retrievals:
-        verdict = validator.validate(retrieval.query, retrieval.chunks)
-        yield replace(verdict, query_id=retrieval.query_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

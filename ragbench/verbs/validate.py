@@ -58,10 +58,10 @@ from ragbench.stages.validate import (
     VALIDATE,
     DumpStage,
     ValidationTally,
-    share_of,
     validator_call,
     validator_fingerprint,
 )
+from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
 from ragbench.workers.engine import Engine

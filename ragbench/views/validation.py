@@ -77,8 +77,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
 
 def self_test_lines(found: SelfTest) -> Iterator[str]:
     """The lines of a validator's self-test: a kind each, then what it was wrong about first."""
-    made = "sentences, questions made by rule" if found.made_by_rule else "questions"
-    yield f"{found.validator} on near misses of {found.questions:,} {made}, seed {found.seed}"
+    yield f"{found.validator} on near misses of {found.questions:,} questions, seed {found.seed}"
     for answers, title in ((False, "no answer: right is a No"), (True, "answer: right is a Yes")):
         yield ""
         yield title

@@ -44,8 +44,9 @@ def files(workplace: Path) -> None:
     Path("beir").mkdir()
     corpus = json.dumps({"_id": "leave", "title": "", "text": TEXT})
     Path("beir/corpus.jsonl").write_text(f"{corpus}\n", encoding="utf-8")
-    mill = {"id": "mill", "text": "The mill at Tarn was built in 1910. Three families lived there."}
-    Path("my-corpus.jsonl").write_text(json.dumps(mill), encoding="utf-8")
+    text = "The mill at Tarn was built in 1910. Three families lived there."
+    mill = {"query": "When was the mill built?", "reference": "1910", "reference_contexts": [text]}
+    Path("my-cases.jsonl").write_text(json.dumps(mill), encoding="utf-8")
     Path("topics.txt").write_text(f"q1\t{record['query']}\n", encoding="utf-8")
     other = {**json.loads(label), "query": "Who won the cup?", "answer_present": False}
     lines = [label.strip() if number % 2 else json.dumps(other) for number in range(24)]

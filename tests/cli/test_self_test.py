@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragbench import Chunk
+from ragbench import Chunk, build_validator
 from ragbench.core.validation import Verdict
-from ragbench.validators.lexical import LexicalValidator
-from ragbench.validators.near_misses import NEAR_MISS_KINDS, AnsweredQuestion, NearMissRules
-from ragbench.validators.self_test import ANSWER_KINDS, questions_in, self_test
+from ragbench.validators.self_test import ANSWER_KINDS, KINDS, AnsweredQuestion, self_test
 
 Ragbench = Callable[..., Any]
 PELLORIN = Path(__file__).parents[2] / "datasets" / "pellorin"
-MILL = "The mill at Tarn was built in 1910. It burned down twice, and three families lived there."
+REST = "It burned down twice, and three families lived there for a long time."
 
 
 def pairs() -> list[AnsweredQuestion]:
     found: list[AnsweredQuestion] = []
-    for town, number in (("Tarn", 30), ("Ebro", 40), ("Ouse", 50), ("Loire", 60)):
+    for town, number in (("Tarn", 31), ("Ebro", 42), ("Ouse", 53), ("Loire", 64)):
         before = f"In the {number} year plan of 1900 the first mill at {town} was built in "
-        rest = " It burned down twice, and three families lived there for a long time."
         found.append(
             AnsweredQuestion(
                 question=f"When was the first mill at {town} built in the {number} year plan?",
-                text=f"{before}1910.{rest}",
+                text=f"{before}1910. {REST}",
                 start=len(before),
                 end=len(before) + 4,
                 document=town,
@@ -38,68 +36,58 @@ def pairs() -> list[AnsweredQuestion]:
 
 
 class Always:
-    """Says what it was made to say."""
+    """Says what it was made to say, and keeps what it was asked."""
 
-    name = "always"
-    identity = "always"
+    name = identity = "always"
 
     def __init__(self, present: bool) -> None:
         self._present = present
+        self.asked: list[tuple[str, str]] = []
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        verdict = LexicalValidator().validate(query, chunks)
-        from dataclasses import replace
-
-        return replace(verdict, answer_present=self._present)
+        self.asked.append((query, chunks[0].text))
+        return replace(
+            build_validator("lexical").validate(query, chunks), answer_present=self._present
+        )
 
 
 @pytest.mark.parametrize("present", [True, False])
 def test_who_always_says_the_same_is_right_about_one_half(present: bool) -> None:
     found = self_test(Always(present), pairs(), limit=3)
+    assert [one.kind for one in found.kinds] == [*KINDS]
     for one in found.kinds:
         assert one.answers == (one.kind in ANSWER_KINDS)
-        assert one.right.count == (one.right.total if one.answers is present else 0)
-        assert len(one.wrong) == one.right.total - one.right.count
+        assert one.right.total == 3
+        assert one.right.count == (3 if one.answers is present else 0)
+        assert len(one.wrong) == 3 - one.right.count
 
 
-@pytest.mark.parametrize("kind", NEAR_MISS_KINDS)
-def test_each_rule_changes_what_it_says(kind: str) -> None:
-    import random
-
-    rules = NearMissRules(pairs())
-    pair = pairs()[0]
-    made = rules.make(kind, pair, random.Random(3))
-    if kind == "year":  # the question has none
-        assert made is None
-        return
-    assert made is not None
-    assert made != (pair.question, pair.text)
-    if kind in ("echo", "index-page", "says-unknown", "injection"):
-        assert "1910" not in made.text
-    else:
-        assert made.text in pair.text
-        assert made.question != pair.question
-
-
-def test_questions_are_made_of_sentences() -> None:
-    (made,) = questions_in(MILL, "mills")
-    assert made.question == "When was the mill at Tarn built?"
-    assert made.answer == "1910"
+def test_each_rule_changes_one_thing() -> None:
+    questions = {one.question for one in pairs()}
+    validator = Always(present=True)
+    kinds = {one.kind: one for one in self_test(validator, pairs(), limit=4).kinds}
+    asked = iter(validator.asked)
+    for kind, one in kinds.items():
+        for _ in range(one.right.total):
+            question, text = next(asked)
+            if kind in ("echo", "says-unknown", "injection"):
+                assert question in questions
+                assert "1910" not in text
+            elif kind in ANSWER_KINDS:
+                assert question in questions
+                assert "1910" in text
+            else:
+                assert question not in questions
+                assert "1910" in text
 
 
-def test_a_dataset_and_a_corpus_give_a_figure_a_kind(ragbench: Ragbench, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.jsonl"
-    rows = [{"id": town, "text": MILL.replace("Tarn", town)} for town in ("Tarn", "Ebro", "Ouse")]
-    corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    for source, by_rule in ((PELLORIN, False), (corpus, True)):
-        options = ("--self-test", "--limit", "3", "--validator", "lexical", "--json")
-        done = ragbench("validate", str(source), *options)
-        assert done.code == 0, done.err
-        found = json.loads(done.out)
-        assert found["made_by_rule"] is by_rule
-        assert [one["kind"] for one in found["kinds"]] == [*NEAR_MISS_KINDS, *ANSWER_KINDS]
-        assert ragbench("validate", str(source), *options).out == done.out
-    text = ragbench("validate", str(PELLORIN), *options[:-1])
+def test_a_dataset_gives_a_figure_per_kind(ragbench: Ragbench) -> None:
+    options = ("--self-test", "--limit", "3", "--validator", "lexical")
+    done = ragbench("validate", str(PELLORIN), *options, "--json")
+    assert done.code == 0, done.err
+    assert [one["kind"] for one in json.loads(done.out)["kinds"]] == [*KINDS]
+    assert ragbench("validate", str(PELLORIN), *options, "--json").out == done.out
+    text = ragbench("validate", str(PELLORIN), *options)
     assert "no answer: right is a No" in text.out
     assert "says-unknown" in text.out
 

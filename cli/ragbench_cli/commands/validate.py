@@ -161,8 +161,8 @@ def command(
         bool,
         option(
             "--self-test",
-            help="Test the validator: DUMP is a dataset whose cases say where their answers are, "
-            "or a corpus; near misses are made of it by rule, up to --limit (40) of each kind.",
+            help="Test the validator: DUMP is a dataset whose cases say where their answers are; "
+            "near misses are made of it by rule, up to --limit (40) of each kind.",
         ),
     ] = False,
     quiet: Annotated[
@@ -181,7 +181,7 @@ def command(
       ragbench validate qdrant-log.jsonl -o verdicts.jsonl --min-answer-present 0.8
       ragbench validate rows.csv --map text=chunk_text --json
       ragbench validate bm25.run --corpus scifact/ -o verdicts.jsonl
-      ragbench validate my-corpus/ --self-test
+      ragbench validate my-dataset/ --self-test
     """
     from ragbench.verbs.validate import validate_dump
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.validators.echoes import without_echo
+from ragbench.validators.objections import without_echo
 
 FOUNDED = "When was the company founded?"
 OPEN = "Is the shop open on Sunday?"

@@ -8,7 +8,7 @@ from ragbench import Chunk, build_validator
 from ragbench.core.chat import Message
 from ragbench.core.validation import RetrievalQuality
 from ragbench.errors import ConfigError, LLMReplyError
-from ragbench.validators.lexical_features import windows_of
+from ragbench.text.sentences import windows_of
 from ragbench.validators.llm import LlmValidator
 
 

@@ -15,12 +15,15 @@ from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.stages.validate import validator_fingerprint
 from ragbench.text.onnx_pairs import PairReading, load_pair_classifier
-from ragbench.text.sentences import Span
 from ragbench.validators import local
-from ragbench.validators.lexical import LexicalValidator
-from ragbench.validators.lexical_features import LEXICAL_FEATURES, ScoredChunk
-from ragbench.validators.local import LOCAL_FEATURES, LocalValidator, local_features
-from ragbench.validators.reader import fitted_query, fitting_windows
+from ragbench.validators.lexical import LEXICAL_FEATURES, ChunkReading, LexicalValidator
+from ragbench.validators.local import (
+    LOCAL_FEATURES,
+    LocalValidator,
+    fitted_query,
+    fitting_windows,
+    local_features,
+)
 from tests.unit.post.rerankers.tiny_onnx import write_tiny_cross_encoder
 
 pytestmark = pytest.mark.extra("onnx")
@@ -123,12 +126,11 @@ def test_a_model_without_places_is_no_reader(tmp_path: Path) -> None:
 
 
 def test_features_by_hand() -> None:
-    words = ScoredChunk(
+    words = ChunkReading(
         logit=5.0,
         features=tuple(0.5 for _ in LEXICAL_FEATURES),
         sentences=(),
         scores=(),
-        window=Span(0, 0),
     )
     readings = [
         PairReading(logit=4.0, span=7.0, start=0, end=1),

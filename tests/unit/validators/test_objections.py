@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.text.sentences import Span
-from ragbench.validators.echoes import without_echo
-from ragbench.validators.objections import object_to
+from ragbench.validators.objections import object_to, without_echo
 
 FOUNDED = "When was the company founded?"
 

@@ -11,16 +11,16 @@ from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.errors import ConfigError
 from ragbench.validators.calibration import (
     ABSENCES,
-    ScoredPool,
+    DecisionRule,
+    PlattScale,
     Weights,
-    limits_for,
     shipped_weights,
 )
 from ragbench.validators.inspect import inspect_chunks
-from ragbench.validators.lexical_features import LEXICAL_FEATURES
+from ragbench.validators.lexical import LEXICAL_FEATURES, LexicalValidator
 from ragbench.validators.local import LOCAL_FEATURES
 from ragbench.validators.objections import Objection
-from ragbench.validators.parts import Part
+from ragbench.validators.parts import Part, ScoredPool
 from ragbench.validators.verdict import Finding, Thresholds, decide
 
 SHIPPED = {"lexical": LEXICAL_FEATURES, "local": LOCAL_FEATURES}
@@ -43,7 +43,7 @@ def judged(
         Finding(chunk=chunk, probability=one, spans=(), objection=objection, answered=answered)
         for chunk, one in zip(chunks, probabilities, strict=True)
     ]
-    limits = limits_for("x", thresholds, calibration=None, relevant=None, present=None)
+    limits = DecisionRule(scale=PlattScale(), thresholds=thresholds)
     pool = ScoredPool(
         query=query,
         intake=inspect_chunks(query, chunks),
@@ -150,12 +150,6 @@ def test_an_objection_holds_beside_a_second_opinion() -> None:
 def test_a_chunk_cannot_be_an_answer_before_it_is_relevant() -> None:
     with pytest.raises(ConfigError, match="at most as high as present"):
         Thresholds(relevant=0.9, present=0.5)
-    moved = limits_for(
-        "x",
-        Thresholds(relevant=0.5, present=0.8),
-        calibration=None,
-        relevant=None,
-        present=0.3,
-    )
-    assert moved.thresholds == Thresholds(relevant=0.3, present=0.3)
-    assert math.isclose(moved.thresholds.middle, 0.3)
+    moved = LexicalValidator(present=0.3).limits.thresholds
+    assert moved == Thresholds(relevant=0.3, present=0.3)
+    assert math.isclose(moved.middle, 0.3)

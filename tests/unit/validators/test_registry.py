@@ -1,9 +1,8 @@
 import pytest
 
-from ragbench import Chunk, build_validator
-from ragbench.core.validation import Retrieval
+from ragbench import build_validator
 from ragbench.errors import ConfigError
-from ragbench.validators.validator import VALIDATORS, Validator, validate_all
+from ragbench.validators.validator import VALIDATORS, Validator
 
 
 def test_a_validator_is_built_from_its_name_and_settings() -> None:
@@ -30,12 +29,3 @@ def test_what_cannot_be_built_is_refused(given: object, told: str) -> None:
 def test_every_builtin_name_loads() -> None:
     for name in VALIDATORS.builtin:
         assert isinstance(VALIDATORS.load(name), type)
-
-
-def test_verdicts_carry_their_query_id_and_keep_order() -> None:
-    validator = build_validator("lexical")
-    given = [
-        Retrieval(query_id=str(at), query="Who wrote it?", chunks=[Chunk(id="a", text="He did.")])
-        for at in range(3)
-    ]
-    assert [one.query_id for one in validate_all(validator, given)] == ["0", "1", "2"]

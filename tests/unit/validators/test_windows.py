@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.validators.lexical_features import windows_of
+from ragbench.text.sentences import windows_of
 
 
 def test_a_text_that_fits_is_one_window() -> None:

@@ -11,34 +11,15 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ragbench.text.question import said_as_clause
-from ragbench.text.sentences import Span, split_sentences
-from ragbench.validators.objections import ANTONYMS
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnsweredQuestion:
-    """A question, the passage that answers it, and where."""
-
-    question: str
-    text: str
-    start: int
-    """Offset of the answer in the text; the sentence that holds it is what is kept."""
-    end: int
-    document: str = ""
-
-    @property
-    def answer(self) -> str:
-        return self.text[self.start : self.end]
-
-
-class QuestionAndText(NamedTuple):
-    """A question and a passage that does not answer it."""
-
-    question: str
-    text: str
+from ragbench.validators.objections import antonyms
+from ragbench.validators.self_test import (
+    AnsweredQuestion,
+    QuestionAndText,
+    answering_sentence,
+    without_answer,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -320,23 +301,6 @@ class NearMissRules:
         return QuestionAndText(pair.question, text)
 
 
-def answering_sentence(pair: AnsweredQuestion) -> Span | None:
-    """The sentences that hold the answer, as one span of the text."""
-    held = [
-        one for one in split_sentences(pair.text) if one.start < pair.end and one.end > pair.start
-    ]
-    return Span(held[0].start, held[-1].end) if held else None
-
-
-def without_answer(pair: AnsweredQuestion) -> str | None:
-    """The passage without the sentences that hold the answer; None where too little is left."""
-    sentence = answering_sentence(pair)
-    if sentence is None:
-        return None
-    rest = f"{pair.text[: sentence.start]} {pair.text[sentence.end :]}".strip()
-    return rest if len(rest.split()) > 6 and pair.answer.lower() not in rest.lower() else None
-
-
 def other_number(
     pair: AnsweredQuestion, draw: random.Random, *, years: bool | None = None
 ) -> tuple[str, str] | None:
@@ -371,11 +335,11 @@ def _near_number(number: str, draw: random.Random) -> str:
 
 def opposite(pair: AnsweredQuestion, draw: random.Random) -> tuple[str, str] | None:
     """A word of the question and its opposite, which the passage does not hold."""
-    words = [word for word in re.findall(r"[a-z]+", pair.question) if word in ANTONYMS]
+    words = [word for word in re.findall(r"[a-z]+", pair.question) if word in antonyms()]
     if not words:
         return None
     word = draw.choice(words)
-    other = draw.choice(ANTONYMS[word])
+    other = draw.choice(antonyms()[word])
     return None if re.search(rf"\b{other}\b", pair.text.lower()) else (word, other)
 
 
