@@ -179,11 +179,7 @@ def _checked_top_k(top_k: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bm25Retrieval:
-    """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """BM25 in memory, over whole documents or what ``indexing.chunker`` makes of them."""
 
     uses_store: ClassVar[bool] = False
     gives_embeddings: ClassVar[bool] = False

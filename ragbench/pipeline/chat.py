@@ -37,10 +37,6 @@ class ChatGenerator:
 
     Question and contexts reach it as JSON, so that no text among them can pass for an order. What
     it spends, keeps and repeats is the business of the one client (docs/llm.md).
-
-    Raises:
-        ConfigError: a setting is out of its range, or several candidates are asked of a model that
-            gives only one.
     """
 
     chat: ChatModel = field(metadata={"given": True})

@@ -152,11 +152,7 @@ class ExtractiveGenerator:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtractiveGeneration:
-    """Quotes the best supported sentence, or what of it is asked for; no model.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """Quotes the best supported sentence, or what of it is asked for; no model."""
 
     threshold: float = DEFAULT_THRESHOLD
     """Support below which no answer is given, in [0, 1]."""

@@ -31,11 +31,7 @@ QueryKind = Literal["query", "passage"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchQuery:
-    """One of the texts that are searched for in place of a question.
-
-    Raises:
-        ConfigError: the weight is not a finite number above 0.
-    """
+    """One of the texts that are searched for in place of a question."""
 
     text: str
     kind: QueryKind = "query"
@@ -101,9 +97,6 @@ class PreRetrieval:
         >>> stage = PreRetrieval(transforms=(Normalise(),))
         >>> stage.run("What  is ＲＡＧ?").queries[0].text
         'What is RAG?'
-
-    Raises:
-        ConfigError: ``on_error`` is neither word.
     """
 
     transforms: tuple[QueryTransform, ...] = ()

@@ -6,7 +6,7 @@ import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.errors import ConfigError, LLMReplyError
@@ -72,10 +72,9 @@ class HyDE:
     Gao et al. 2023, "Precise Zero-Shot Dense Retrieval without Relevance Labels". The paper takes
     the mean of their embeddings and the query's; here each is searched for, and the rankings are
     fused, which works for any kind of search.
-
-    Raises:
-        ConfigError: ``count`` or ``weight`` is out of its range.
     """
+
+    name: ClassVar[str] = "hyde"
 
     chat: ChatModel = field(metadata={"given": True})
     """The language model."""
@@ -92,10 +91,6 @@ class HyDE:
         if not 1 <= self.count <= _MOST_PASSAGES:
             raise ConfigError(f"count must lie between 1 and {_MOST_PASSAGES}, not {self.count}")
         SearchQuery(text="", weight=self.weight)
-
-    @property
-    def name(self) -> str:
-        return "hyde"
 
     def transform(self, query: SearchQuery) -> Transformed:
         if not query.text.strip():
@@ -121,10 +116,9 @@ class MultiQuery:
     """Searches for the query and for other wordings of it.
 
     The rankings are fused as "RAG-Fusion" does it (Rackauckas 2024), by reciprocal ranks.
-
-    Raises:
-        ConfigError: ``count`` or ``weight`` is out of its range.
     """
+
+    name: ClassVar[str] = "multi_query"
 
     chat: ChatModel = field(metadata={"given": True})
     """The language model."""
@@ -142,10 +136,6 @@ class MultiQuery:
         if not 1 <= self.count <= _MOST_QUERIES:
             raise ConfigError(f"count must lie between 1 and {_MOST_QUERIES}, not {self.count}")
         SearchQuery(text="", weight=self.weight)
-
-    @property
-    def name(self) -> str:
-        return "multi_query"
 
     def transform(self, query: SearchQuery) -> Transformed:
         if not query.text.strip():
@@ -173,10 +163,9 @@ class Normalise:
     Invisible characters and control characters go, runs of white space become one space, and what
     is left is normalised by Unicode (Unicode Standard Annex 15). Full-width letters and digits
     become plain ones under ``NFKC``. A query that holds nothing else stays as it was.
-
-    Raises:
-        ConfigError: ``form`` is neither NFC nor NFKC.
     """
+
+    name: ClassVar[str] = "normalise"
 
     form: Literal["NFC", "NFKC"] = "NFKC"
     """``NFKC`` also makes one of full-width and plain characters, ligatures and letters, raised and
@@ -188,10 +177,6 @@ class Normalise:
     def __post_init__(self) -> None:
         if self.form not in _FORMS:
             raise ConfigError(f"form must be one of {', '.join(_FORMS)}, not {self.form!r}")
-
-    @property
-    def name(self) -> str:
-        return "normalise"
 
     def transform(self, query: SearchQuery) -> Transformed:
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
@@ -222,16 +207,14 @@ class Rewrite:
     Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models".
     """
 
+    name: ClassVar[str] = "rewrite"
+
     chat: ChatModel = field(metadata={"given": True})
     """The language model."""
     keep_original: bool = False
     """Whether the query as it was is searched for too, with the same weight."""
     prompt: int = field(default=1, init=False)
     """Version of the prompt; part of the identity."""
-
-    @property
-    def name(self) -> str:
-        return "rewrite"
 
     def transform(self, query: SearchQuery) -> Transformed:
         if not query.text.strip():

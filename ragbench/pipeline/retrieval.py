@@ -56,11 +56,7 @@ _CHECKED = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparseRetrieval:
-    """By words: BM25 over the chunks of a collection.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """By words: BM25 over the chunks of a collection."""
 
     uses_store: ClassVar[bool] = True
     gives_embeddings: ClassVar[bool] = False
@@ -87,11 +83,7 @@ class SparseRetrieval:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DenseRetrieval:
-    """By meaning: the chunks whose vectors are most similar to the query's.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """By meaning: the chunks whose vectors are most similar to the query's."""
 
     uses_store: ClassVar[bool] = True
     reads_attached: ClassVar[bool] = True
@@ -130,11 +122,7 @@ class DenseRetrieval:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HybridRetrieval:
-    """By meaning and by words, fused by weighted reciprocal ranks.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """By meaning and by words, fused by weighted reciprocal ranks."""
 
     uses_store: ClassVar[bool] = True
     reads_attached: ClassVar[bool] = True

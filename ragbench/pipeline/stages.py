@@ -102,11 +102,7 @@ class LateSearch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Orchestration:
-    """One stage after the other.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """One stage after the other."""
 
     rrf_k: int = 60
     """When a question is searched for in several ways: how little the first ranks count more than

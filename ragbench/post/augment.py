@@ -32,10 +32,9 @@ class Context:
     A passage cut out of its document no longer says what it is about; a heading in front of it
     does. The line holds those of ``fields`` that the chunk's metadata knows, outermost first, such
     as ``[Leave policy > Carry-over]``. A chunk that knows none stays as it is.
-
-    Raises:
-        ConfigError: there is no field.
     """
+
+    name: ClassVar[str] = "augment.context"
 
     fields: Sequence[str] = ("title", "section")
     """Metadata keys; ``document_id`` also finds the chunk's own."""
@@ -44,10 +43,6 @@ class Context:
 
     def __post_init__(self) -> None:
         refuse(not_empty("fields", self.fields))
-
-    @property
-    def name(self) -> str:
-        return "augment.context"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=tuple(map(self._headed, context.chunks)))
@@ -66,20 +61,15 @@ class Metadata:
     """Ends each chunk with a line ``key: value`` for each of some metadata fields.
 
     A field that a chunk does not know gives no line; a chunk that knows none stays as it is.
-
-    Raises:
-        ConfigError: there is no field.
     """
+
+    name: ClassVar[str] = "augment.metadata"
 
     fields: Sequence[str]
     """Metadata keys, in the order in which they are written."""
 
     def __post_init__(self) -> None:
         refuse(not_empty("fields", self.fields))
-
-    @property
-    def name(self) -> str:
-        return "augment.metadata"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=tuple(map(self._described, context.chunks)))
@@ -100,10 +90,9 @@ class Neighbours:
 
     A neighbour that is known to stand earlier in the same document goes before the chunk's text,
     every other behind it. A text that already stands among the chunks is not repeated.
-
-    Raises:
-        ConfigError: a setting is below 1.
     """
+
+    name: ClassVar[str] = "augment.neighbours"
 
     service: ChunkNeighbours
     """Where the chunks came from."""
@@ -114,10 +103,6 @@ class Neighbours:
 
     def __post_init__(self) -> None:
         refuse(at_least("first", self.first, 1), at_least("top_k", self.top_k, 1))
-
-    @property
-    def name(self) -> str:
-        return "augment.neighbours"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         present = {entry.chunk.id for entry in context.chunks}
@@ -164,11 +149,9 @@ _TASK = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reflection:
-    """Puts a reflection on the first chunks before all of them, as a chunk of its own.
+    """Puts a reflection on the first chunks before all of them, as a chunk of its own."""
 
-    Raises:
-        ConfigError: ``first`` is below 1.
-    """
+    name: ClassVar[str] = "augment.reflection"
 
     chat: ChatModel
     """The language model."""
@@ -177,10 +160,6 @@ class Reflection:
 
     def __post_init__(self) -> None:
         refuse(at_least("first", self.first, 1))
-
-    @property
-    def name(self) -> str:
-        return "augment.reflection"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         read = context.chunks[: self.first]
@@ -202,10 +181,9 @@ class Temporal:
     Ages are counted from the stage's ``now`` (a run's date by default). Without one only the date
     is written. A year stays a year (``[1998, 26 years old]``), and a chunk without a time stays as
     it is.
-
-    Raises:
-        ConfigError: the name of the field is empty.
     """
+
+    name: ClassVar[str] = "augment.temporal"
 
     reads_now: ClassVar[bool] = True
 
@@ -214,10 +192,6 @@ class Temporal:
 
     def __post_init__(self) -> None:
         refuse(not_empty("field", self.field))
-
-    @property
-    def name(self) -> str:
-        return "augment.temporal"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         times = [known_time(entry.chunk.metadata.get(self.field)) for entry in context.chunks]

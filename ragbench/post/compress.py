@@ -5,11 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.llm.schema import ask_text
-from ragbench.post.candidate_tokens import query_weights
 from ragbench.post.chunks import made_from, numbered_passages, rewritten, sliced
 from ragbench.post.filter import truncated
 from ragbench.post.operator import (
@@ -21,6 +20,7 @@ from ragbench.post.operator import (
     one_of,
     refuse,
 )
+from ragbench.post.words import QueryWords
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 
@@ -46,10 +46,9 @@ class Abstractive:
     With ``scope="each"`` a chunk keeps its id and gets a new text, at one call a chunk; one that
     says nothing about the question is left out, and one that its summary would not shorten stays
     as it is. With ``scope="all"`` one call makes one new chunk of all.
-
-    Raises:
-        ConfigError: a setting is out of its range.
     """
+
+    name: ClassVar[str] = "compress.abstractive"
 
     chat: ChatModel
     """The language model."""
@@ -66,10 +65,6 @@ class Abstractive:
             one_of("scope", self.scope, ("each", "all")),
             None if self.budget is None else at_least("budget", self.budget, 1),
         )
-
-    @property
-    def name(self) -> str:
-        return "compress.abstractive"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         question, chunks = context.query.text, context.chunks
@@ -129,10 +124,9 @@ class Extractive:
 
     A sentence that shares no word with the question is never kept, except when none in any chunk
     does: then sentences are taken in reading order, and a note says so.
-
-    Raises:
-        ConfigError: the budget is below 1.
     """
+
+    name: ClassVar[str] = "compress.extractive"
 
     budget: int
     """Tokens that the sentences may have together, counted sentence by sentence."""
@@ -141,10 +135,6 @@ class Extractive:
 
     def __post_init__(self) -> None:
         refuse(at_least("budget", self.budget, 1))
-
-    @property
-    def name(self) -> str:
-        return "compress.extractive"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every text that goes out is made of slices of one that came in."""
@@ -169,9 +159,11 @@ class Extractive:
         """
         if not texts:
             return None
-        query = query_weights(question, texts)
+        query = QueryWords.among(question, texts)
         queue: list[tuple[float, int, int, Span | None]] = [
-            (-worth, place, -1, None) for place, worth in enumerate(query.candidates) if worth
+            (-worth, place, -1, None)
+            for place, text in enumerate(texts)
+            if (worth := query.worth(query.held_by(text)))
         ]
         if not queue:
             return None
@@ -183,7 +175,8 @@ class Extractive:
                 basket.offer(place, number, span, texts[place])
                 continue
             for at, sentence in enumerate(split_sentences(texts[place])):
-                worth = query.worth(query.held(place, sentence.start, sentence.end))
+                part = texts[place][sentence.start : sentence.end]
+                worth = query.worth(query.held_by(part))
                 if worth:
                     heapq.heappush(queue, (-worth, place, at, sentence))
         return basket.spans()

@@ -1,11 +1,12 @@
-"""Operators that drop chunks: by score, rank, percentile, tokens, or a model's word."""
+"""Operators that drop chunks: by score, rank, tokens, likeness, or a model's word."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from ragbench.core.chat import ChatModel, Message
 from ragbench.llm.schema import ask_structure
@@ -23,15 +24,14 @@ from ragbench.post.operator import (
 )
 from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter, count_within
+from ragbench.text.tokens import normalise, tokenise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nothing:
     """Leaves everything as it is."""
 
-    @property
-    def name(self) -> str:
-        return "none"
+    name: ClassVar[str] = "none"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=context.chunks)
@@ -49,12 +49,10 @@ _TASK = (
 class LlmFilter:
     """Asks a model once for all chunks and keeps those that it names, in their present order."""
 
+    name: ClassVar[str] = "filter.llm"
+
     chat: ChatModel
     """The language model."""
-
-    @property
-    def name(self) -> str:
-        return "filter.llm"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         chunks = context.chunks
@@ -84,20 +82,15 @@ class Percentile:
     The percentile is that of the nearest rank: of n scores in rising order the one at place
     ``max(1, ceil(p / 100 * n))``. So 50 of four chunks keeps three, 0 keeps all, 100 only the
     best. A chunk without a score is kept.
-
-    Raises:
-        ConfigError: ``percentile`` is outside [0, 100].
     """
+
+    name: ClassVar[str] = "filter.percentile"
 
     percentile: float
     """p, from 0 to 100."""
 
     def __post_init__(self) -> None:
         refuse(between("percentile", self.percentile, 0, 100))
-
-    @property
-    def name(self) -> str:
-        return "filter.percentile"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         scores = sorted(entry.score for entry in context.chunks if entry.score is not None)
@@ -112,20 +105,15 @@ class Threshold:
     """Keeps chunks with a present score of at least ``min_score``, in their order.
 
     A chunk without a score is kept: nothing is known against it.
-
-    Raises:
-        ConfigError: ``min_score`` is NaN or infinite.
     """
+
+    name: ClassVar[str] = "filter.threshold"
 
     min_score: float
     """On the scale of whatever scored the chunks last."""
 
     def __post_init__(self) -> None:
         refuse(finite("min_score", self.min_score))
-
-    @property
-    def name(self) -> str:
-        return "filter.threshold"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return reaching(context.chunks, self.min_score)
@@ -137,10 +125,9 @@ class TokenBudget:
 
     Tokens are counted text by text; what a format operator later puts around them is not part of
     it.
-
-    Raises:
-        ConfigError: the budget is below 1, or there is no such policy.
     """
+
+    name: ClassVar[str] = "filter.token_budget"
 
     budget: int
     """Tokens that the texts may have together."""
@@ -156,10 +143,6 @@ class TokenBudget:
             at_least("budget", self.budget, 1),
             one_of("policy", self.policy, ("drop", "truncate")),
         )
-
-    @property
-    def name(self) -> str:
-        return "filter.token_budget"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         left = self.budget
@@ -192,11 +175,9 @@ def truncated(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopK:
-    """Keeps the first k chunks in their present order; all of them when there are fewer.
+    """Keeps the first k chunks in their present order; all of them when there are fewer."""
 
-    Raises:
-        ConfigError: k is below 1.
-    """
+    name: ClassVar[str] = "filter.top_k"
 
     k: int
     """How many chunks to keep."""
@@ -204,9 +185,105 @@ class TopK:
     def __post_init__(self) -> None:
         refuse(at_least("k", self.k, 1))
 
-    @property
-    def name(self) -> str:
-        return "filter.top_k"
-
     def apply(self, context: OperatorInput) -> OperatorOutput:
         return OperatorOutput(chunks=context.chunks[: self.k])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dedup:
+    """Keeps the first of the chunks that share an id or a text.
+
+    Texts are compared in Unicode NFKC, with runs of white space as one space.
+    """
+
+    name: ClassVar[str] = "filter.dedup"
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        kept: list[RankedChunk] = []
+        ids: set[str] = set()
+        texts: set[str] = set()
+        for entry in context.chunks:
+            text = _plain(entry.chunk.text)
+            if entry.chunk.id not in ids and text not in texts:
+                kept.append(entry)
+            ids.add(entry.chunk.id)
+            texts.add(text)
+        return OperatorOutput(chunks=in_order(kept))
+
+
+def _plain(text: str) -> str:
+    normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return " ".join(normal.split())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DedupNear:
+    """Leaves out chunks that resemble one that stands before them and is kept.
+
+    The resemblance of two texts is the Jaccard index of their sets of shingles: runs of
+    ``shingle`` words, without regard to case (Broder 1997, "On the resemblance and containment of
+    documents"). It is computed exactly: among a query's candidates there is no need to estimate
+    it by MinHash.
+    """
+
+    name: ClassVar[str] = "filter.dedup_near"
+
+    similarity: float = 0.8
+    """The resemblance in [0, 1] from which on a chunk is left out; 1 takes equal sets only."""
+    shingle: int = 3
+    """Words a shingle, at least 1."""
+
+    def __post_init__(self) -> None:
+        refuse(between("similarity", self.similarity, 0, 1), at_least("shingle", self.shingle, 1))
+
+    def apply(self, context: OperatorInput) -> OperatorOutput:
+        kept: list[RankedChunk] = []
+        known = _Known(similarity=self.similarity)
+        for entry in context.chunks:
+            shingles = _shingles(entry.chunk.text, self.shingle)
+            if not known.resembles(shingles):
+                known.add(shingles)
+                kept.append(entry)
+        return OperatorOutput(chunks=in_order(kept))
+
+
+@dataclass(kw_only=True, slots=True)
+class _Known:
+    """The shingles of the chunks that are kept."""
+
+    similarity: float
+    each: list[set[str]] = field(default_factory=list[set[str]])
+    union: set[str] = field(default_factory=set[str])
+
+    def add(self, shingles: set[str]) -> None:
+        self.each.append(shingles)
+        self.union |= shingles
+
+    def resembles(self, shingles: set[str]) -> bool:
+        # A text shares at least similarity * its size with one that it resembles, and so with the
+        # union: most texts are done with after one look. The sum keeps rounding from hiding one.
+        if len(shingles & self.union) < self.similarity * len(shingles) - 1e-9:
+            return False
+        return any(self._resemble(shingles, other) for other in self.each)
+
+    def _resemble(self, one: set[str], other: set[str]) -> bool:
+        shared = len(one & other)
+        total = len(one) + len(other) - shared
+        if total == 0:  # two texts without a word
+            return True
+        return shared / total >= self.similarity or math.isclose(shared / total, self.similarity)
+
+
+_UNSPACED = 12
+"""Words longer than this on average: the script has no spaces."""
+
+
+def _shingles(text: str, size: int) -> set[str]:
+    """Runs of words without regard to case, or of tokens where no spaces are written."""
+    words = normalise(text).split()
+    if len(text) > _UNSPACED * len(words):
+        words = tokenise(text)
+    # Texts and not tuples: thousands of tuples would keep the garbage collector busy.
+    if len(words) < size:
+        return {" ".join(words)} if words else set()
+    return set(map(" ".join, zip(*(words[at:] for at in range(size)), strict=False)))

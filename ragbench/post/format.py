@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 from xml.sax.saxutils import escape
 
 from ragbench.post.operator import (
@@ -27,10 +27,9 @@ class Chat:
     """Writes each chunk as something that somebody said.
 
     For chunks that are turns of earlier conversations. Who spoke stands in the metadata.
-
-    Raises:
-        ConfigError: a name is empty, or there is no such style.
     """
+
+    name: ClassVar[str] = "format.chat"
 
     role_field: str = "role"
     """The metadata key of who spoke."""
@@ -46,10 +45,6 @@ class Chat:
             not_empty("default_role", self.default_role),
             one_of("style", self.style, ("text", "json")),
         )
-
-    @property
-    def name(self) -> str:
-        return "format.chat"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
@@ -77,9 +72,7 @@ class LongContext:
     left out then is the end, and no longer the worst. Rank metrics read the new order.
     """
 
-    @property
-    def name(self) -> str:
-        return "format.long_context"
+    name: ClassVar[str] = "format.long_context"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         chunks = context.chunks
@@ -101,10 +94,9 @@ class JsonFormat:
     """Writes a JSON array with an object a chunk. What is not known is null.
 
     Values in metadata that JSON does not know are written as text; NaN and infinities as null.
-
-    Raises:
-        ConfigError: an unknown field, or none, or a negative indent.
     """
+
+    name: ClassVar[str] = "format.structured"
 
     fields: Sequence[Field] = ("rank", "id", "text", "score", "metadata")
     """What each object holds, in this order."""
@@ -117,10 +109,6 @@ class JsonFormat:
             *(one_of("fields", field, _FIELDS) for field in self.fields),
             None if self.indent is None else at_least("indent", self.indent, 0),
         )
-
-    @property
-    def name(self) -> str:
-        return "format.structured"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
@@ -160,10 +148,9 @@ class Template:
     A template holds ``{text}``, ``{id}``, ``{rank}``, ``{score}``, ``{document_id}`` and
     ``{metadata.KEY}``; what is not known is written as nothing. ``{question}`` stands in every
     template. ``{{`` and ``}}`` are braces.
-
-    Raises:
-        ConfigError: a template holds something else in braces.
     """
+
+    name: ClassVar[str] = "format.template"
 
     template: str = "[{rank}] {text}"
     """Of each chunk."""
@@ -180,10 +167,6 @@ class Template:
             _problem("header", self.header, ("question",)),
             _problem("footer", self.footer, ("question",)),
         )
-
-    @property
-    def name(self) -> str:
-        return "format.template"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""
@@ -257,10 +240,9 @@ class Xml:
     Attributes of a chunk's element: ``index`` from 1, ``id``, and where they are known ``score``,
     ``document_id`` and the metadata ``fields``. Whatever a text holds, a reader gets the same text
     back; only characters that XML cannot hold become U+FFFD.
-
-    Raises:
-        ConfigError: something is not a name in XML, or an attribute would stand there twice.
     """
+
+    name: ClassVar[str] = "format.xml"
 
     root: str = "documents"
     """Name of the element around all."""
@@ -276,10 +258,6 @@ class Xml:
             *(_no_name("fields", field) for field in self.fields),
             _repeated(("index", "id", "score", "document_id", *self.fields)),
         )
-
-    @property
-    def name(self) -> str:
-        return "format.xml"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: the chunks stay, the text is written."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max, reciprocal_rank_scores
@@ -108,11 +108,9 @@ def _scaled_scores(ranking: Sequence[RankedChunk]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkExpand:
-    """Asks the service for the neighbours of the first chunks, then for those of what it found.
+    """Asks the service for the neighbours of the first chunks, then for those of what it found."""
 
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    name: ClassVar[str] = "merge.link_expand"
 
     service: ChunkNeighbours
     """Where the chunks came from."""
@@ -135,10 +133,6 @@ class LinkExpand:
             one_of("fusion", self.fusion, FUSIONS),
             above("weight", self.weight, 0),
         )
-
-    @property
-    def name(self) -> str:
-        return "merge.link_expand"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every chunk that came in is among those that go out."""
@@ -168,11 +162,7 @@ class LinkExpand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecondaryQuery:
-    """One more query to ask.
-
-    Raises:
-        ConfigError: a setting is empty or out of its range.
-    """
+    """One more query to ask."""
 
     query: str
     """Its text; ``{question}`` stands for the question."""
@@ -194,11 +184,9 @@ class SecondaryQuery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryMerge:
-    """Searches by further queries and fuses what they find with what stands.
+    """Searches by further queries and fuses what they find with what stands."""
 
-    Raises:
-        ConfigError: there is no query, or no such fusion.
-    """
+    name: ClassVar[str] = "merge.multi_query"
 
     service: ChunkSearch
     """Where the chunks came from."""
@@ -209,10 +197,6 @@ class QueryMerge:
 
     def __post_init__(self) -> None:
         refuse(not_empty("queries", self.queries), one_of("fusion", self.fusion, FUSIONS))
-
-    @property
-    def name(self) -> str:
-        return "merge.multi_query"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """See `Operator.apply`: every chunk that came in is among those that go out."""

@@ -156,6 +156,11 @@ def above(name: str, value: float, low: float) -> str | None:
     return None if math.isfinite(value) else f"{name} must be a finite number, not {value!r}"
 
 
+def below(name: str, value: float, high: float) -> str | None:
+    """A number that must be smaller than a limit."""
+    return None if value < high else f"{name} must be below {high:g}, not {value!r}"
+
+
 def at_least(name: str, value: float, low: float) -> str | None:
     """A number that must not be smaller than a limit."""
     if isinstance(value, bool) or not value >= low:  # also false for NaN

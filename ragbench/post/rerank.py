@@ -69,6 +69,13 @@ class NotedScores(Sequence[float]):
         return iter(self.values)
 
 
+def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], tuple[str, ...]]:
+    """The first characters of each text, and a note where that cut some."""
+    cut = 0 if limit is None else sum(len(chunk.text) > limit for chunk in chunks)
+    note = f"{cut} of {len(chunks)} chunks were cut to {limit} characters"
+    return [chunk.text[:limit] for chunk in chunks], (note,) if cut else ()
+
+
 def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
     """Asks a reranker for scores and makes sure that there is one finite number a chunk."""
     given = reranker.score(query, chunks)
@@ -214,11 +221,7 @@ def _check(on_error: str, timeout: float | None, top_k: int | None) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rerank:
-    """Best first by a reranker, and the first ones of that. See `ragbench.post.rerank`.
-
-    Raises:
-        ConfigError: a setting is out of its range.
-    """
+    """Best first by a reranker, and the first ones of that. See `ragbench.post.rerank`."""
 
     reranker: Reranker
     """What scores the chunks."""

@@ -77,11 +77,13 @@ def _of_day(day: date, precision: Precision = "day") -> KnownTime:
 def _from_number(number: float) -> KnownTime | None:
     if not math.isfinite(number):
         return None
-    if number in _YEARS:
-        return _of_day(date(int(number), 1, 1), "year")
-    if number in _DAYS:
+    # An int: for a float, `in` looks through the whole range.
+    whole = int(number) if number.is_integer() else -1
+    if whole in _YEARS:
+        return _of_day(date(whole, 1, 1), "year")
+    if whole in _DAYS:
         try:
-            return _of_day(date.fromisoformat(str(int(number))))
+            return _of_day(date.fromisoformat(str(whole)))
         except ValueError:
             pass
     size, seconds = abs(number), number

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, Query, build_reranker, rerank
 from ragbench.core.chat import Message
+from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.catalogue import RERANKERS
 from ragbench.post.operator import ranked
 from ragbench.post.rerank import Reranker
@@ -153,6 +154,83 @@ def test_its_settings_cannot_be_changed(reranker: Reranker) -> None:
     for name in ("name", "k1", "model", "balance"):
         with pytest.raises((AttributeError, TypeError)):
             setattr(reranker, name, 0)
+
+
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    ("cross_encoder", {"words": 0}, "words"),
+    ("cross_encoder", {"first": 0}, "first"),
+    ("cross_encoder", {"windows": 0}, "windows"),
+    ("cross_encoder", {"threads": 0}, "threads"),
+    ("cross_encoder", {"max_length": 8}, "max_length"),
+    ("cross_encoder", {"overlap": 200}, "overlap"),
+    ("feedback", {"examples": 0}, "examples"),
+    ("feedback", {"terms": 0}, "terms"),
+    ("feedback", {"query_weight": 1.5}, "query_weight"),
+    ("feedback", {"query_weight": -0.5}, "query_weight"),
+    ("feedback", {"corpus": "nowhere"}, "corpus 'nowhere' does not exist"),
+    ("http", {"url": "localhost/rerank"}, "http:// or https://"),
+    ("http", {"timeout": 0.0}, "timeout"),
+    ("http", {"shape": "voyage"}, "the shape 'voyage' needs one"),
+    ("http", {"shape": "bing"}, "shape must be one of cohere, jina"),
+    ("http", {"batch_size": 0}, "batch_size"),
+    ("http", {"max_characters": 0}, "max_characters"),
+    ("lexical", {"k1": -1.0}, "k1 must be at least 0"),
+    ("lexical", {"b": 1.5}, "b must lie between 0 and 1"),
+    ("lexical", {"title_weight": -1}, "title_weight"),
+    ("lexical", {"corpus": "nowhere"}, "corpus 'nowhere' does not exist"),
+    *(
+        (name, {"rerankers": given, **more}, message)
+        for name in ("linear", "rrf")
+        for given, more, message in (
+            ([], {}, "rerankers must not be empty"),
+            (["lexical"], {"weights": [1.0, 2.0]}, "2 numbers for 1 rerankers"),
+            (["lexical"], {"weights": [-1.0]}, "weights must be at least 0"),
+            (["lexical"], {"weights": [0.0]}, "a number above 0"),
+        )
+    ),
+    ("rrf", {"rerankers": ["lexical"], "k": -1.0}, "k must be at least 0"),
+    ("llm_listwise", {"window": 1}, "window"),
+    ("llm_listwise", {"step": 0}, "step"),
+    ("llm_listwise", {"window": 4, "step": 5}, "step"),
+    ("llm_listwise", {"max_characters": 0}, "max_characters"),
+    ("llm_pointwise", {"highest": 0}, "highest"),
+    ("llm_pointwise", {"max_characters": 0}, "max_characters"),
+    ("mmr", {"balance": 1.1}, "balance"),
+    ("ppr", {"damping": 1.0}, "damping must be below 1"),
+    ("ppr", {"damping": -0.1}, "damping"),
+    ("ppr", {"neighbours": -1}, "neighbours"),
+    ("ppr", {"sharpness": -1.0}, "sharpness"),
+    ("time_weighted", {"rate": -1.0}, "rate"),
+    ("time_weighted", {"undated": 1.5}, "undated"),
+    ("weighted", {"factors": [{"weight": -1.0}]}, "factors have a weight"),
+    ("weighted", {"factors": []}, "weights whose sum must be above 0"),
+    ("weighted", {"recency_rate": -1.0}, "recency_rate"),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "message"), REFUSED)
+def test_settings_out_of_range_are_refused_by_name(
+    name: str, wrong: dict[str, object], message: str
+) -> None:
+    needed = {"http": {"url": "http://localhost/rerank"}, "cross_encoder": {"model": "a/b"}}
+    given = {"name": name, **needed.get(name, {}), **wrong}
+    with pytest.raises(ConfigError, match=message):
+        build_reranker(given, chat=LengthChat())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": "semantic"},
+        {"name": "feedback"},
+        {"name": "mmr"},
+        {"name": "ppr", "seeds": "similarity"},
+    ],
+)
+def test_embeddings_of_two_models_are_refused(given: dict[str, object]) -> None:
+    chunks = [Chunk(id="a", text="a", score=1.0, metadata={"embedding": [1, 0]})]
+    with pytest.raises(InterfaceError, match="both must come from one model"):
+        build_reranker(given).score(Query(text="q", embedding=[1, 0, 0]), chunks)
 
 
 texts = st.text("ab w19.\n", max_size=20)

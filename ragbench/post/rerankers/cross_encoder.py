@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
-from ragbench.errors import ConfigError
-from ragbench.post.candidate_tokens import QueryWeights, query_weights
-from ragbench.post.operator import Query
+from ragbench.post.operator import Query, at_least, between, refuse
 from ragbench.post.rerank import NotedScores
+from ragbench.post.words import QueryWords
 from ragbench.text.onnx_model import find_onnx_files, is_hub_name
 from ragbench.text.onnx_pairs import PairClassifier, load_pair_classifier
 from ragbench.text.sentences import Span, split_sentences
@@ -26,23 +25,23 @@ _WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 class _Sentence:
     span: Span
     words: int
-    held: set[int]
-    """Those of the query's tokens that it holds."""
+    held: set[str]
+    """Those of the query's words that it holds."""
 
 
 def best_windows(
-    query: QueryWeights, place: int, *, words: int, count: int, cut: bool = False
+    query: QueryWords, text: str, *, words: int, count: int, cut: bool = False
 ) -> list[Span]:
     """Finds runs of sentences that hold most of the query's weight."""
-    text = query.texts[place]
     sentences = [
-        _Sentence(span, _words_in(text[span.start : span.end]), query.held(place, *span))
+        _Sentence(span, _words_in(part), query.held_by(part))
         for span in split_sentences(text)
+        for part in [text[span.start : span.end]]
     ]
     found: list[tuple[float, Span]] = []
     for first in range(len(sentences)):
         last = _last(sentences, first, words)
-        held = set[int]().union(*(one.held for one in sentences[first : last + 1]))
+        held = set[str]().union(*(one.held for one in sentences[first : last + 1]))
         span = Span(sentences[first].span.start, sentences[last].span.end)
         found.append((query.worth(held), span))
     found.sort(key=lambda pair: -pair[0])
@@ -52,7 +51,7 @@ def best_windows(
             break
         if all(span.end <= other.start or other.end <= span.start for other in chosen):
             chosen.append(span)
-    return [_cut(query, place, span, words) for span in chosen] if cut else chosen
+    return [_cut(query, text, span, words) for span in chosen] if cut else chosen
 
 
 def _words_in(text: str) -> int:
@@ -69,14 +68,14 @@ def _last(sentences: Sequence[_Sentence], first: int, words: int) -> int:
     return last
 
 
-def _cut(query: QueryWeights, place: int, span: Span, words: int) -> Span:
+def _cut(query: QueryWords, text: str, span: Span, words: int) -> Span:
     """The stretch of so many words that holds most; of equals, the one in their middle."""
-    found = [word.span() for word in _WORD.finditer(query.texts[place], span.start, span.end)]
+    found = [word.span() for word in _WORD.finditer(text, span.start, span.end)]
     if len(found) <= words:
         return span
-    held = [query.held(place, start, end) for start, end in found]
+    held = [query.held_by(text[start:end]) for start, end in found]
     values = [
-        query.worth(set[int]().union(*held[first : first + words]))
+        query.worth(set[str]().union(*held[first : first + words]))
         for first in range(len(found) - words + 1)
     ]
     best = max(values)
@@ -93,6 +92,8 @@ class CrossEncoderReranker:
     and the best piece counts (Dai and Callan 2019). Reading only what shares most with the query
     (``passages`` other than ``"whole"``) takes a fraction of the time.
     """
+
+    name: ClassVar[str] = "cross_encoder"
 
     asks_elsewhere: ClassVar[bool] = True
     scores_alone: ClassVar[bool] = True
@@ -123,20 +124,14 @@ class CrossEncoderReranker:
     """How many pairs are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
-        if self.words < 1 or self.windows < 1 or self.threads < 1:
-            raise ConfigError("cross_encoder: words, windows and threads must be at least 1")
-        if self.first is not None and self.first < 1:
-            raise ConfigError(f"cross_encoder: first must be at least 1, not {self.first}")
-        if self.max_length < 16 or not 0 <= self.overlap <= self.max_length // 4:
-            raise ConfigError(
-                "cross_encoder: max_length must be at least 16 and overlap at most a quarter of it"
-            )
+        refuse(
+            *(at_least(name, getattr(self, name), 1) for name in ("words", "windows", "threads")),
+            None if self.first is None else at_least("first", self.first, 1),
+            at_least("max_length", self.max_length, 16),
+            between("overlap", self.overlap, 0, self.max_length // 4),
+        )
         if not is_hub_name(self.model):
             find_onnx_files(self.model, file=self.file)
-
-    @property
-    def name(self) -> str:
-        return "cross_encoder"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Each chunk's best piece."""
@@ -167,8 +162,8 @@ class CrossEncoderReranker:
         first = passages[: self.first]
         if self.passages == "whole":
             return [[passage] for passage in first]
-        weights = query_weights(question, passages)
-        return [self._windows(weights, place) for place in range(len(first))]
+        query = QueryWords.among(question, passages)
+        return [self._windows(query, passage) for passage in first]
 
     def _question(self, classifier: PairClassifier, text: str) -> tuple[str, tuple[str, ...]]:
         """The question; one that leaves no room for a chunk is cut, and a note says so."""
@@ -179,9 +174,9 @@ class CrossEncoderReranker:
         note = f"the question has {len(offsets)} tokens: only the first {room} were read"
         return text[: offsets[room - 1][1]], (note,)
 
-    def _windows(self, query: QueryWeights, place: int) -> list[str]:
-        text, cut = query.texts[place], self.passages == "words"
-        spans = best_windows(query, place, words=self.words, count=self.windows, cut=cut)
+    def _windows(self, query: QueryWords, text: str) -> list[str]:
+        cut = self.passages == "words"
+        spans = best_windows(query, text, words=self.words, count=self.windows, cut=cut)
         return [text[span.start : span.end] for span in spans] or [text]
 
     def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.errors import ConfigError, InterfaceError
-from ragbench.post.candidate_tokens import CandidateTokens, candidate_tokens
-from ragbench.post.operator import Query
+from ragbench.post.operator import Query, at_least, between, refuse
 from ragbench.post.rerank import NotedScores
-from ragbench.post.rerankers.lexical import CorpusCounts, check_corpus, corpus_counts
 from ragbench.post.rerankers.semantic import FIELD, chunk_directions, query_direction
+from ragbench.post.words import CandidateWords, check_corpus, corpus_counts
 from ragbench.text.tokens import tokenise
 
 if TYPE_CHECKING:
@@ -42,6 +40,8 @@ class FeedbackReranker:
     It builds on the present scores: behind a better reranker it has better examples.
     """
 
+    name: ClassVar[str] = "feedback"
+
     by: Literal["auto", "words", "embeddings"] = "auto"
     """What is compared; ``"auto"``: embeddings where all are there."""
     examples: int = 5
@@ -57,17 +57,12 @@ class FeedbackReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        if self.examples < 1 or self.terms < 1:
-            raise ConfigError("feedback: examples and terms must be at least 1")
-        if not 0 <= self.query_weight <= 1:
-            raise ConfigError(
-                f"feedback: query_weight must lie in [0, 1], not {self.query_weight:g}"
-            )
-        check_corpus("feedback", self.corpus)
-
-    @property
-    def name(self) -> str:
-        return "feedback"
+        refuse(
+            at_least("examples", self.examples, 1),
+            at_least("terms", self.terms, 1),
+            between("query_weight", self.query_weight, 0, 1),
+            check_corpus(self.corpus),
+        )
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Numbers of at least 0 by words, of at least -1 by embeddings."""
@@ -105,12 +100,10 @@ class FeedbackReranker:
     ) -> NDArray[np.float64] | None:
         import numpy as np
 
-        direction = query_direction(query)
         rows, places = chunk_directions(query, chunks, self.embedding_field)
+        direction = query_direction(query, rows)
         if direction is None or rows is None or len(places) < len(chunks):
             return None
-        if rows.shape[1] != len(direction):
-            raise InterfaceError("the embeddings of query and chunks differ in length")
         added = shares @ rows[best]
         added /= np.linalg.norm(added) or 1.0
         widened = self.query_weight * direction + (1 - self.query_weight) * added
@@ -124,44 +117,23 @@ class FeedbackReranker:
         best: list[int],
         shares: NDArray[np.float64],
     ) -> list[float]:
-        import math
-
-        titles = [chunk.metadata.get("title") for chunk in chunks]
-        texts = candidate_tokens(
-            [
-                f"{title} {chunk.text}" if isinstance(title, str) else chunk.text
-                for title, chunk in zip(titles, chunks, strict=True)
-            ]
-        )
-        counts = None if self.corpus is None else corpus_counts(self.corpus)
-        widened = self._widened(query, texts, counts, best, shares)
-        found = texts.counts(list(widened))
-        relative = texts.lengths / (texts.lengths.sum() / len(chunks) or 1.0)
-        slopes = _K1 * (1 - _B + _B * relative)
-        parts = found * list(widened.values()) / (found + slopes[:, None])
-        # Rounded once, whatever the order of the words.
-        return list(map(math.fsum, parts.tolist()))
+        words = CandidateWords.of(chunks, title_weight=1)
+        return words.bm25(self._widened(query, words, best, shares), k1=_K1, b=_B)
 
     def _widened(
-        self,
-        query: Query,
-        texts: CandidateTokens,
-        counts: CorpusCounts | None,
-        best: list[int],
-        shares: NDArray[np.float64],
+        self, query: Query, words: CandidateWords, best: list[int], shares: NDArray[np.float64]
     ) -> dict[str, float]:
         """The widened query: words with weights that sum to 1."""
         import numpy as np
 
         asked = Counter(tokenise(query.text))
-        words = texts.words_of(best)
-        every = list(dict.fromkeys([*words, *asked]))
-        found = texts.counts(every)
-        if counts is None:
-            rarity = np.log1p(len(texts.texts) / (found > 0).sum(axis=0).clip(1))
+        every = sorted({word for at in best for word in words.counted[at]} | asked.keys())
+        found = words.counts(every)
+        if self.corpus is None:
+            rarity = np.log1p(len(found) / (found > 0).sum(axis=0).clip(1))
         else:
-            rarity = np.array(counts.weights(every))
-        added = shares @ (found[best] / texts.lengths[best].clip(1)[:, None]) * rarity
+            rarity = np.array(corpus_counts(self.corpus).weights(every))
+        added = shares @ (found[best] / words.lengths()[best].clip(1)[:, None]) * rarity
         # Of equal weights, the word that stands first in the alphabet.
         order = sorted(range(len(every)), key=lambda at: (-added[at], every[at]))[: self.terms]
         heaviest = {every[at]: float(added[at]) for at in order if added[at] > 0}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import RRF_K, min_max, reciprocal_rank_scores
-from ragbench.errors import ConfigError
-from ragbench.post.operator import Query
+from ragbench.post.operator import Query, at_least, refuse
 from ragbench.post.rerank import NotedScores, Reranker, checked_scores
 
 
@@ -41,17 +40,16 @@ def member_scores(
 
 
 def check_weights(
-    name: str, members: int, weights: Sequence[float] | None, given_weight: float
-) -> None:
+    members: int, weights: Sequence[float] | None, given_weight: float
+) -> Iterator[str | None]:
+    """What is wrong with the weights of several rerankers, for `refuse`."""
     if not members:
-        raise ConfigError(f"{name}: give at least one reranker")
-    if weights is not None and len(weights) != members:
-        raise ConfigError(f"{name}: {len(weights)} weights were given for {members} rerankers")
+        yield "rerankers must not be empty"
+    elif weights is not None and len(weights) != members:
+        yield f"weights are {len(weights)} numbers for {members} rerankers"
     every = [*(weights or [1.0] * members), given_weight]
-    if any(not 0 <= weight < math.inf for weight in every):
-        raise ConfigError(f"{name}: weights must be at least 0")
-    if not any(every):
-        raise ConfigError(f"{name}: at least one weight must be above 0")
+    yield from (at_least("weights", weight, 0) for weight in every)
+    yield None if any(every) else "weights must hold a number above 0"
 
 
 def standard(scores: Sequence[float]) -> list[float]:
@@ -72,6 +70,8 @@ class LinearFusionReranker:
     Analysis of Fusion Functions for Hybrid Retrieval").
     """
 
+    name: ClassVar[str] = "linear"
+
     rerankers: Sequence[Reranker]
     """Whose scores are added up; at least one."""
     weights: Sequence[float] | None = None
@@ -82,11 +82,7 @@ class LinearFusionReranker:
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def __post_init__(self) -> None:
-        check_weights("linear", len(self.rerankers), self.weights, self.given_weight)
-
-    @property
-    def name(self) -> str:
-        return "linear"
+        refuse(*check_weights(len(self.rerankers), self.weights, self.given_weight))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The weighted means of the normalised scores."""
@@ -118,6 +114,8 @@ class ReciprocalRankFusionReranker:
     It needs no common scale. The present order of the candidates can take part as one more list.
     """
 
+    name: ClassVar[str] = "rrf"
+
     rerankers: Sequence[Reranker]
     """Whose orders are fused; at least one."""
     weights: Sequence[float] | None = None
@@ -128,13 +126,10 @@ class ReciprocalRankFusionReranker:
     """How little the first places differ from those behind them, at least 0."""
 
     def __post_init__(self) -> None:
-        check_weights("rrf", len(self.rerankers), self.weights, self.given_weight)
-        if not 0 <= self.k < float("inf"):
-            raise ConfigError(f"rrf: k must be at least 0, not {self.k:g}")
-
-    @property
-    def name(self) -> str:
-        return "rrf"
+        refuse(
+            *check_weights(len(self.rerankers), self.weights, self.given_weight),
+            at_least("k", self.k, 0),
+        )
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         lists, notes = member_scores(self.rerankers, query, chunks)

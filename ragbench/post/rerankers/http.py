@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, cast
 from ragbench.core.chunk import Chunk
 from ragbench.errors import ConfigError, InterfaceError
 from ragbench.io.http import JsonEndpoint
-from ragbench.post.operator import Query
-from ragbench.post.rerank import NotedScores
+from ragbench.post.operator import Query, at_least, one_of, refuse
+from ragbench.post.rerank import NotedScores, shown_texts
 
 Shape = Literal["cohere", "jina", "mixedbread", "nim", "pinecone", "tei", "voyage"]
 _NAMED = ("cohere", "mixedbread", "nim", "pinecone", "voyage")
@@ -79,6 +79,8 @@ class HttpReranker:
     refused as too many requests is tried again after 1, 2, 4, ... seconds.
     """
 
+    name: ClassVar[str] = "http"
+
     asks_elsewhere: ClassVar[bool] = True
     scores_alone: ClassVar[bool] = True
 
@@ -117,14 +119,15 @@ class HttpReranker:
     _endpoint: JsonEndpoint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ConfigError(f"http: batch_size must be at least 1, not {self.batch_size}")
-        if self.max_characters is not None and self.max_characters < 1:
-            raise ConfigError(f"http: max_characters must be at least 1, not {self.max_characters}")
-        if self.shape not in FORMS:
-            raise ConfigError(f"http: unknown shape '{self.shape}'. Known: {', '.join(FORMS)}")
-        if self.shape in _NAMED and not self.model:
-            raise ConfigError(f"http: the shape '{self.shape}' needs a model")
+        needs_model = self.shape in _NAMED and not self.model
+        refuse(
+            None if self.batch_size is None else at_least("batch_size", self.batch_size, 1),
+            None
+            if self.max_characters is None
+            else at_least("max_characters", self.max_characters, 1),
+            one_of("shape", self.shape, tuple(FORMS)),
+            f"model must be given: the shape '{self.shape}' needs one" if needs_model else None,
+        )
         endpoint = JsonEndpoint(
             self.url,
             headers={**self.headers, **self._authorization()},
@@ -134,33 +137,24 @@ class HttpReranker:
         )
         object.__setattr__(self, "_endpoint", endpoint)
 
-    @property
-    def name(self) -> str:
-        return "http"
-
     def __repr__(self) -> str:
         return f"HttpReranker(url={self._endpoint.url!r}, model={self.model!r})"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        limit = self.max_characters
-        texts = [chunk.text[:limit] for chunk in chunks]
+        texts, notes = shown_texts(chunks, self.max_characters)
         size = self.batch_size or len(texts)
         scores = tuple(
             score
             for start in range(0, len(texts), size)
             for score in self._batch(query.text, texts[start : start + size])
         )
-        cut = 0 if limit is None else sum(len(chunk.text) > limit for chunk in chunks)
-        note = f"{cut} of {len(chunks)} chunks were cut to {limit} characters"
-        return NotedScores(scores, (note,) if cut else ())
+        return NotedScores(scores, notes)
 
     def _batch(self, query: str, texts: list[str]) -> list[float]:
-        asked = {**({"model": self.model} if self.model else {}), **self._fields(query, texts)}
-        answer = self._endpoint.post("", {**asked, **self.request})
+        named = {"model": self.model} if self.model else {}
+        asked = FORMS[self.shape](query, texts, self.truncate)
+        answer = self._endpoint.post("", {**named, **asked, **self.request})
         return _in_order(answer, len(texts), self._endpoint.url)
-
-    def _fields(self, query: str, texts: list[str]) -> dict[str, Any]:
-        return FORMS[self.shape](query, texts, self.truncate)
 
     def _authorization(self) -> dict[str, str]:
         if self.api_key_env is None:

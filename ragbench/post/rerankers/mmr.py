@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.errors import ConfigError, InterfaceError
-from ragbench.post.candidate_tokens import candidate_tokens
-from ragbench.post.operator import Query
+from ragbench.post.operator import Query, between, refuse
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import (
     FIELD,
     chunk_directions,
     query_direction,
     similarities,
-    sparse_from_rows,
+    sparse_matrix,
 )
+from ragbench.text.tokens import tokenise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,38 +36,23 @@ def lexical_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """
     import numpy as np
 
-    tokens = candidate_tokens(texts)
-    columns, width = _columns(tokens.numbers)
-    places, times = np.unique(tokens.rows * width + columns, return_counts=True)
-    rows, columns = np.divmod(places, width)
-    holding = np.bincount(columns, minlength=width)
-    weights = (1 + np.log(times)) * np.log1p(len(texts) / holding.clip(1))[columns]
+    counted = [Counter(tokenise(text)) for text in texts]
+    vocabulary: dict[str, int] = {}
+    for word in chain.from_iterable(counted):
+        vocabulary.setdefault(word, len(vocabulary))
+    rows = np.repeat(np.arange(len(texts)), [len(counter) for counter in counted])
+    columns = np.array([vocabulary[word] for counter in counted for word in counter], dtype=int)
+    times = np.array([times for counter in counted for times in counter.values()])
+    holding = np.bincount(columns, minlength=len(vocabulary))
+    weights = (1 + np.log(times)) * np.log1p(len(texts) / holding)[columns]
     lengths = np.sqrt(np.bincount(rows, weights * weights, minlength=len(texts)))
-    lengths[lengths == 0] = 1
     # A word of one text alone makes it like no other, and counts for its length only.
     shared = holding[columns] > 1
     rows, columns, weights = rows[shared], columns[shared], weights[shared] / lengths[rows[shared]]
-    ends = np.searchsorted(rows, np.arange(len(texts) + 1))
-    matrix = sparse_from_rows(weights, columns, ends, width)
+    matrix = sparse_matrix(weights, rows, columns, (len(texts), len(vocabulary) or 1))
     similarity: NDArray[np.float64] = (matrix @ matrix.T).toarray()
-    np.fill_diagonal(similarity, tokens.lengths > 0)
+    np.fill_diagonal(similarity, [float(bool(counter)) for counter in counted])
     return similarity
-
-
-def _columns(numbers: NDArray[np.int32]) -> tuple[NDArray[np.intp], int]:
-    """A column for each number, and how many there are.
-
-    Numbers are given out in the order in which this process met the tokens. Columns follow the
-    texts alone, so that sums are rounded alike in every process.
-    """
-    import numpy as np
-
-    places = np.arange(len(numbers))
-    first = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.intp)
-    # Of several places of a number, the one that is written last stays.
-    first[numbers[::-1]] = places[::-1]
-    is_first = first[numbers] == places
-    return (is_first.cumsum() - 1)[first[numbers]], max(1, int(is_first.sum()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +64,8 @@ class MmrReranker:
     Documents and Producing Summaries"). A chunk's score is its marginal relevance when it was
     picked, held below that of the pick before it.
     """
+
+    name: ClassVar[str] = "mmr"
 
     balance: float = 0.5
     """1 looks at relevance alone, 0 at diversity alone."""
@@ -91,12 +79,7 @@ class MmrReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.balance <= 1:
-            raise ConfigError(f"mmr: balance must lie in [0, 1], not {self.balance:g}")
-
-    @property
-    def name(self) -> str:
-        return "mmr"
+        refuse(between("balance", self.balance, 0, 1))
 
     @property
     def needs_embeddings(self) -> bool:
@@ -130,10 +113,8 @@ class MmrReranker:
         import numpy as np
 
         if self.relevance != "score":
-            direction = query_direction(query)
+            direction = query_direction(query, rows)
             if direction is not None and rows is not None:
-                if rows.shape[1] != len(direction):
-                    raise InterfaceError("the embeddings of query and chunks differ in length")
                 return rows @ direction
             if self.relevance == "embedding":
                 notes.append("the query or a chunk has no embedding: the given scores were used")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.errors import ConfigError, InterfaceError
-from ragbench.post.operator import Query
+from ragbench.errors import InterfaceError
+from ragbench.post.operator import Query, at_least, below, refuse
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.semantic import (
     FIELD,
     chunk_directions,
     query_direction,
     similarities,
-    sparse_from_edges,
+    sparse_matrix,
 )
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class PersonalisedPageRankReranker:
     and a note says so.
     """
 
+    name: ClassVar[str] = "ppr"
+
     NEEDS: ClassVar[tuple[str, ...]] = ("links in the metadata, or embeddings",)
 
     damping: float = 0.3
@@ -93,16 +95,12 @@ class PersonalisedPageRankReranker:
     """The field of a chunk's metadata that holds its embedding."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.damping < 1:
-            raise ConfigError(f"ppr: damping must lie in [0, 1), not {self.damping:g}")
-        if self.neighbours < 0:
-            raise ConfigError(f"ppr: neighbours must be at least 0, not {self.neighbours}")
-        if not 0 <= self.sharpness < float("inf"):
-            raise ConfigError(f"ppr: sharpness must be at least 0, not {self.sharpness:g}")
-
-    @property
-    def name(self) -> str:
-        return "ppr"
+        refuse(
+            at_least("damping", self.damping, 0),
+            below("damping", self.damping, 1),
+            at_least("neighbours", self.neighbours, 0),
+            at_least("sharpness", self.sharpness, 0),
+        )
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         rows, places = (
@@ -114,7 +112,7 @@ class PersonalisedPageRankReranker:
         if rows is not None and self.neighbours:
             edges += self._nearest(rows, places)
         sources, targets, weights = zip(*edges, strict=True) if edges else ((), (), ())
-        adjacency = sparse_from_edges(weights, sources, targets, len(chunks))
+        adjacency = sparse_matrix(weights, sources, targets, (len(chunks), len(chunks)))
         start, notes = self._start(query, chunks, rows, places)
         if not edges:
             notes.append("no chunk is linked to another: the order is that of the seeds")
@@ -134,12 +132,10 @@ class PersonalisedPageRankReranker:
         if self.seeds == "rank":
             return by_rank, []
         if self.seeds == "similarity":
-            direction = query_direction(query)
+            direction = query_direction(query, rows)
             if direction is None or rows is None or len(places) < len(chunks):
                 note = "the query or a chunk has no embedding: the walk starts by ranks"
                 return by_rank, [note]
-            if rows.shape[1] != len(direction):
-                raise InterfaceError("the embeddings of query and chunks differ in length")
             return _as_seeds(rows @ direction), []
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         if len(scores) < len(chunks):

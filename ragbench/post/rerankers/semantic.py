@@ -23,11 +23,20 @@ _ONE_THREAD = 1 << 18
 """How many products OpenBLAS leaves to one thread."""
 
 
-def query_direction(query: Query) -> NDArray[np.float64] | None:
-    """The query's embedding with length 1; None when it has none."""
+def query_direction(query: Query, rows: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """The query's embedding with length 1; None when it has none.
+
+    Raises:
+        InterfaceError: those of the chunks have another length.
+    """
     if query.embedding is None:
         return None
     direction: NDArray[np.float64] = _directions([query.embedding], ["the query"])[0]
+    if rows is not None and rows.shape[1] != len(direction):
+        raise InterfaceError(
+            f"the query's embedding has {len(direction)} dimensions, those of the chunks "
+            f"{rows.shape[1]}: both must come from one model"
+        )
     return direction
 
 
@@ -37,7 +46,7 @@ def chunk_directions(
     """The chunks' embeddings with length 1, of those that have one.
 
     Returns:
-        its cosine with anything is 0.
+        A row per chunk and the chunks' places; one of zeros stays so, its cosines are 0.
     """
     by_id = query.chunk_embeddings or {}
     found: list[Any] = []
@@ -116,6 +125,8 @@ class SemanticReranker:
     note says so. Such scores may be on another scale than cosines.
     """
 
+    name: ClassVar[str] = "semantic"
+
     NEEDS: ClassVar[tuple[str, ...]] = ("embeddings of query and chunks",)
     needs_embeddings: ClassVar[bool] = True
 
@@ -124,24 +135,15 @@ class SemanticReranker:
     default_score: float = 0.5
     """Stands in where a chunk has neither an embedding nor a score."""
 
-    @property
-    def name(self) -> str:
-        return "semantic"
-
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Cosines, or given scores where embeddings are missing."""
         scores = given_scores(chunks, self.default_score)
-        direction = query_direction(query)
+        rows, places = chunk_directions(query, chunks, self.embedding_field)
+        direction = query_direction(query, rows)
         if direction is None:
             note = "the query has no embedding: the given scores were kept"
             return NotedScores(tuple(scores), (note, *unscored_note(chunks, self.default_score)))
-        rows, places = chunk_directions(query, chunks, self.embedding_field)
         if rows is not None:
-            if rows.shape[1] != len(direction):
-                raise InterfaceError(
-                    f"the query's embedding has {len(direction)} dimensions, those of the chunks "
-                    f"{rows.shape[1]}: both must come from one model"
-                )
             for place, cosine in zip(places, (rows @ direction).tolist(), strict=True):
                 scores[place] = cosine
         return NotedScores(tuple(scores), self._notes(chunks, places))
@@ -155,18 +157,7 @@ class SemanticReranker:
         return (note, *unscored_note(without, self.default_score))
 
 
-def sparse_from_edges(
-    weights: Sequence[float] | Any, sources: Sequence[int] | Any, targets: Any, size: int
-) -> Any:
-    """A square matrix in rows with a weight for each edge; weights of the same edge add up."""
-    edges = (weights, (sources, targets))
-    return _sparse().csr_array(edges, shape=(size, size), dtype=float)
-
-
-def sparse_from_rows(weights: Any, columns: Any, ends: Any, width: int) -> Any:
-    """A matrix whose row i holds weights[ends[i]:ends[i + 1]] in the columns of the same places."""
-    return _sparse().csr_array((weights, columns, ends), shape=(len(ends) - 1, width))
-
-
-def _sparse() -> Any:
-    return importlib.import_module("scipy.sparse")
+def sparse_matrix(weights: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
+    """A matrix of the given weights at their places; weights of the same place add up."""
+    sparse = importlib.import_module("scipy.sparse")
+    return sparse.csr_array((weights, (rows, columns)), shape=shape, dtype=float)

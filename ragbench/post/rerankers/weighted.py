@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.fusion import min_max
-from ragbench.errors import ConfigError
-from ragbench.post.operator import Query
+from ragbench.post.operator import Query, above, at_least, between, refuse
 from ragbench.post.rerank import NotedScores
 from ragbench.post.rerankers.fusion import given_scores, unscored_note
 from ragbench.post.times import ages_in_hours
@@ -26,6 +25,8 @@ class TimeWeightedReranker:
     that the lowest is 0, and a note says so.
     """
 
+    name: ClassVar[str] = "time_weighted"
+
     NEEDS: ClassVar[tuple[str, ...]] = ("times in the metadata",)
     reads_now: ClassVar[bool] = True
 
@@ -39,14 +40,7 @@ class TimeWeightedReranker:
     """Stands in where a chunk has no score."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rate < math.inf:
-            raise ConfigError(f"time_weighted: rate must be at least 0, not {self.rate:g}")
-        if not 0 <= self.undated <= 1:
-            raise ConfigError(f"time_weighted: undated must lie in [0, 1], not {self.undated:g}")
-
-    @property
-    def name(self) -> str:
-        return "time_weighted"
+        refuse(at_least("rate", self.rate, 0), between("undated", self.undated, 0, 1))
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """The given scores, less those of old chunks."""
@@ -91,6 +85,8 @@ class Factor:
 class WeightedReranker:
     """Sum of weight * value over sum of weights (post-retrieval operators, "weighted")."""
 
+    name: ClassVar[str] = "weighted"
+
     factors: Sequence[Factor] = (Factor(),)
     """At least one, and one weight above 0."""
     normalise: Literal["none", "min_max"] = "none"
@@ -102,23 +98,16 @@ class WeightedReranker:
     """The rate of ``"recency"`` an hour, at least 0."""
 
     def __post_init__(self) -> None:
-        if any(not 0 <= factor.weight < math.inf for factor in self.factors):
-            raise ConfigError("weighted: the weight of a factor must be at least 0")
-        if not sum(factor.weight for factor in self.factors) > 0:
-            raise ConfigError("weighted: give at least one factor with a weight above 0")
-        if not 0 <= self.recency_rate < math.inf:
-            raise ConfigError(
-                f"weighted: recency_rate must be at least 0, not {self.recency_rate:g}"
-            )
+        refuse(
+            *(at_least("factors have a weight that", one.weight, 0) for one in self.factors),
+            above("factors have weights whose sum", sum(one.weight for one in self.factors), 0),
+            at_least("recency_rate", self.recency_rate, 0),
+        )
 
     @property
     def reads_now(self) -> bool:
         """Whether what it gives depends on the time."""
         return any(factor.field == "recency" for factor in self.factors)
-
-    @property
-    def name(self) -> str:
-        return "weighted"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         totals = [0.0] * len(chunks)

@@ -15,8 +15,7 @@ from ragbench.metrics.matching import Matching, gold_of, match
 from ragbench.metrics.ranking import ranking_of
 from ragbench.post.chunks import made_from, rewritten
 from ragbench.post.compress import Extractive
-from ragbench.post.dedup import DedupNear
-from ragbench.post.filter import TopK
+from ragbench.post.filter import DedupNear, TopK
 from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.biography import biography_of

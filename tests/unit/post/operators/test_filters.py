@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import ConfigError, LLMReplyError
-from ragbench.post.dedup import Dedup, DedupNear
-from ragbench.post.filter import LlmFilter, Percentile, Threshold, TokenBudget, TopK
+from ragbench.post.filter import (
+    Dedup,
+    DedupNear,
+    LlmFilter,
+    Percentile,
+    Threshold,
+    TokenBudget,
+    TopK,
+)
 from ragbench.text.token_counter import ESTIMATED
 from tests.unit.post.operators.builders import PIECES, Scripted, apply, chunk, ids, texts
 

@@ -16,8 +16,16 @@ from ragbench.core.chat import Message
 from ragbench.post.augment import Context, Metadata, Neighbours, Reflection, Temporal
 from ragbench.post.catalogue import OPERATORS
 from ragbench.post.compress import Abstractive, Extractive
-from ragbench.post.dedup import Dedup, DedupNear
-from ragbench.post.filter import LlmFilter, Nothing, Percentile, Threshold, TokenBudget, TopK
+from ragbench.post.filter import (
+    Dedup,
+    DedupNear,
+    LlmFilter,
+    Nothing,
+    Percentile,
+    Threshold,
+    TokenBudget,
+    TopK,
+)
 from ragbench.post.format import Chat, JsonFormat, LongContext, Template, Xml
 from ragbench.post.merge import LinkExpand, QueryMerge, SecondaryQuery
 from ragbench.post.operator import Operator, OperatorOutput

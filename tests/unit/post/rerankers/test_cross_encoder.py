@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.post.candidate_tokens import query_weights
 from ragbench.post.rerankers.cross_encoder import CrossEncoderReranker, best_windows
+from ragbench.post.words import QueryWords
 from ragbench.text.onnx_model import find_onnx_files
 from ragbench.text.sentences import split_sentences
 from tests.unit.post.rerankers.builders import chunk, order, query
@@ -146,22 +146,6 @@ def test_a_model_of_another_kind_is_refused(
         CrossEncoderReranker(model=str(folder)).score(query("w1"), [chunk("a")])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"words": 0},
-        {"first": 0},
-        {"windows": 0},
-        {"threads": 0},
-        {"max_length": 8},
-        {"overlap": 200},
-    ],
-)
-def test_settings_out_of_range_are_refused(tiny: str, wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="cross_encoder"):
-        CrossEncoderReranker(model=tiny, **wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a field by name
-
-
 # --- models of a hub
 
 
@@ -214,8 +198,8 @@ def test_what_the_hub_does_not_have_is_told(hub: Hub) -> None:
 
 
 def windows(text: str, query: str, others: Sequence[str] = (), **settings: Any) -> list[str]:
-    weights = query_weights(query, [text, *others])
-    return [text[slice(*span)] for span in best_windows(weights, 0, **settings)]
+    words = QueryWords.among(query, [text, *others])
+    return [text[slice(*span)] for span in best_windows(words, text, **settings)]
 
 
 def test_windows_by_hand() -> None:
@@ -263,7 +247,7 @@ def test_windows_in_any_script(text: str, query: str, best: str) -> None:
 @settings(deadline=None)
 @given(st.text("ab. \n", max_size=60), st.integers(1, 6), st.integers(1, 3), st.booleans())
 def test_windows_are_whole_sentences_apart(text: str, words: int, count: int, cut: bool) -> None:
-    spans = best_windows(query_weights("a b", [text]), 0, words=words, count=count, cut=cut)
+    spans = best_windows(QueryWords.among("a b", [text]), text, words=words, count=count, cut=cut)
     sentences = split_sentences(text)
     assert len(spans) <= count
     assert bool(spans) == bool(sentences)

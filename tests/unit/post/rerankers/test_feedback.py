@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.errors import ConfigError, DataError, InterfaceError
 from ragbench.post.rerankers.feedback import FeedbackReranker
 from ragbench.post.rerankers.lexical import LexicalReranker
 from tests.unit.post.rerankers.builders import chunk, notes, order, query
@@ -132,11 +131,6 @@ def test_missing_embeddings_and_scores_are_told() -> None:
     )
 
 
-def test_embeddings_of_two_models_are_refused() -> None:
-    with pytest.raises(InterfaceError, match="differ in length"):
-        FeedbackReranker().score(query(embedding=[1, 0, 0], a=[1, 0]), [chunk("a", score=1.0)])
-
-
 def test_rarity_comes_from_the_corpus_where_it_is_given(tmp_path: Path) -> None:
     file = corpus(tmp_path, "flutter", "flutter", "flutter of a house", "wing")
     # Among these candidates both words stand once; in the corpus "wing" is rarer.
@@ -150,20 +144,3 @@ def test_rarity_comes_from_the_corpus_where_it_is_given(tmp_path: Path) -> None:
     # A file that has changed is read again.
     corpus(tmp_path, "flutter", "wing", "wing", "wing", "wing")
     assert order(reranker, asked, chunks) == ["f", "w"]
-
-
-def test_a_corpus_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the corpus 'nowhere' does not exist"):
-        LexicalReranker(corpus="nowhere")
-    empty = tmp_path / "corpus.jsonl"
-    empty.write_text("", "utf-8")
-    with pytest.raises((ConfigError, DataError), match="corpus"):
-        LexicalReranker(corpus=str(empty)).score(query("red"), [chunk("a")])
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"examples": 0}, {"terms": 0}, {"query_weight": 1.5}, {"corpus": "nowhere"}]
-)
-def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="feedback"):
-        FeedbackReranker(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a field by name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import InterfaceError
 from ragbench.post.rerank import Reranker
 from ragbench.post.rerankers.fusion import (
     LinearFusionReranker,
@@ -73,39 +73,7 @@ def test_a_member_with_unusable_scores_is_named(
         kind(rerankers=[member]).score(query(), THREE)
 
 
-@pytest.mark.parametrize("kind", [ReciprocalRankFusionReranker, LinearFusionReranker])
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rerankers": []}, "at least one reranker"),
-        ({"weights": [1, 2]}, "2 weights were given for 1 rerankers"),
-        ({"weights": [-1]}, "at least 0"),
-        ({"weights": [float("inf")]}, "at least 0"),
-        ({"weights": [0]}, "above 0"),
-        ({"given_weight": -1}, "at least 0"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(
-    kind: type[ReciprocalRankFusionReranker | LinearFusionReranker],
-    settings: dict[str, list[float]],
-    message: str,
-) -> None:
-    given = {"rerankers": [FixedScores(1)], **settings}
-    with pytest.raises(ConfigError, match=message):
-        kind(**given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # fields by name
-
-
-def test_k_below_zero_is_refused() -> None:
-    with pytest.raises(ConfigError, match="k must be at least 0"):
-        ReciprocalRankFusionReranker(rerankers=[FixedScores(1)], k=-1)
-
-
 def test_standard_scores_by_hand() -> None:
     """Of 1, 2, 3 the mean is 2 and the deviation the root of 2/3; equal ones say nothing."""
     assert standard([1.0, 2.0, 3.0]) == pytest.approx([-(1.5**0.5), 0.0, 1.5**0.5])
     assert standard([7.0, 7.0]) == [0.0, 0.0]
-
-
-def test_an_endless_k_is_refused() -> None:
-    with pytest.raises(ConfigError, match="k must be at least 0, not inf"):
-        ReciprocalRankFusionReranker(rerankers=[FixedScores(1)], k=float("inf"))

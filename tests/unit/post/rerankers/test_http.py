@@ -186,19 +186,6 @@ def test_pinecone_gets_its_key_in_its_own_header(monkeypatch: pytest.MonkeyPatch
     assert "authorization" not in served.headers[0]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"shape": "voyage"}, "the shape 'voyage' needs a model"),
-        ({"shape": "bing"}, "unknown shape 'bing'. Known: cohere, jina"),
-        ({"max_characters": 0}, "max_characters must be at least 1"),
-    ],
-)
-def test_forms_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        HttpReranker(url="http://localhost/rerank", **wrong)
-
-
 def test_batches_are_put_together_again() -> None:
     with serving() as served:
         reranker = HttpReranker(url=served.url, shape="tei", batch_size=2)
@@ -293,19 +280,3 @@ def test_it_travels_to_another_process() -> None:
         again = pickle.loads(pickle.dumps(HttpReranker(url=served.url, headers={"x": "y"})))
         assert order(again, query("q"), CHUNKS) == ["b", "c", "a"]
     assert served.headers[0]["x"] == "y"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"url": "localhost/rerank"}, "http:// or https://"),
-        ({"url": "http://h/rerank", "batch_size": 0}, "batch_size"),
-        ({"url": "http://h/v2/rerank", "shape": "cohere"}, "needs a model"),
-        ({"url": "http://h/rerank", "timeout": 0.0}, "timeout"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_when_built(
-    settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        HttpReranker(**settings)

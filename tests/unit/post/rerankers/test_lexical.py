@@ -106,12 +106,6 @@ def test_texts_without_words_score_nothing() -> None:
     assert list(LexicalReranker().score(query(""), [chunk("a", "red")])) == [0]
 
 
-@pytest.mark.parametrize("wrong", [{"k1": -1}, {"b": 2}, {"title_weight": -1}])
-def test_settings_out_of_range_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="lexical"):
-        LexicalReranker(**wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a field by name
-
-
 def test_similarity_by_hand() -> None:
     similarity = lexical_similarity(["red car", "car red", "blue sea", "..."])
     assert similarity.tolist() == [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.core.chat import Message
-from ragbench.errors import ConfigError, InterfaceError, LLMReplyError
+from ragbench.errors import InterfaceError, LLMReplyError
 from ragbench.llm.schema import Schema
 from ragbench.post.rerankers.llm import (
     LlmListwiseReranker,
@@ -198,17 +198,3 @@ def test_pointwise_asks_about_each() -> None:
     assert list(reranker.score(query("why?"), chunks)) == [0.5, 1.0, 0.75]
     assert ["text of a" in asked for asked in chat.asked] == [True, False, False]
     assert all("Question: why?" in asked for asked in chat.asked)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"window": 1}, {"step": 0}, {"window": 4, "step": 5}, {"max_characters": 0}]
-)
-def test_listwise_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="llm_listwise"):
-        LlmListwiseReranker(chat=ScriptedChat(), **wrong)
-
-
-@pytest.mark.parametrize("wrong", [{"highest": 0}, {"max_characters": 0}])
-def test_pointwise_settings_out_of_range_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="llm_pointwise"):
-        LlmPointwiseReranker(chat=ScriptedChat(), **wrong)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import Query
-from ragbench.errors import ConfigError, InterfaceError
 from ragbench.post.rerankers.mmr import MmrReranker, lexical_similarity
 from tests.unit.post.rerankers.builders import chunk, notes, order, query
 
@@ -124,16 +123,6 @@ def test_the_order_is_that_of_the_definition(
         # Any of those that are equal but for rounding.
         assert worth[place] == pytest.approx(max(worth.values()), abs=1e-8)
         picked.append(place)
-
-
-def test_another_models_query_embedding_is_refused() -> None:
-    with pytest.raises(InterfaceError, match="differ in length"):
-        MmrReranker().score(query(embedding=[1], a=[1, 0]), [chunk("a")])
-
-
-def test_a_balance_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="balance"):
-        MmrReranker(balance=1.1)
 
 
 def test_lexical_similarity_by_hand() -> None:
