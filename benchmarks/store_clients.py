@@ -6,7 +6,6 @@ names for filters, and come back with each hit.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,83 +106,6 @@ class QdrantClient:
         return [(point.id, point.score, point.payload) for point in found]
 
 
-class ChromaClient:
-    def __init__(self, folder: Path, dimension: int) -> None:
-        import chromadb
-        from chromadb.config import Settings
-
-        client = chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False))
-        self._collection = client.create_collection(
-            "bare", embedding_function=None, configuration={"hnsw": {"space": "cosine"}}
-        )
-        self._filter: Any = {
-            "$and": [
-                {"source": SOURCE},
-                {"year": {"$gte": YEARS[0]}},
-                {"year": {"$lt": YEARS[1]}},
-            ]
-        }
-
-    def add(self, chunks: list[Chunk], rows: Any) -> None:
-        self._collection.upsert(
-            ids=[chunk.id for chunk in chunks],
-            embeddings=rows,
-            documents=[chunk.text for chunk in chunks],
-            metadatas=[{"document": chunk.document_id, **chunk.metadata} for chunk in chunks],
-        )
-
-    def finish(self) -> None:
-        pass
-
-    def search(self, query: Any, filtered: bool) -> Any:
-        return self._collection.query(
-            query_embeddings=query[None],
-            n_results=K,
-            where=self._filter if filtered else None,
-            include=["documents", "metadatas", "distances"],
-        )
-
-
-class MilvusLiteClient:
-    def __init__(self, folder: Path, dimension: int) -> None:
-        pymilvus: Any = importlib.import_module("pymilvus")
-        DataType, MilvusClient = pymilvus.DataType, pymilvus.MilvusClient
-        folder.mkdir()
-        self._client: Any = MilvusClient(str(folder / "bare.db"))
-        schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=512)
-        schema.add_field("text", DataType.VARCHAR, max_length=65535)
-        schema.add_field("document", DataType.VARCHAR, max_length=512)
-        schema.add_field("source", DataType.VARCHAR, max_length=512)
-        schema.add_field("year", DataType.INT64)
-        schema.add_field("page", DataType.INT64)
-        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-        index = self._client.prepare_index_params()
-        index.add_index("vector", index_type="FLAT", metric_type="COSINE")
-        self._client.create_collection("bare", schema=schema, index_params=index)
-        self._filter = f'source == "{SOURCE}" and year >= {YEARS[0]} and year < {YEARS[1]}'
-
-    def add(self, chunks: list[Chunk], rows: Any) -> None:
-        self._client.upsert(
-            "bare",
-            [{"vector": row, **plain(chunk)} for chunk, row in zip(chunks, rows, strict=True)],
-        )
-
-    def finish(self) -> None:
-        self._client.flush("bare")
-
-    def search(self, query: Any, filtered: bool) -> Any:
-        found = self._client.search(
-            "bare",
-            [query],
-            anns_field="vector",
-            limit=K,
-            filter=self._filter if filtered else "",
-            output_fields=["text", "document", "source", "year", "page"],
-        )
-        return [(hit["id"], hit["distance"], dict(hit["entity"])) for hit in found[0]]
-
-
 class PgvectorClient:
     def __init__(self, address: str, dimension: int, *, hnsw: bool) -> None:
         import psycopg
@@ -229,8 +151,6 @@ class PgvectorClient:
 CLIENTS: dict[str, Callable[[Path, int], Client]] = {
     "memory": NumpyClient,
     "qdrant": QdrantClient,
-    "chroma": ChromaClient,
-    "milvus": MilvusLiteClient,
 }
 
 

@@ -35,7 +35,7 @@ ENVIRONMENT = {
     "NO_COLOR": "1",
     "COLUMNS": "2000",
 }
-STORES = ("memory:m", "qdrant:q", "chroma:c", "milvus:v.db")
+STORES = ("memory:m", "qdrant:q")
 
 
 def write_corpus(path: Path, name: str, documents: int) -> None:

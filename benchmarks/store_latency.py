@@ -41,8 +41,6 @@ WARM = 5
 STORES = {
     "memory": "memory:",
     "qdrant": "qdrant:{folder}/ours",
-    "chroma": "chroma:{folder}/ours",
-    "milvus": "milvus:{folder}/ours.db",
     "pgvector": "",
     "pgvector hnsw": "",
 }

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ragbench.stages.on_workers import Workers
     from ragbench.stats.decide import RegressionQuestion, decide
     from ragbench.stats.paired import pair
-    from ragbench.stores.attached.collection import attach
+    from ragbench.stores.attached import attach
     from ragbench.stores.registry import open_store
     from ragbench.validators.validator import build_validator
     from ragbench.verbs.ablate import ablate
@@ -163,7 +163,7 @@ _PLACES = {
     "stages.on_workers": ("Workers",),
     "stats.decide": ("RegressionQuestion", "decide"),
     "stats.paired": ("pair",),
-    "stores.attached.collection": ("attach",),
+    "stores.attached": ("attach",),
     "stores.registry": ("open_store",),
     "validators.validator": ("build_validator",),
     "verbs.ablate": ("ablate",),

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from ragbench.embedders.embedder import Embedder
     from ragbench.pipeline.search_engine import RetrievalEngine
     from ragbench.pipeline.strategies import RetrievalSettings, Search, Searchable, Strategy
-    from ragbench.stores.attached.collection import ForeignCollection
+    from ragbench.stores.attached import ForeignCollection
     from ragbench.stores.base import Database
     from ragbench.verbs.tune import TunedCollection
 
@@ -100,6 +100,16 @@ class SearchChoice:
     """A folder or off; None for the usual place."""
     allow_incomplete: bool
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is known, before looking, that ragbench did not fill the collection."""
+        from ragbench.stores.registry import is_read_only
+
+        if self.fields is not None or self.native_filter is not None:
+            return True
+        reads = self.embedder is not None or self.strategy == "sparse"
+        return reads and is_read_only(self.store)
+
 
 @contextmanager
 def opened_search(choice: SearchChoice) -> Generator[Ask]:
@@ -119,7 +129,7 @@ def opened_collection(choice: SearchChoice) -> Generator[TunedCollection]:
 
     with ExitStack() as stack:
         found = None
-        if choice.fields is None and choice.native_filter is None:
+        if not choice.is_foreign:
             try:
                 found = stack.enter_context(_own_ways(choice))
             except ForeignCollectionError:
@@ -175,7 +185,7 @@ def _foreign_ways(choice: SearchChoice) -> Generator[TunedCollection]:
 def _entered(choice: SearchChoice, stack: ExitStack) -> Ask:
     from ragbench.errors import ForeignCollectionError
 
-    if choice.fields is None and choice.native_filter is None:
+    if not choice.is_foreign:
         try:
             return stack.enter_context(_own(choice))
         except ForeignCollectionError:
@@ -245,8 +255,8 @@ def _foreign(choice: SearchChoice) -> Generator[Ask]:
 
 @contextmanager
 def _attached(choice: SearchChoice) -> Generator[ForeignCollection]:
-    from ragbench.stores.attached.collection import attach
-    from ragbench.stores.attached.mapping import field_mapping
+    from ragbench.stores.attached import attach
+    from ragbench.stores.mapping import field_mapping
     from ragbench_cli.options import mapping
 
     fields = field_mapping(mapping(choice.fields, "--map") or {})

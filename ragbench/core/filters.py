@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from ragbench.errors import ConfigError
 
@@ -153,6 +153,38 @@ class Not:
 
 
 Filter: TypeAlias = Equals | In | Exists | Prefix | Range | And | Or | Not
+_SaidT = TypeVar("_SaidT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect(Generic[_SaidT]):
+    """How one engine says each part of a filter; called with a folded filter, it translates it."""
+
+    both: Callable[[list[_SaidT]], _SaidT]
+    either: Callable[[list[_SaidT]], _SaidT]
+    denied: Callable[[_SaidT], _SaidT]
+    equal: Callable[[str, Sequence[Scalar]], _SaidT]
+    """The field holds one of these values."""
+    within: Callable[[Range], _SaidT]
+    exists: Callable[[str], _SaidT]
+    prefix: Callable[[str, str], _SaidT]
+    """The field holds a text that begins so."""
+
+    def __call__(self, filters: Filter) -> _SaidT:
+        if isinstance(filters, And):
+            return self.both([self(part) for part in filters.filters])
+        if isinstance(filters, Or):
+            return self.either([self(part) for part in filters.filters])
+        if isinstance(filters, Not):
+            return self.denied(self(filters.filter))
+        if isinstance(filters, Range):
+            return self.within(filters)
+        if isinstance(filters, Exists):
+            return self.exists(filters.field)
+        if isinstance(filters, Prefix):
+            return self.prefix(filters.field, filters.prefix)
+        values = filters.values if isinstance(filters, In) else (filters.value,)
+        return self.equal(filters.field, values)
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
@@ -205,7 +237,7 @@ def folded(filters: Filter) -> Filter | bool:
     """The same filter without empty and nested parts; True or False where it depends on nothing.
 
     What is left holds no empty `And`, `Or` or `In`, no `And` within an `And`, and no `Not` of a
-    `Not`: a store's translation need not think of them.
+    `Not`: a `Dialect` need not think of them.
     """
     if isinstance(filters, In):
         return filters if filters.values else False

@@ -30,7 +30,7 @@ from ragbench.pipeline.strategies import (
     filter_problem,
 )
 from ragbench.pipeline.vector_check import vector_problem
-from ragbench.stores.attached.collection import ForeignCollection, attach
+from ragbench.stores.attached import ForeignCollection, attach
 from ragbench.stores.base import Effort
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ragbench.embedders.embedder import Embedder
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.pipeline.chunking import Chunker
 from ragbench.pipeline.word_index import WordsPlace
-from ragbench.stores.attached.mapping import FieldMapping
+from ragbench.stores.mapping import FieldMapping
 
 
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:

@@ -22,8 +22,8 @@ from ragbench.pipeline.word_index import WordsPlace, words_of
 from ragbench.pipeline.writing import Embedding, Writing
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.registry import open_database
-from ragbench.stores.sole_writer import sole_writer
 from ragbench.stores.words import WordsForm
+from ragbench.stores.writers import sole_writer
 from ragbench.text.language import guess_language
 from ragbench.workers.open import check_engine, opened_engine
 from ragbench.workers.pool import Map, WorkerPool

@@ -31,7 +31,7 @@ from ragbench.pipeline.strategies import (
 from ragbench.stores.base import Database, IndexIdentity, VectorStore
 from ragbench.stores.database import fitted_name
 from ragbench.stores.registry import open_database
-from ragbench.stores.word_store import RanksWords
+from ragbench.stores.words import RanksWords
 from ragbench.text.tokens import TOKENISER_VERSION
 
 _WORTH_KEEPING = 2000

@@ -20,8 +20,8 @@ from ragbench.pipeline.chunking import CHUNKERS, Chunker, ChunkSize, make_chunke
 from ragbench.pipeline.custom import built, is_own
 from ragbench.pipeline.documents import Indexing, IndexingSettings
 from ragbench.plugins import Registry
-from ragbench.stores.attached.mapping import FieldMapping
-from ragbench.stores.registry import STORES
+from ragbench.stores.mapping import FieldMapping
+from ragbench.stores.registry import check_store_address
 from ragbench.text.token_counter import TokenCounter, token_counter
 
 ValueT = TypeVar("ValueT")
@@ -254,7 +254,8 @@ def read_indexing(reading: PipelineFile) -> Indexing:
     if settings.corpus is not None and not (reading.folder / settings.corpus).exists():
         place = (*_PLACE, "corpus")
         reading.wrong(place, f"there is no file or folder '{settings.corpus}'")
-    _check_store(reading, settings.store)
+    if mapping is None:
+        _check_store(reading, settings.store)
     name, own = _named(settings.embedder)
     if mapping is None and _is_by_words(reading) and _is_left_open(settings, given):
         name = NO_EMBEDDER
@@ -293,12 +294,10 @@ def _mapping(reading: PipelineFile, given: object) -> FieldMapping | None:
 
 
 def _check_store(reading: PipelineFile, address: str) -> None:
-    engine = address.partition(":")[0].partition("+")[0]
-    known = sorted(STORES.targets())
-    if ":" not in address or engine not in known:
-        addresses = ", ".join(f"{each}:" for each in known)
-        problem = f"'{engine}' is not a store: an address must start with one of {addresses}"
-        reading.wrong((*_PLACE, "store"), problem)
+    try:
+        check_store_address(address)
+    except ConfigError as error:
+        reading.wrong((*_PLACE, "store"), str(error))
 
 
 def _named(given: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:

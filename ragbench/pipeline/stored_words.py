@@ -12,8 +12,7 @@ from ragbench.core.filters import Filter
 from ragbench.pipeline.sparse_index import function_tokens
 from ragbench.pipeline.strategies import Search
 from ragbench.stores.record import similarity
-from ragbench.stores.word_store import RanksWords
-from ragbench.stores.words import WordVector, word_number
+from ragbench.stores.words import RanksWords, WordVector, word_number
 from ragbench.text.tokens import tokenise
 
 _ROUNDED = 1e-6

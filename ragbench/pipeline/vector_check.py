@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ragbench.core.chunk import Chunk
 from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.pipeline.strategies import DenseStrategy, HybridStrategy, Strategy
-from ragbench.stores.attached.collection import ForeignCollection
+from ragbench.stores.attached import ForeignCollection
 
 _CHUNKS = 16
 _FEWEST = 8

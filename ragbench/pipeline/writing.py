@@ -12,10 +12,10 @@ from ragbench.core.chunk import Chunk
 from ragbench.embedders.embedder import readable_text
 from ragbench.errors import StoreError
 from ragbench.pipeline.chunking import Chunker
-from ragbench.pipeline.lease import Lease
 from ragbench.pipeline.word_index import AverageLength
 from ragbench.stores.base import IndexIdentity, VectorStore
 from ragbench.stores.record import chunk_digest
+from ragbench.stores.writers import Lease
 from ragbench.workers.pool import Batch, WorkerPool
 
 if TYPE_CHECKING:

@@ -109,7 +109,7 @@ class CollectionInfo:
     complete: bool = False
     """Whether indexing came to its end; False from the first write of an indexing to its last."""
     lease: str = ""
-    """Who writes to it now, as `ragbench.pipeline.lease` says it; empty for nobody."""
+    """Who writes to it now, as `ragbench.stores.writers` says it; empty for nobody."""
     words: WordsForm | None = None
     """How it keeps the words of its chunks for the store to rank; None where it keeps none."""
 

@@ -1,65 +1,27 @@
-"""The store ``chroma``: Chroma's own engine inside of the process, kept in a folder, or a server.
-
-Search is approximate (HNSW). A chunk's text is its document; its metadata stand under their own
-names, those within objects under dotted ones, as far as Chroma can keep them (scalars, and lists of
-one kind). What it cannot keep or compare is beside them, under names that begin with ``ragbench:``.
-Chroma merges the metadata of a chunk that is written again, so one that has lost a field is removed
-before it is written.
-"""
+"""Chroma, in the process or on a server: collections that are read, and never filled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
-import orjson
-
-from ragbench.core.filters import (
-    And,
-    Filter,
-    Not,
-    Or,
-    Prefix,
-    Range,
-    field_values,
-    folded,
-    texts_of,
-)
-from ragbench.errors import ConfigError, ForeignCollectionError
+from ragbench.core.filters import Dialect, Filter, Range, Scalar
+from ragbench.errors import ConfigError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import (
-    EngineDatabase,
-    fitted_name,
-    info_from_json,
-    info_to_json,
-    name_from_json,
-)
-from ragbench.stores.engine import Engine, Hit, Kept, exhaustive
-from ragbench.stores.labels import (
-    labels_and_numbers,
-    number_name,
-    wanted_labels,
-    without_prefixes,
-)
-from ragbench.stores.plain import PlainChunk, plain
-from ragbench.stores.record import StoredChunk, read_chunk, searched_fields
+from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.database import ReadableDatabase
+from ragbench.stores.engine import Row, Space, checked_metric, chosen_vector
+from ragbench.stores.mapping import FieldMapping, MetricName
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_KEY = "ragbench"
-_BATCH = 2000
-_NO_LABEL = "-"
-_OWN = "ragbench:"
-_LABELS, _DIGEST, _REST = f"{_OWN}labels", f"{_OWN}digest", f"{_OWN}chunk"
-"""The last is what a chunk has beside its text and id, as JSON; or the whole of it, where its plain
-fields do not give it back."""
-_OPPOSITE = {"gt": "lte", "gte": "lt", "lt": "gte", "lte": "gt"}
+_METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
+_KEPT = ("documents", "metadatas")
 
 
 def open_chroma(address: str) -> ChromaDatabase:
@@ -70,9 +32,9 @@ def open_chroma(address: str) -> ChromaDatabase:
     """
     if address.startswith("chroma:") and len(address) > len("chroma:"):
         path = address.removeprefix("chroma:")
-        return ChromaDatabase(
-            address, lambda: _chroma().PersistentClient(path, _settings()), folder=Path(path)
-        )
+        if not Path(path).is_dir():
+            raise StoreError(f"{address}: there is no such folder")
+        return ChromaDatabase(address, lambda: _chroma().PersistentClient(path, _settings()))
     url = urlsplit(address.removeprefix("chroma+"))
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(
@@ -86,17 +48,14 @@ def open_chroma(address: str) -> ChromaDatabase:
     )
 
 
-class ChromaDatabase(EngineDatabase[Any]):
+class ChromaDatabase(ReadableDatabase[Any]):
     """Collections of one client."""
 
-    def __init__(
-        self, address: str, open_client: Callable[[], Any], *, folder: Path | None = None
-    ) -> None:
-        super().__init__(address, folder)
+    def __init__(self, address: str, open_client: Callable[[], Any]) -> None:
+        super().__init__(address)
         self._open_client = open_client
 
     def load(self) -> tuple[type[Exception], ...]:
-        """What the client raises, of itself and of the connection."""
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
@@ -104,240 +63,159 @@ class ChromaDatabase(EngineDatabase[Any]):
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
-        """Lets the client go."""
         connection.close()
 
-    def names(self, connection: Any) -> list[str]:
-        """Of all collections those with ragbench's mark."""
-        found: list[str] = []
-        for collection in connection.list_collections():
-            metadata: dict[str, Any] | None = collection.metadata
-            text = (metadata or {}).get(_KEY)
-            if isinstance(text, str):
-                found.append(name_from_json(text, self.address))
-        return found
+    def listed(self, connection: Any) -> list[str]:
+        return [each.name for each in connection.list_collections()]
 
-    def make(self, connection: Any, info: CollectionInfo) -> None:
-        """An empty collection; what is kept with it are its metadata."""
-        connection.create_collection(
-            fitted_name(info.name),
-            embedding_function=None,
-            metadata={_KEY: info_to_json(info)},
-            configuration={"hnsw": {"space": "ip"}},
-        )
-
-    def attach(self, connection: Any, name: str) -> Engine | None:
-        """The collection, if it has ragbench's mark."""
-        fitted = fitted_name(name)
+    def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
         try:
-            collection = connection.get_collection(fitted, embedding_function=None)
+            collection = connection.get_collection(name, embedding_function=None)
         except not_found:
             return None
-        if _KEY not in (collection.metadata or {}):
-            raise ForeignCollectionError(self.address, name)
-        return Chroma(self.address, connection, fitted, self.failures)
-
-    def remove(self, connection: Any, name: str) -> None:
-        """Removes the collection, if it has ragbench's mark."""
-        if self.attach(connection, name) is not None:
-            connection.delete_collection(fitted_name(name))
+        chosen_vector(name, mapping.vector, [""])
+        rows = collection.get(limit=1, include=["embeddings"])["embeddings"]
+        space = Space(
+            vector="",
+            dimension=len(rows[0]) if len(rows) else None,
+            metric=checked_metric(name, mapping.metric, _metric(collection)),
+        )
+        return Chroma(collection, space)
 
 
 class Chroma:
-    """One collection; see `ragbench.stores.engine.Engine`."""
+    """See `ragbench.stores.engine.Engine`. A row has ``document`` and ``metadata``, an object."""
 
     most = None
+    key = None
+    words = None
     is_exact = False
 
-    def __init__(
-        self, address: str, client: Any, name: str, failures: tuple[type[Exception], ...]
-    ) -> None:
-        self.address = address
-        self.failures = failures
-        self._client = client
-        self._name = name
-        self._collection = client.get_collection(name, embedding_function=None)
-        self._batch = min(_BATCH, client.get_max_batch_size())
-
-    def read_info(self) -> CollectionInfo:
-        collection = self._client.get_collection(self._name, embedding_function=None)
-        return info_from_json(collection.metadata[_KEY], self.address)
-
-    def write_info(self, info: CollectionInfo) -> None:
-        self._collection.modify(metadata={_KEY: info_to_json(info)})
-
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        for first in range(0, len(chunks), self._batch):
-            batch = chunks[first : first + self._batch]
-            plains = [plain(chunk) for chunk in batch]
-            metadatas = [_metadata(*pair) for pair in zip(batch, plains, strict=True)]
-            self._remove_changed([chunk.id for chunk in batch], metadatas)
-            self._collection.upsert(
-                ids=[chunk.id for chunk in batch],
-                embeddings=rows[first : first + self._batch],
-                documents=[chunk.text for chunk in plains],
-                metadatas=metadatas,
-            )
-
-    def remove(self, ids: Sequence[str]) -> None:
-        for first in range(0, len(ids), self._batch):
-            self._collection.delete(ids=list(ids[first : first + self._batch]))
-
-    def kept(self, ids: Sequence[str]) -> list[Kept]:
-        found: list[Kept] = []
-        for first in range(0, len(ids), self._batch):
-            batch = list(ids[first : first + self._batch])
-            got = self._collection.get(ids=batch, include=["documents", "metadatas"])
-            columns = (got[name] for name in ("ids", "documents", "metadatas"))
-            found += [_kept(*row) for row in zip(*columns, strict=True)]
-        return found
-
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        import numpy as np
-
-        found: dict[str, NDArray[np.float32]] = {}
-        for first in range(0, len(ids), self._batch):
-            batch = list(ids[first : first + self._batch])
-            got = self._collection.get(ids=batch, include=["embeddings"])
-            for identifier, row in zip(got["ids"], got["embeddings"], strict=True):
-                found[identifier] = np.asarray(row, dtype=np.float32)
-        return found
-
-    def digests(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        while True:
-            got = self._collection.get(include=["metadatas"], limit=self._batch, offset=len(found))
-            for identifier, metadata in zip(got["ids"], got["metadatas"], strict=True):
-                found[identifier] = metadata[_DIGEST]
-            if len(got["ids"]) < self._batch:
-                return found
+    def __init__(self, collection: Any, space: Space) -> None:
+        self.space = space
+        self._collection = collection
 
     def count(self) -> int:
         return int(self._collection.count())
 
+    def sample(self, limit: int) -> list[Row]:
+        got = self._collection.get(limit=limit, include=list(_KEPT))
+        return _rows(got["ids"], got["documents"], got["metadatas"], [0.0] * len(got["ids"]))
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        """See `Engine`; a native one is Chroma's ``where``."""
+        parts = [] if filters is None else [_WHERE(filters)(False)]
+        if native is not None:
+            if not isinstance(native, dict) or not native:
+                raise ConfigError(
+                    'the native filter of Chroma is a JSON object, such as {"year": {"$gte": 2023}}'
+                    f", found {native!r}"
+                )
+            parts.append(cast("_Where", native))
+        return _joined(parts, "$and") if parts else None
+
     def nearest(
-        self,
-        rows: NDArray[np.float32],
-        limit: int,
-        filters: Filter | None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Hit]]:
-        if effort.exact:
-            return exhaustive(self, rows, limit, filters)
-        if effort.ef is not None:
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        if effort != NORMAL:
             raise ConfigError(
-                "Chroma takes no ef with a search: it is a setting of the collection (ef_search)"
+                "a collection of Chroma is searched by its index alone: neither ef nor an exact "
+                "search can be asked for"
             )
-        if filters is not None:
-            simple = folded(without_prefixes(filters, self._texts, self.address))
-            if simple is False:
-                return [[] for _ in rows]
-            filters = None if simple is True else simple
         found = self._collection.query(
             query_embeddings=rows,
             n_results=limit,
-            where=None if filters is None else condition(filters),
-            include=["documents", "metadatas", "distances"],
+            where=condition,
+            include=[*_KEPT, "distances"],
         )
-        # Of two vectors, Chroma's distance "ip" is one minus their inner product.
-        columns = (found[name] for name in ("distances", "ids", "documents", "metadatas"))
+        columns = (found[name] for name in ("ids", "documents", "metadatas", "distances"))
         return [
-            [(1.0 - distance, _kept(*row)) for distance, *row in zip(*hits, strict=True)]
-            for hits in zip(*columns, strict=True)
+            _rows(ids, documents, metadatas, [self._score(distance) for distance in distances])
+            for ids, documents, metadatas, distances in zip(*columns, strict=True)
         ]
 
-    def read(self, found: Kept) -> Kept:
-        return found
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+        """See `Engine`; Chroma in the process ranks by no words."""
+        raise NotImplementedError
 
-    def _texts(self, field: str) -> Iterator[str]:
-        """Every text that any chunk has in a field; reads all metadata."""
-        offset = 0
-        while True:
-            got = self._collection.get(include=["metadatas"], limit=self._batch, offset=offset)
-            for id_, metadata in zip(got["ids"], got["metadatas"], strict=True):
-                chunk = read_chunk(_kept(id_, "", metadata))
-                yield from texts_of(field_values(searched_fields(chunk)).get(field))
-            offset += len(got["ids"])
-            if len(got["ids"]) < self._batch:
-                return
-
-    def _remove_changed(self, ids: Sequence[str], metadatas: Sequence[dict[str, Any]]) -> None:
-        wanted = dict(zip(ids, metadatas, strict=True))
-        there = self._collection.get(ids=list(wanted), include=["metadatas"])
-        gone = [
-            id_
-            for id_, metadata in zip(there["ids"], there["metadatas"], strict=True)
-            if metadata.keys() - wanted[id_].keys()
-        ]
-        if gone:
-            self._collection.delete(ids=gone)
+    def _score(self, distance: float) -> float:
+        # Of cosine and inner product Chroma gives one minus the value; "l2" is squared.
+        return -float(distance) if self.space.metric == "euclid" else 1.0 - float(distance)
 
 
-def condition(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
-    """A folded filter in Chroma's terms, which have no "not": it is moved to the leaves."""
-    if isinstance(filters, Not):
-        return condition(filters.filter, denied=not denied)
-    if isinstance(filters, (And, Or)):
-        parts = [condition(part, denied=denied) for part in filters.filters]
-        return _joined(parts, both=isinstance(filters, And) is not denied)
-    if isinstance(filters, Range):
-        name = number_name(filters.field, dates=filters.of_dates)
-        limits = filters.limits().items()
-        if not denied:
-            return _joined([{name: {f"${word}": limit}} for word, limit in limits], both=True)
-        outside = [{name: {f"${_OPPOSITE[word]}": limit}} for word, limit in limits]
-        return _joined([{_LABELS: {"$not_contains": name}}, *outside], both=False)
-    assert not isinstance(filters, Prefix), "said by the texts that begin so"
-    word = "$not_contains" if denied else "$contains"
-    return _joined([{_LABELS: {word: name}} for name in wanted_labels(filters)], both=denied)
+_Where: TypeAlias = dict[str, Any]
+_Said: TypeAlias = Callable[[bool], _Where]
+"""A part of a filter, plain or denied: Chroma has no word for the denial of several parts."""
 
 
-def _joined(parts: list[dict[str, Any]], *, both: bool) -> dict[str, Any]:
-    # Chroma's "and" and "or" take two or more.
-    if len(parts) == 1:
-        return parts[0]
-    return {"$and" if both else "$or": parts}
+def _joined(parts: Sequence[_Where], word: str) -> _Where:
+    return parts[0] if len(parts) == 1 else {word: list(parts)}
 
 
-def _metadata(stored: StoredChunk, chunk: PlainChunk) -> dict[str, Any]:
-    labels, numbers = labels_and_numbers(stored.chunk)
-    found = {
-        name: value
-        for name, value in field_values(chunk.metadata).items()
-        if name and not name.startswith((_OWN, "chroma:", "$", "#")) and _is_kept(value)
-    }
-    for name in ("document_id", "chunk_id", "start", "end"):
-        value = getattr(chunk, name)
-        if value is not None:
-            found.setdefault(name, value)
-    rest: dict[str, Any] = {"metadata": chunk.metadata}
-    for name in ("document_id", "start", "end"):
-        if getattr(chunk, name) is not None:
-            rest[name] = getattr(chunk, name)
-    if chunk.exact is not None:
-        rest = {"exact": chunk.exact}
-    return {
-        **found,
-        # Chroma refuses empty lists.
-        _LABELS: [*labels, _NO_LABEL],
-        _DIGEST: chunk.digest,
-        _REST: orjson.dumps(rest).decode(),
-        **numbers,
-    }
+def _together(word: str, opposite: str) -> Callable[[list[_Said]], _Said]:
+    """Denied, all becomes any of the denied parts, and the other way round."""
+    return lambda parts: (
+        lambda denied: _joined([part(denied) for part in parts], opposite if denied else word)
+    )
 
 
-def _is_kept(value: object) -> bool:
-    """Whether Chroma keeps a value: scalars, and lists of scalars of one kind."""
-    if isinstance(value, list) and value:
-        kinds = {type(item) for item in cast("list[object]", value)}
-        return len(kinds) == 1 and kinds <= {str, int, float, bool}
-    return isinstance(value, (str, int, float, bool))
+def _equal(field: str, values: Sequence[Scalar]) -> _Said:
+    def where(denied: bool) -> _Where:
+        tests = [{_key(field): {"$ne" if denied else "$eq": value}} for value in values]
+        return _joined(tests, "$and" if denied else "$or")
+
+    return where
 
 
-def _kept(id: str, document: str, metadata: Any) -> Kept:
-    rest: dict[str, Any] = orjson.loads(metadata[_REST])
-    return {"chunk_id": id, "text": document, **rest}
+def _within(wanted: Range) -> _Said:
+    def where(denied: bool) -> _Where:
+        key = _key(wanted.field)
+        if wanted.of_dates or denied:
+            problem = "denies no range" if denied else "compares no dates"
+            raise ConfigError(f"filter on '{key}': Chroma {problem}; leave it out")
+        tests = [{key: {f"${word}": bound}} for word, bound in wanted.limits().items()]
+        return _joined(tests, "$and")
+
+    return where
+
+
+def _exists(field: str) -> _Said:
+    raise ConfigError(f"filter on '{_key(field)}': Chroma cannot say whether a field exists")
+
+
+def _prefix(field: str, prefix: str) -> _Said:
+    raise ConfigError(
+        f"filter on '{_key(field)}': Chroma knows no prefixes: name the values, {{in: [...]}}"
+    )
+
+
+_WHERE: Dialect[_Said] = Dialect(
+    both=_together("$and", "$or"),
+    either=_together("$or", "$and"),
+    denied=lambda part: lambda denied: part(not denied),
+    equal=_equal,
+    within=_within,
+    exists=_exists,
+    prefix=_prefix,
+)
+
+
+def _key(field: str) -> str:
+    return field.removeprefix("metadata.")
+
+
+def _metric(collection: Any) -> MetricName:
+    kept: Mapping[str, Any] = collection.configuration_json or {}
+    index: Mapping[str, Any] = kept.get("hnsw") or kept.get("spann") or {}
+    return _METRICS[str(index.get("space") or "l2")]
+
+
+def _rows(ids: Any, documents: Any, metadatas: Any, scores: list[float]) -> list[Row]:
+    return [
+        Row(id, {"document": document, "metadata": dict(metadata or {})}, score)
+        for id, document, metadata, score in zip(ids, documents, metadatas, scores, strict=True)
+    ]
 
 
 def _chroma() -> Any:

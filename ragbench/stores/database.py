@@ -1,4 +1,4 @@
-"""The part of `ragbench.stores.base.Database` that is the same for every engine."""
+"""Where collections are: connecting, and what is kept with a collection of ragbench's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ragbench.errors import StoreError
 from ragbench.stores.base import CollectionInfo, other_form
 from ragbench.stores.checks import check_dimension, check_identity, check_name
-from ragbench.stores.engine import Engine, EngineStore, engine_failures
-from ragbench.stores.word_store import WordEngineStore
+from ragbench.stores.collection import OwnCollection, WordCollection
+from ragbench.stores.engine import Engine, Writer, engine_failures
+from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.words import WordsForm, check_words
 
 ConnectionT = TypeVar("ConnectionT")
@@ -27,16 +28,13 @@ _VERSION = 2
 """Changes with what stores keep of a chunk, and how."""
 
 
-class EngineDatabase(ABC, Generic[ConnectionT]):
-    """Connects when something is asked of it, disconnects when the last store is closed."""
+class ReadableDatabase(ABC, Generic[ConnectionT]):
+    """Connects when something is asked of it; its collections are those of other programs."""
 
     failures: tuple[type[Exception], ...] = ()
     """What the engine raises; known once its package is loaded."""
-    ranks_words: ClassVar[bool] = False
-    """Whether its engines are `ragbench.stores.word_store.WordEngine` where a collection asks."""
 
     def __init__(self, address: str, folder: Path | None = None) -> None:
-        """Names the place."""
         self.address = address
         self.folder = folder
         self._connection: ConnectionT | None = None
@@ -48,82 +46,24 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
         """Imports the package and says what it raises."""
 
     @abstractmethod
-    def connect(self) -> ConnectionT:
-        """Reaches the engine."""
+    def connect(self) -> ConnectionT: ...
 
     @abstractmethod
-    def disconnect(self, connection: ConnectionT) -> None:
-        """Lets it go."""
+    def disconnect(self, connection: ConnectionT) -> None: ...
 
     @abstractmethod
-    def names(self, connection: ConnectionT) -> list[str]:
-        """The names of ragbench's collections, in any order."""
+    def listed(self, connection: ConnectionT) -> list[str]:
+        """The collections that there are, whoever made them."""
 
     @abstractmethod
-    def make(self, connection: ConnectionT, info: CollectionInfo) -> None:
-        """Makes an empty collection."""
+    def read(self, connection: ConnectionT, name: str, mapping: FieldMapping) -> Engine | None:
+        """A collection to be read, whoever made it; None when there is none of the name."""
 
-    @abstractmethod
-    def attach(self, connection: ConnectionT, name: str) -> Engine | None:
-        """The collection; None when there is none of the name that ragbench made."""
-
-    def detach(self, connection: ConnectionT, name: str) -> None:
-        """Lets go of a collection that is no longer open."""
-        return
-
-    @abstractmethod
-    def remove(self, connection: ConnectionT, name: str) -> None:
-        """Removes the collection, if it is there."""
-
-    def collections(self) -> list[str]:
-        """See `ragbench.stores.base.Database`."""
-        with self.connected() as connection:
-            return sorted(self.names(connection))
-
-    def create(
-        self,
-        name: str,
-        *,
-        dimension: int,
-        identity: Mapping[str, Any] | None = None,
-        words: WordsForm | None = None,
-    ) -> EngineStore:
-        """See `ragbench.stores.base.Database`."""
-        check_words(self, words)
-        check_name(name)
-        check_dimension(dimension)
-        info = CollectionInfo(
-            name=name, dimension=dimension, identity=check_identity(identity), words=words
-        )
-        with self.connected() as connection:
-            if name in self.names(connection):
-                raise StoreError(f"{self.address}: there is a collection '{name}' already")
-            self.make(connection, info)
-        return self.open(name)
-
-    def open(self, name: str) -> EngineStore:
-        """See `ragbench.stores.base.Database`."""
-        check_name(name)
-        with self.connected() as connection:
-            engine = self.attach(connection, name)
-            if engine is None:
-                names = ", ".join(sorted(self.names(connection)))
-                known = f"there are: {names}" if names else "it holds none"
-                raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
-            info = engine.read_info()
-            kind = EngineStore if info.words is None else WordEngineStore
-            store = kind(engine, info, on_close=self.released(name))
-            self._open[name] += 1
-            return store
-
-    def drop(self, name: str) -> None:
-        """See `ragbench.stores.base.Database`."""
-        check_name(name)
-        with self.connected() as connection:
-            self.remove(connection, name)
+    def is_own(self, connection: ConnectionT, name: str) -> bool:
+        """Whether ragbench itself has filled a collection."""
+        return False
 
     def close(self) -> None:
-        """See `ragbench.stores.base.Database`."""
         with self._lock, engine_failures(self.address, self.failures):
             connection, self._connection = self._connection, None
             self._open.clear()
@@ -141,21 +81,103 @@ class EngineDatabase(ABC, Generic[ConnectionT]):
                     self._connection = self.connect()
                 yield self._connection
 
-    def released(self, name: str) -> Callable[[], None]:
-        """What a store calls when it is closed."""
 
-        def release() -> None:
-            with self._lock:
-                if self._connection is None:
-                    return
-                self._open[name] -= 1
-                if self._open[name] == 0:
-                    with engine_failures(self.address, self.failures):
-                        self.detach(self._connection, name)
-                if not any(self._open.values()):
-                    self.close()
+class WritableDatabase(ReadableDatabase[ConnectionT]):
+    """One that ragbench makes collections in; see `ragbench.stores.base.Database`.
 
-        return release
+    It disconnects when the last collection is closed.
+    """
+
+    ranks_words: ClassVar[bool] = False
+    """Whether its writers are `ragbench.stores.engine.WordWriter` where a collection asks."""
+
+    @abstractmethod
+    def names(self, connection: ConnectionT) -> list[str]:
+        """The names of ragbench's collections, in any order."""
+
+    @abstractmethod
+    def make(self, connection: ConnectionT, info: CollectionInfo) -> None:
+        """Makes an empty collection."""
+
+    @abstractmethod
+    def attach(self, connection: ConnectionT, name: str) -> Writer | None:
+        """The collection; None when there is none of the name that ragbench made."""
+
+    def detach(self, connection: ConnectionT, name: str) -> None:
+        """Lets go of a collection that is no longer open."""
+        return
+
+    @abstractmethod
+    def remove(self, connection: ConnectionT, name: str) -> None:
+        """Removes the collection, if it is there."""
+
+    def is_own(self, connection: ConnectionT, name: str) -> bool:
+        # A foreign one raises, and what may not be looked at is not ragbench's.
+        no: tuple[type[Exception], ...] = (StoreError, *self.failures)
+        try:
+            return self.attach(connection, name) is not None
+        except no:
+            return False
+
+    def collections(self) -> list[str]:
+        with self.connected() as connection:
+            return sorted(self.names(connection))
+
+    def create(
+        self,
+        name: str,
+        *,
+        dimension: int,
+        identity: Mapping[str, Any] | None = None,
+        words: WordsForm | None = None,
+    ) -> OwnCollection:
+        check_words(self, words)
+        check_name(name)
+        check_dimension(dimension)
+        info = CollectionInfo(
+            name=name, dimension=dimension, identity=check_identity(identity), words=words
+        )
+        with self.connected() as connection:
+            if name in self.names(connection):
+                raise StoreError(f"{self.address}: there is a collection '{name}' already")
+            self.make(connection, info)
+        return self.open(name)
+
+    def open(self, name: str) -> OwnCollection:
+        check_name(name)
+        with self.connected() as connection:
+            engine = self.attach(connection, name)
+            if engine is None:
+                names = ", ".join(sorted(self.names(connection)))
+                known = f"there are: {names}" if names else "it holds none"
+                raise StoreError(f"{self.address}: there is no collection '{name}'; {known}")
+            info = engine.read_info()
+            kind = OwnCollection if info.words is None else WordCollection
+            store = kind(
+                engine,
+                info,
+                address=self.address,
+                failures=self.failures,
+                on_close=lambda: self._released(name),
+            )
+            self._open[name] += 1
+            return store
+
+    def drop(self, name: str) -> None:
+        check_name(name)
+        with self.connected() as connection:
+            self.remove(connection, name)
+
+    def _released(self, name: str) -> None:
+        with self._lock:
+            if self._connection is None:
+                return
+            self._open[name] -= 1
+            if self._open[name] == 0:
+                with engine_failures(self.address, self.failures):
+                    self.detach(self._connection, name)
+            if not any(self._open.values()):
+                self.close()
 
 
 def fitted_name(name: str) -> str:

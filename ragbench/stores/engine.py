@@ -1,71 +1,122 @@
-"""What differs from engine to engine, and what does not.
-
-An `Engine` speaks its own language and checks nothing. `EngineStore` makes it a
-`ragbench.stores.base.VectorStore`: it checks, encodes, orders, and gives the engine's failures as
-`ragbench.errors.StoreError`.
-"""
+"""What differs from vendor to vendor: an engine speaks its own language and checks nothing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ragbench.core.chunk import Chunk
-from ragbench.core.filters import Filter, folded, matches
-from ragbench.errors import RagbenchError, StoreError
+from ragbench.core.filters import Filter
+from ragbench.errors import ConfigError, RagbenchError, StoreError
 from ragbench.masking import mask_text
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort, Vectors
-from ragbench.stores.checks import check_identity, check_ids, check_k, prepared, unit_rows
-from ragbench.stores.record import (
-    StoredChunk,
-    read_chunk,
-    searched_fields,
-    similarity,
-    top_k,
-)
+from ragbench.safe_text import listed
+from ragbench.stores.base import NORMAL, CollectionInfo, Effort
+from ragbench.stores.mapping import MetricName
+from ragbench.stores.record import StoredChunk
+from ragbench.stores.words import WordVector
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kept: TypeAlias = Mapping[str, Any]
-"""What an engine keeps of a chunk, as `ragbench.stores.record.read_chunk` takes it."""
-Hit: TypeAlias = tuple[float, Any]
-"""What an engine found: the inner product, or whatever else it ranks by, and what `Engine.read`
-makes a `Kept` of."""
-
-_READ = 2000
-"""Vectors that are read at once."""
 _UNREACHABLE = re.compile(
     r"refused|unavailable|timed? ?out|not connect|fail connecting|not known|resolve|unreachable",
     re.IGNORECASE,
 )
 
 
-class Engine(Protocol):
-    """One collection in the words of its engine. Vectors have unit length, or are zeros."""
+class Row(NamedTuple):
+    """One row as its engine keeps it, without its vectors."""
 
-    address: str
-    """The database's, without a password."""
-    failures: tuple[type[Exception], ...]
-    """What the engine raises."""
+    id: str
+    """The engine's own id; empty where it has none."""
+    fields: Mapping[str, Any]
+    """All that is kept of the row."""
+    score: float = 0.0
+    """How near it is to a query, turned so that higher is better."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Space:
+    """The vectors that are searched."""
+
+    vector: str
+    """Their name; empty where the engine has but one and no name for it."""
+    dimension: int | None
+    """Their length; None where only a row could tell and there is none."""
+    metric: MetricName
+    metric_known: bool = True
+    """Whether the engine, or the user, says what the metric is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Words:
+    """What is searched by words."""
+
+    field: str
+    """A column, a sparse vector, or the output of a function."""
+    how: str
+    """How the store ranks it, for people, such as ``"ts_rank_cd, english"``."""
+
+
+class Engine(Protocol):
+    """A collection that is read, whoever filled it."""
+
+    @property
+    def space(self) -> Space:
+        """What is searched by vectors."""
+        ...
+
+    @property
+    def words(self) -> Words | None:
+        """What is searched by words; None where the collection keeps nothing for that."""
+        ...
 
     @property
     def most(self) -> int | None:
-        """The most hits that it gives for one query; None where there is no limit."""
+        """The most rows that it gives for one query; None where there is no limit."""
         ...
 
-    def read_info(self) -> CollectionInfo:
-        """What is kept with the collection."""
+    @property
+    def is_exact(self) -> bool:
+        """Whether `nearest` compares every vector, whatever the effort."""
         ...
 
-    def write_info(self, info: CollectionInfo) -> None:
-        """Keeps it."""
+    @property
+    def key(self) -> str | None:
+        """The field that is the engine's own id; None where the id is not a field."""
         ...
+
+    def count(self) -> int: ...
+
+    def sample(self, limit: int) -> list[Row]: ...
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        """A folded filter, and one in the engine's own syntax, as `nearest` takes them."""
+        ...
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        """The rows nearest to each query, at most so many each."""
+        ...
+
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+        """The rows that match each question by words; called only where there are `words`."""
+        ...
+
+
+class Writer(Protocol):
+    """A collection that ragbench fills; vectors have unit length, or are zeros."""
+
+    @property
+    def is_exact(self) -> bool: ...
+
+    def read_info(self) -> CollectionInfo: ...
+
+    def write_info(self, info: CollectionInfo) -> None: ...
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
         """Adds or replaces chunks; each id is there once."""
@@ -75,8 +126,8 @@ class Engine(Protocol):
         """Removes those that are there."""
         ...
 
-    def kept(self, ids: Sequence[str]) -> list[Kept]:
-        """What is kept of those that are there, in any order."""
+    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        """The fields of those that are there, in any order; see `record.read_chunk`."""
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -87,54 +138,29 @@ class Engine(Protocol):
         """All ids with their digests."""
         ...
 
-    def count(self) -> int:
-        """How many chunks there are."""
-        ...
+    def count(self) -> int: ...
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether `nearest` compares every vector, whatever the effort."""
-        ...
+    def condition(self, filters: Filter | None, native: object) -> Any: ...
 
     def nearest(
-        self,
-        rows: NDArray[np.float32],
-        limit: int,
-        filters: Filter | None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Hit]]:
-        """The chunks of the greatest inner products; the filter is a folded one."""
-        ...
-
-    def read(self, found: Any) -> Kept:
-        """What is kept of a hit's chunk."""
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        """The chunks of the greatest inner products."""
         ...
 
 
-def exhaustive(
-    engine: Engine, rows: NDArray[np.float32], limit: int, filters: Filter | None
-) -> list[list[Hit]]:
-    """`Engine.nearest` by reading every vector, for engines that search by their index alone."""
-    import numpy as np
+class WordWriter(Writer, Protocol):
+    """A `Writer` that ranks by words, too; see `ragbench.stores.words`."""
 
-    ids = sorted(engine.digests())
-    best: list[list[tuple[float, str]]] = [[] for _ in rows]
-    for first in range(0, len(ids), _READ):
-        part = ids[first : first + _READ]
-        if filters is not None:
-            chunks = map(read_chunk, engine.kept(part))
-            part = [one.id for one in chunks if matches(filters, searched_fields(one))]
-        stored = engine.rows(part)
-        if not stored:
-            continue
-        products = rows @ np.stack([stored[id_] for id_ in stored]).T
-        for ranking, scores in zip(best, products.tolist(), strict=True):
-            ranking += zip(scores, stored, strict=True)
-            ranking.sort(key=lambda hit: (-hit[0], hit[1]))
-            del ranking[limit:]
-    wanted = sorted({id_ for ranking in best for _, id_ in ranking})
-    found = {values["chunk_id"]: values for values in engine.kept(wanted)} if wanted else {}
-    return [[(score, found[id_]) for score, id_ in ranking] for ranking in best]
+    def best_sums(
+        self, queries: Sequence[WordVector], limit: int, condition: Any
+    ) -> list[list[Row]]:
+        """The chunks of the greatest sums above 0."""
+        ...
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """What words are worth; None where no chunk has the word."""
+        ...
 
 
 _MadeT = TypeVar("_MadeT")
@@ -157,6 +183,7 @@ class Translated(Generic[_MadeT]):
 
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
+    """Makes what an engine raises a `StoreError` of one line."""
     try:
         yield
     except RagbenchError:
@@ -166,164 +193,45 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
 
 
 def _failure(address: str, error: Exception) -> StoreError:
-    said = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-    if _UNREACHABLE.search(said):
-        said = f"cannot be reached: is it running, and is the address right? ({said})"
-    return StoreError(f"{address}: {said}")
+    problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
+    if _UNREACHABLE.search(problem):
+        problem = f"cannot be reached: is it running, and is the address right? ({problem})"
+    return StoreError(f"{address}: {problem}")
 
 
-class EngineStore:
-    """A collection of any engine."""
-
-    def __init__(
-        self, engine: Engine, info: CollectionInfo, *, on_close: Callable[[], None]
-    ) -> None:
-        self._engine = engine
-        self._dimension = info.dimension
-        self._name = info.name
-        self._words = info.words
-        self._on_close: Callable[[], None] | None = on_close
-        self._folded = Translated(folded)
-
-    def info(self) -> CollectionInfo:
-        """See `ragbench.stores.base.VectorStore`."""
-        with self.working() as engine:
-            return engine.read_info()
-
-    def mark(
-        self, *, complete: bool, identity: Mapping[str, Any] | None = None, lease: str = ""
-    ) -> None:
-        """See `ragbench.stores.base.VectorStore`."""
-        given = None if identity is None else check_identity(identity)
-        with self.working() as engine:
-            info = engine.read_info()
-            kept = info.identity if given is None else given
-            engine.write_info(replace(info, complete=complete, identity=kept, lease=lease))
-
-    def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        records, rows = prepared(chunks, vectors, self._dimension)
-        if records:
-            with self.working() as engine:
-                engine.write(records, rows)
-
-    def delete(self, ids: Sequence[str]) -> None:
-        """See `ragbench.stores.base.VectorStore`."""
-        gone = check_ids(ids)
-        if gone:
-            with self.working() as engine:
-                engine.remove(gone)
-
-    def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
-        """See `ragbench.stores.base.VectorStore`."""
-        wanted = check_ids(ids)
-        if not wanted:
-            return {}
-        with self.working() as engine:
-            chunks = [read_chunk(values) for values in engine.kept(wanted)]
-        found = {chunk.id: chunk for chunk in chunks}
-        return {value: found[value] for value in wanted if value in found}
-
-    def vectors(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        wanted = check_ids(ids)
-        if not wanted:
-            return {}
-        with self.working() as engine:
-            found = engine.rows(wanted)
-        return {value: found[value] for value in wanted if value in found}
-
-    def digests(self) -> dict[str, str]:
-        """See `ragbench.stores.base.VectorStore`."""
-        with self.working() as engine:
-            return engine.digests()
-
-    def count(self) -> int:
-        """See `ragbench.stores.base.VectorStore`."""
-        with self.working() as engine:
-            return engine.count()
-
-    @property
-    def is_exact(self) -> bool:
-        """See `ragbench.stores.base.VectorStore`."""
-        return self._engine.is_exact
-
-    def search(
-        self,
-        vectors: Vectors,
-        *,
-        k: int,
-        filters: Filter | None = None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Chunk]]:
-        check_k(k)
-        queries = unit_rows(vectors, self._dimension, what="query vector")
-        simple = True if filters is None else self._folded(filters)
-        if simple is False or not len(queries):
-            return [[] for _ in queries]
-        condition = None if simple is True else simple
-        engine = self._opened()
-
-        def nearest(asked: Sequence[int], limit: int) -> list[list[Hit]]:
-            rows = queries if len(asked) == len(queries) else queries[list(asked)]
-            return engine.nearest(rows, limit, condition, effort)
-
-        return self._ranked(nearest, len(queries), k, most=engine.most)
-
-    def _ranked(
-        self,
-        ask: Callable[[Sequence[int], int], list[list[Hit]]],
-        queries: int,
-        k: int,
-        *,
-        most: int | None,
-    ) -> list[list[Chunk]]:
-        """The first `k` chunks of each query, by what asks the engine for so many hits of some."""
-        engine = self._opened()
-
-        def fetch(asked: Sequence[int], limit: int) -> list[list[Chunk]]:
-            return [_chunks(engine, hits, k) for hits in ask(asked, limit)]
-
-        # A context is entered and left in the time that two hits are read in.
-        try:
-            return top_k(fetch, queries, k, most=most)
-        except RagbenchError:
-            raise
-        except engine.failures as error:
-            raise _failure(engine.address, error) from error
-
-    def close(self) -> None:
-        """See `ragbench.stores.base.VectorStore`."""
-        if self._on_close is not None:
-            on_close, self._on_close = self._on_close, None
-            on_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    @contextmanager
-    def working(self) -> Generator[Engine]:
-        """The engine, while what it raises becomes a `StoreError`."""
-        engine = self._opened()
-        with engine_failures(engine.address, engine.failures):
-            yield engine
-
-    def _opened(self) -> Engine:
-        if self._on_close is None:
-            raise StoreError(f"{self._engine.address}: the collection '{self._name}' is closed")
-        return self._engine
+def chosen_vector(name: str, wanted: str | None, known: Sequence[str]) -> str:
+    names = listed(known)
+    if wanted is not None:
+        if wanted in known:
+            return wanted
+        has = f"it has {names}" if any(known) else "its vector has no name: leave the name out"
+        if not known:
+            has = "it keeps no dense vectors"
+        raise ConfigError(f"the collection '{name}' has no vector '{wanted}'; {has}")
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise ConfigError(f"the collection '{name}' keeps no dense vectors: nothing to search by")
+    raise ConfigError(
+        f"the collection '{name}' has several vectors ({names}): say which one is searched with "
+        f"--map vector={known[0]}"
+    )
 
 
-def _chunks(engine: Engine, hits: Sequence[Hit], k: int) -> list[Chunk]:
-    """The chunks of one query's hits; of `k` and one more only what no tie needs is left unread."""
-    scores = [similarity(score) for score, _ in hits]
-    if len(hits) == k + 1 and scores[k] < min(scores[:k]):
-        hits = hits[:k]
-    read = engine.read
-    return [read_chunk(read(found), score) for (_, found), score in zip(hits, scores, strict=False)]
+def chosen_words(name: str, wanted: str | None, known: Sequence[str]) -> str | None:
+    """What is searched by words; None where there is nothing, or several and none is named."""
+    if wanted is not None and wanted not in known:
+        has = f"there are: {listed(known)}" if known else "it keeps nothing for such a search"
+        raise ConfigError(f"the collection '{name}' has no words '{wanted}'; {has}")
+    if wanted is not None:
+        return wanted
+    return known[0] if len(known) == 1 else None
+
+
+def checked_metric(name: str, wanted: MetricName | None, found: MetricName) -> MetricName:
+    if wanted is not None and wanted != found:
+        raise ConfigError(
+            f"the collection '{name}' compares vectors by {found}, not by {wanted}: leave the "
+            "metric out"
+        )
+    return found

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ragbench.core.chunk import Chunk
 from ragbench.core.filters import (
-    And,
-    Equals,
-    Exists,
+    Dialect,
     Filter,
-    In,
-    Not,
-    Or,
-    Prefix,
     Range,
     equality_key,
     equality_keys,
     field_values,
+    folded,
     instant,
     number,
 )
@@ -49,24 +44,32 @@ class FilterIndex:
         """True for every row whose metadata pass."""
         import numpy as np
 
-        found = np.full(self._size, isinstance(filters, And), dtype=np.bool_)
-        if isinstance(filters, And):
-            for part in filters.filters:
-                found &= self.mask(part)
-            return found
-        if isinstance(filters, Or):
-            for part in filters.filters:
-                found |= self.mask(part)
-            return found
-        if isinstance(filters, Not):
-            return np.logical_not(self.mask(filters.filter))
-        if isinstance(filters, Range):
-            self._add_range(found, filters)
-            return found
-        keys = self._rows.get(filters.field, {})
-        for key in _wanted(filters, keys):
-            found[keys.get(key, [])] = True
+        simple = folded(filters)
+        if isinstance(simple, bool):
+            return np.full(self._size, simple, dtype=np.bool_)
+        dialect: Dialect[NDArray[np.bool_]] = Dialect(
+            both=np.logical_and.reduce,
+            either=np.logical_or.reduce,
+            denied=np.logical_not,
+            equal=lambda name, values: self._held(name, map(equality_key, values)),
+            within=self._within,
+            exists=lambda name: self._held(name, [_EXISTS]),
+            prefix=self._beginning,
+        )
+        return dialect(simple)
+
+    def _held(self, name: str, keys: Iterable[str | None]) -> NDArray[np.bool_]:
+        import numpy as np
+
+        found = np.zeros(self._size, dtype=np.bool_)
+        rows = self._rows.get(name, {})
+        for key in keys:
+            found[rows.get(key or "", [])] = True
         return found
+
+    def _beginning(self, name: str, prefix: str) -> NDArray[np.bool_]:
+        every = self._rows.get(name, {})
+        return self._held(name, [key for key in every if key.startswith(f"t:{prefix}")])
 
     def _add(self, row: int, name: str, value: object) -> None:
         keys = self._rows.setdefault(name, {})
@@ -80,28 +83,20 @@ class FilterIndex:
             rows.append(row)
             values.append(float(found))
 
-    def _add_range(self, found: NDArray[np.bool_], filters: Range) -> None:
+    def _within(self, wanted: Range) -> NDArray[np.bool_]:
         import numpy as np
 
-        rows, listed = self._numbers.get((filters.field, filters.of_dates), ([], []))
-        values = np.asarray(listed, dtype=np.float64)
-        within = np.ones(len(listed), dtype=np.bool_)
+        rows, column = self._numbers.get((wanted.field, wanted.of_dates), ([], []))
+        values = np.asarray(column, dtype=np.float64)
+        within = np.ones(len(column), dtype=np.bool_)
         tests = {
             "gt": np.greater,
             "gte": np.greater_equal,
             "lt": np.less,
             "lte": np.less_equal,
         }
-        for name, limit in filters.limits().items():
+        for name, limit in wanted.limits().items():
             within &= tests[name](values, limit)
+        found = np.zeros(self._size, dtype=np.bool_)
         found[np.asarray(rows, dtype=np.intp)[within]] = True
-
-
-def _wanted(filters: Equals | In | Exists | Prefix, keys: dict[str, list[int]]) -> list[str]:
-    if isinstance(filters, Exists):
-        return [_EXISTS]
-    if isinstance(filters, Prefix):
-        prefix = f"t:{filters.prefix}"
-        return [key for key in keys if key.startswith(prefix)]
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    return [key for value in values if (key := equality_key(value)) is not None]
+        return found

@@ -8,7 +8,8 @@ have an HNSW index (``?index=hnsw`` at the end of the address when the collectio
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -19,11 +20,12 @@ from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
 from ragbench.masking import mask_url
 from ragbench.plugins import require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import EngineDatabase, fitted_name, info_from_json, info_to_json
-from ragbench.stores.engine import Engine, Hit, Kept, Translated
-from ragbench.stores.pgvector_filters import Condition, condition
-from ragbench.stores.pgvector_indexes import FieldIndexes
-from ragbench.stores.pgvector_sql import find_table, has_approximate_index, searching
+from ragbench.stores.database import WritableDatabase, fitted_name, info_from_json, info_to_json
+from ragbench.stores.engine import Row, Space, Translated
+from ragbench.stores.mapping import FieldMapping
+from ragbench.stores.pgvector_filters import EVERYTHING, Condition, own_condition, quoted
+from ragbench.stores.pgvector_sql import SqlColumn, SqlTable, find_table, table_names
+from ragbench.stores.pgvector_table import PgvectorTable, look_on
 from ragbench.stores.plain import PlainChunk, plain
 from ragbench.stores.record import StoredChunk
 
@@ -40,8 +42,8 @@ _COLUMNS = {
     "chunk_id": "text",
     "document_id": "text",
     "text": "text",
-    '"start"': "int8",
-    '"end"': "int8",
+    "start": "int8",
+    "end": "int8",
     "metadata": "jsonb",
     "digest": "text",
     "dates": "jsonb",
@@ -50,12 +52,12 @@ _COLUMNS = {
     "embedding": "vector",
 }
 """And their types."""
+_EXACT = Effort(exact=True)
 _READ = ("chunk_id", "document_id", "text", "start", "end", "metadata", "exact")
 """What a chunk is made of."""
 _FEW = 200
 """Of n rows that an index looks for p that pass, it sees some 10 n / p, and is slower by row: at
 384 dimensions comparing all p is faster while p * p is below 200 n."""
-_READ_SQL = ", ".join(f'"{name}"' for name in _READ)
 
 
 def open_pgvector(address: str) -> PgvectorDatabase:
@@ -73,7 +75,7 @@ def open_pgvector(address: str) -> PgvectorDatabase:
     return PgvectorDatabase(mask_url(address), dsn, hnsw=index == "hnsw")
 
 
-class PgvectorDatabase(EngineDatabase[Any]):
+class PgvectorDatabase(WritableDatabase[Any]):
     """Tables of one database. The connection is one of psycopg."""
 
     def __init__(self, address: str, dsn: str, *, hnsw: bool = False) -> None:
@@ -106,6 +108,12 @@ class PgvectorDatabase(EngineDatabase[Any]):
     def disconnect(self, connection: Any) -> None:
         connection.close()
 
+    def listed(self, connection: Any) -> list[str]:
+        return table_names(connection)
+
+    def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
+        return PgvectorTable.opened(connection, name, mapping)
+
     def names(self, connection: Any) -> list[str]:
         """What stands in the table of collections."""
         if not _has_infos(connection):
@@ -136,16 +144,12 @@ class PgvectorDatabase(EngineDatabase[Any]):
                 f"INSERT INTO {_INFOS} VALUES (%s, %s)", (info.name, info_to_json(info))
             )
 
-    def attach(self, connection: Any, name: str) -> Engine | None:
-        row = None
-        if _has_infos(connection):
-            asked = f"SELECT info FROM {_INFOS} WHERE name = %s"
-            row = connection.execute(asked, (name,)).fetchone()
-        if row is None:
-            if find_table(connection, name) is not None:
-                raise ForeignCollectionError(self.address, name)
-            return None
-        return Pgvector(self.address, connection, name, self.failures)
+    def attach(self, connection: Any, name: str) -> OwnTable | None:
+        if name in self.names(connection):
+            return OwnTable(self.address, connection, name)
+        if find_table(connection, name) is not None:
+            raise ForeignCollectionError(self.address, name)
+        return None
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the table and its entry, if it has one."""
@@ -182,54 +186,55 @@ class PgvectorDatabase(EngineDatabase[Any]):
             )
 
 
-class Pgvector:
-    """One table; see `ragbench.stores.engine.Engine`."""
+class OwnTable(PgvectorTable):
+    """One that ragbench fills; see `ragbench.stores.engine.Writer`."""
 
-    most = None
-
-    def __init__(
-        self,
-        address: str,
-        connection: Any,
-        name: str,
-        failures: tuple[type[Exception], ...],
-    ) -> None:
-        self.address = address
-        self.failures = failures
-        self._connection = connection
+    def __init__(self, address: str, connection: Any, name: str) -> None:
+        columns = (*_READ, "embedding")
+        super().__init__(
+            connection,
+            SqlTable(
+                sql=_table(name),
+                columns=tuple(
+                    SqlColumn(name=one, kind=_COLUMNS[one], dimension=None) for one in columns
+                ),
+            ),
+            Space(vector="embedding", dimension=None, metric="dot"),
+            key="chunk_id",
+        )
+        self._address = address
         self._name = name
-        self._table = _table(name)
-        self._indexes = FieldIndexes(connection, self._table)
-        self._where = Translated(self._condition)
+        self._translated = Translated(own_condition)
         self._is_few = Translated(self._passes_few)
         # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
         connection.execute("SET random_page_cost = 1.1")
         # How many rows pass depends on the filter's values: plans are made for these.
         connection.execute("SET plan_cache_mode = force_custom_plan")
-        # An HNSW index that is there looks on until the filter has let enough pass.
-        connection.execute("SET hnsw.iterative_scan = strict_order")
+        look_on(connection)
 
     def read_info(self) -> CollectionInfo:
         row = self._connection.execute(
             f"SELECT info FROM {_INFOS} WHERE name = %s", (self._name,)
         ).fetchone()
         if row is None:
-            raise StoreError(f"{self.address}: the collection '{self._name}' was removed")
-        return info_from_json(row[0], self.address)
+            raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
+        return info_from_json(row[0], self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         if info.complete:
             # All at once: to keep indexes up with each write takes longer.
             self._index_vectors()
-            self._indexes.bring_up()
-            self._where = Translated(self._condition)
+            self._connection.execute(f"ANALYZE {self._table}")
         self._connection.execute(
             f"UPDATE {_INFOS} SET info = %s WHERE name = %s", (info_to_json(info), self._name)
         )
 
-    def _condition(self, filters: Filter) -> Condition:
-        found = condition(filters, self._indexes.__contains__)
-        return Condition(sql=f" WHERE {found.sql}", values=found.values)
+    def condition(self, filters: Filter | None, native: object) -> Condition:
+        """See `Writer`; what an index would be slower for is marked to be compared exactly."""
+        if filters is None:
+            return EVERYTHING
+        found = self._translated(filters)
+        return replace(found, few=True) if self._is_few(filters) else found
 
     def _passes_few(self, filters: Filter) -> bool:
         """Whether an index of vectors is slower than to compare all rows that pass a filter.
@@ -241,8 +246,11 @@ class Pgvector:
         asked = "SELECT reltuples FROM pg_class WHERE oid = %s::regclass"
         rows = self._connection.execute(asked, (self._table,)).fetchone()[0]
         most = math.isqrt(int(_FEW * max(rows, 0)))
-        where = self._where(filters)
-        asked = f"SELECT count(*) FROM (SELECT 1 FROM {self._table}{where.sql} LIMIT %s) AS passing"
+        where = self._translated(filters)
+        asked = (
+            f"SELECT count(*) FROM (SELECT 1 FROM {self._table} WHERE {where.sql} LIMIT %s) "
+            "AS passing"
+        )
         passing = self._connection.execute(asked, (*where.values, most + 1)).fetchone()[0]
         return bool(passing <= most)
 
@@ -272,9 +280,10 @@ class Pgvector:
             connection.execute(f"COMMENT ON TABLE {self._table} IS NULL")
 
     def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        """See `Engine`; all of it or nothing."""
-        names = ", ".join(_COLUMNS)
-        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in list(_COLUMNS)[1:])
+        """See `Writer`; all of it or nothing."""
+        columns = [quoted(name) for name in _COLUMNS]
+        names = ", ".join(columns)
+        changed = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
         plains = [plain(chunk) for chunk in chunks]
         with self._connection.transaction(), self._connection.cursor() as cursor:
             cursor.execute(f"CREATE TEMP TABLE ragbench_batch (LIKE {self._table}) ON COMMIT DROP")
@@ -282,7 +291,7 @@ class Pgvector:
             with cursor.copy(copied) as copy:
                 copy.set_types(list(_COLUMNS.values()))
                 for chunk, row in zip(plains, rows, strict=True):
-                    copy.write_row(_row(chunk, row))
+                    copy.write_row(_values(chunk, row))
             cursor.execute(
                 f"INSERT INTO {self._table} ({names}) SELECT {names} FROM ragbench_batch "
                 f"ON CONFLICT (chunk_id) DO UPDATE SET {changed}"
@@ -293,10 +302,10 @@ class Pgvector:
             f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)", (list(ids),)
         )
 
-    def kept(self, ids: Sequence[str]) -> list[Kept]:
-        asked = f"SELECT {_READ_SQL} FROM {self._table} WHERE chunk_id = ANY(%s)"
+    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        asked = f"SELECT {self._listed('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         found = self._connection.execute(asked, (list(ids),), binary=True).fetchall()
-        return [dict(zip(_READ, row, strict=True)) for row in found]
+        return [self._row(row).fields for row in found]
 
     def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         import numpy as np
@@ -310,40 +319,13 @@ class Pgvector:
             self._connection.execute(f"SELECT chunk_id, digest FROM {self._table}").fetchall()
         )
 
-    def count(self) -> int:
-        return int(self._connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])
-
-    @property
-    def is_exact(self) -> bool:
-        return not has_approximate_index(self._connection, self._table)
-
     def nearest(
-        self,
-        rows: NDArray[np.float32],
-        limit: int,
-        filters: Filter | None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Hit]]:
-        where = _EVERYTHING if filters is None else self._where(filters)
-        # By a sum no index of vectors is ordered.
-        order = "distance" if filters is None or not self._is_few(filters) else "distance + 0"
-        asked = (
-            f"SELECT * FROM (SELECT embedding <#> %s AS distance, {_READ_SQL} FROM {self._table}"
-            f"{where.sql}) AS found ORDER BY {order} LIMIT %s"
-        )
-        found: list[list[Hit]] = []
-        with searching(self._connection, effort):
-            for row in rows:
-                values = (row, *where.values, limit)
-                hits = self._connection.execute(asked, values, binary=True).fetchall()
-                found.append([(-hit[0], hit) for hit in hits])
-        return found
-
-    def read(self, found: Any) -> Kept:
-        return dict(zip(_READ, found[1:], strict=True))
+        self, rows: NDArray[np.float32], limit: int, condition: Condition, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        return super().nearest(rows, limit, condition, _EXACT if condition.few else effort)
 
 
-def _row(chunk: PlainChunk, vector: Any) -> list[Any]:
+def _values(chunk: PlainChunk, vector: Any) -> list[Any]:
     jsonb = require("psycopg.types.json", extra="pgvector").Jsonb
     return [
         *(chunk.chunk_id, chunk.document_id, chunk.text, chunk.start, chunk.end),
@@ -358,9 +340,6 @@ def _row(chunk: PlainChunk, vector: Any) -> list[Any]:
 
 def _json(value: object) -> bytes:
     return orjson.dumps(value)
-
-
-_EVERYTHING = Condition(sql="")
 
 
 def _plain(vector: Any) -> Any:

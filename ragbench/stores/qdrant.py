@@ -1,54 +1,44 @@
-"""Qdrant on a server, and which of the two is meant."""
+"""Qdrant on a server, or in a folder of its Python client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, ForeignCollectionError, StoreError
-from ragbench.masking import mask_url
+from ragbench.masking import mask_text, mask_url
 from ragbench.plugins import require
+from ragbench.safe_text import shown_line
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
-    EngineDatabase,
+    WritableDatabase,
     fitted_name,
     info_from_json,
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Hit, Kept, Translated
-from ragbench.stores.plain import PlainChunk, plain
+from ragbench.stores.engine import Row, Space, Words, checked_metric, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping, MetricName
 from ragbench.stores.qdrant_embedded import QdrantEmbeddedDatabase
-from ragbench.stores.qdrant_filters import condition
-from ragbench.stores.qdrant_points import (
-    DENSE,
-    KEPT,
-    WORDS,
-    FieldIndexes,
-    check_collisions,
-    payload,
-    point_id,
-    weight_of,
-)
-from ragbench.stores.record import StoredChunk
-from ragbench.stores.words import WordVector
+from ragbench.stores.qdrant_filters import native_condition, payload_condition
+from ragbench.stores.qdrant_points import DENSE, KEPT, WORDS, OwnPoints, point_id
+from ragbench.stores.words import WordVector, fastembed_words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _KEY = "ragbench"
-_BATCH = 500
 _PAGE = 2000
 _DELETED = 0.05
 """From such a share of removed chunks on a segment with words is rewritten."""
 
 
-class QdrantServerDatabase(EngineDatabase[Any]):
+class QdrantServerDatabase(WritableDatabase[Any]):
     """Collections of a server. The connection is a ``QdrantClient``."""
 
     ranks_words: ClassVar[bool] = True
@@ -72,10 +62,15 @@ class QdrantServerDatabase(EngineDatabase[Any]):
         """Ends the client's connections."""
         connection.close()
 
+    def listed(self, connection: Any) -> list[str]:
+        return [each.name for each in connection.get_collections().collections]
+
+    def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
+        return QdrantPayloads.opened(connection, name, mapping)
+
     def names(self, connection: Any) -> list[str]:
         """Of all collections those with ragbench's mark."""
-        listed = [each.name for each in connection.get_collections().collections]
-        texts = [_read_mark(connection, name) for name in listed]
+        texts = [_read_mark(connection, name) for name in self.listed(connection)]
         return [name_from_json(text, self.address) for text in texts if text is not None]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
@@ -111,7 +106,7 @@ class QdrantServerDatabase(EngineDatabase[Any]):
             return None
         if _read_mark(connection, fitted) is None:
             raise ForeignCollectionError(self.address, name)
-        return QdrantServer(self.address, connection, fitted, self.failures, local=self._local)
+        return QdrantServer(self.address, connection, fitted, local=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
         """Removes the collection, if it has ragbench's mark."""
@@ -119,83 +114,30 @@ class QdrantServerDatabase(EngineDatabase[Any]):
             connection.delete_collection(fitted_name(name))
 
 
-class QdrantServer:
-    """One collection of a server; see `ragbench.stores.engine.Engine`."""
+class QdrantServer(OwnPoints):
+    """One collection that ragbench fills."""
 
-    most = None
-
-    def __init__(
-        self,
-        address: str,
-        client: Any,
-        name: str,
-        failures: tuple[type[Exception], ...],
-        *,
-        local: bool = False,
-    ) -> None:
-        self.address = address
-        self.failures = failures
+    def __init__(self, address: str, client: Any, name: str, *, local: bool = False) -> None:
+        super().__init__(_models())
+        self._address = address
         self._client = client
         self._name = name
         self._local = local
-        self._models = _models()
-        self._indexes = FieldIndexes()
-        self._condition = Translated(lambda filters: condition(filters, self._models))
 
     def read_info(self) -> CollectionInfo:
         text = _read_mark(self._client, self._name)
         if text is None:
-            raise StoreError(f"{self.address}: the collection '{self._name}' has lost its metadata")
-        return info_from_json(text, self.address)
+            raise StoreError(
+                f"{self._address}: the collection '{self._name}' has lost its metadata"
+            )
+        return info_from_json(text, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         self._client.update_collection(self._name, metadata={_KEY: info_to_json(info)})
 
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        plains = [plain(chunk) for chunk in chunks]
-        self._index_fields(plains)
-        points = [point_id(chunk.id) for chunk in chunks]
-        for first in range(0, len(chunks), _BATCH):
-            batch = slice(first, first + _BATCH)
-            there = self._client.retrieve(self._name, points[batch], with_payload=["chunk_id"])
-            check_collisions(chunks[batch], points[batch], [record.payload for record in there])
-            made = [
-                self._models.PointStruct(
-                    id=points[at],
-                    vector=self._vectors(rows[at], chunks[at].words),
-                    payload=payload(plains[at]),
-                )
-                for at in range(first, min(first + _BATCH, len(chunks)))
-            ]
-            self._client.upsert(self._name, made, wait=True)
-
     def remove(self, ids: Sequence[str]) -> None:
         points = [point_id(value) for value in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
-
-    def kept(self, ids: Sequence[str]) -> list[Kept]:
-        return [record.payload for record in self._retrieve(ids, KEPT)]
-
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        import numpy as np
-
-        return {
-            record.payload["chunk_id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
-            for record in self._retrieve(ids, ["chunk_id"], [DENSE])
-        }
-
-    def digests(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        offset = None
-        while True:
-            records, offset = self._client.scroll(
-                self._name, limit=_PAGE, offset=offset, with_payload=["chunk_id", "digest"]
-            )
-            found.update(
-                {record.payload["chunk_id"]: record.payload["digest"] for record in records}
-            )
-            if offset is None:
-                return found
 
     def count(self) -> int:
         return int(self._client.count(self._name, exact=True).count)
@@ -204,94 +146,192 @@ class QdrantServer:
     def is_exact(self) -> bool:
         return self._local
 
-    def nearest(
+    def _index(self, path: str, kind: str) -> None:
+        if not self._local:
+            self._client.create_payload_index(self._name, path, kind)
+
+    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+        made = [
+            self._models.PointStruct(id=point, vector=vectors, payload=payload)
+            for point, vectors, payload in points
+        ]
+        self._client.upsert(self._name, made, wait=True)
+
+    def _records(
+        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> Iterable[Any]:
+        for first in range(0, len(points), _PAGE):
+            yield from self._client.retrieve(
+                self._name,
+                list(points[first : first + _PAGE]),
+                with_payload=keys,
+                with_vectors=vectors or False,
+            )
+
+    def _pages(self, keys: list[str]) -> Iterator[Any]:
+        offset = None
+        while True:
+            records, offset = self._client.scroll(
+                self._name, limit=_PAGE, offset=offset, with_payload=keys
+            )
+            yield from records
+            if offset is None:
+                return
+
+    def _nearest(
         self,
-        rows: NDArray[np.float32],
+        queries: Sequence[Any],
+        using: str,
         limit: int,
-        filters: Filter | None,
+        condition: Any = None,
+        *,
         effort: Effort = NORMAL,
-    ) -> list[list[Hit]]:
-        wanted = None if filters is None else self._condition(filters)
-        effort_of = self._models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
-        requests = [
-            self._models.QueryRequest(
-                query=row.tolist(),
-                using=DENSE,
-                filter=wanted,
-                limit=limit,
-                with_payload=KEPT,
-                params=None if effort == NORMAL else effort_of,
-            )
-            for row in rows
-        ]
-        answers = self._client.query_batch_points(self._name, requests)
-        return [[(point.score, point) for point in answer.points] for answer in answers]
-
-    def matching(
-        self, queries: Sequence[WordVector], limit: int, filters: Filter | None
-    ) -> list[list[Hit]]:
-        """See `ragbench.stores.word_store.WordEngine`."""
-        wanted = None if filters is None else self._condition(filters)
-        requests = [
-            self._models.QueryRequest(
-                query=self._sparse(query),
-                using=WORDS,
-                filter=wanted,
-                limit=limit,
-                with_payload=KEPT,
-            )
-            for query in queries
-        ]
-        answers = self._client.query_batch_points(self._name, requests)
-        return [
-            [(point.score, point) for point in answer.points if point.score > 0]
-            for answer in answers
-        ]
-
-    def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """See `ragbench.stores.word_store.WordEngine`: a score divided by what the chunk has."""
-        requests = [
-            self._models.QueryRequest(
-                query=self._sparse({number: 1.0}), using=WORDS, limit=1, with_vector=[WORDS]
-            )
-            for number in numbers
-        ]
-        answers = self._client.query_batch_points(self._name, requests)
-        return [
-            weight_of(number, [(one.score, one.vector[WORDS]) for one in answer.points])
-            for number, answer in zip(numbers, answers, strict=True)
-        ]
-
-    def read(self, found: Any) -> Kept:
-        payload: Kept = found.payload
-        return payload
-
-    def _vectors(self, row: NDArray[np.float32], words: WordVector | None) -> dict[str, Any]:
-        sparse = {WORDS: self._sparse(words)} if words else {}
-        return {DENSE: row.tolist(), **sparse}
+        with_vectors: bool = False,
+    ) -> list[list[Any]]:
+        wanted: dict[str, Any] = (
+            {"with_vector": [using]} if with_vectors else {"with_payload": KEPT}
+        )
+        return _answers(
+            self._client,
+            self._name,
+            queries,
+            effort,
+            using=using,
+            limit=limit,
+            filter=condition,
+            **wanted,
+        )
 
     def _sparse(self, words: WordVector) -> Any:
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
-    def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
-        if self._local:
-            return
-        for path, kind in self._indexes.missing(chunks).items():
-            self._client.create_payload_index(self._name, path, kind)
 
-    def _retrieve(
-        self, ids: Sequence[str], keys: list[str], vectors: list[str] | None = None
-    ) -> list[Any]:
-        points = [point_id(value) for value in ids]
-        found: list[Any] = []
-        for first in range(0, len(points), _PAGE):
-            found += self._client.retrieve(
-                self._name,
-                points[first : first + _PAGE],
-                with_payload=keys,
-                with_vectors=vectors or False,
-            )
+_METRICS: dict[str, MetricName] = {
+    "Cosine": "cosine",
+    "Dot": "dot",
+    "Euclid": "euclid",
+    "Manhattan": "manhattan",
+}
+
+
+class QdrantPayloads:
+    """One collection of another program; see `ragbench.stores.engine.Engine`.
+
+    A row's fields are its payload.
+    """
+
+    most = None
+    key = None
+
+    def __init__(
+        self, client: Any, name: str, space: Space, *, words: Words | None, language: str
+    ) -> None:
+        self.space = space
+        self.words = words
+        self._language = language
+        self._client = client
+        self._name = name
+
+    @classmethod
+    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
+        if not connection.collection_exists(name):
+            return None
+        params = connection.get_collection(name).config.params
+        kept = params.vectors
+        named = cast("Mapping[str, Any]", kept if isinstance(kept, Mapping) else {"": kept})
+        # A query has one vector: those with many a point compare otherwise.
+        dense = {at: one for at, one in named.items() if one and one.multivector_config is None}
+        vector = chosen_vector(name, mapping.vector, list(dense))
+        metric = checked_metric(name, mapping.metric, _METRICS[dense[vector].distance.value])
+        dimension = int(dense[vector].size)
+        sparse = chosen_words(name, mapping.words, list(params.sparse_vectors or ()))
+        language = mapping.language or "english"
+        told = f"Qdrant/bm25, {language}{'' if mapping.language else ' assumed'}"
+        return cls(
+            connection,
+            name,
+            Space(vector=vector, dimension=dimension, metric=metric),
+            words=None if sparse is None else Words(field=sparse, how=told),
+            language=language,
+        )
+
+    def count(self) -> int:
+        return int(self._client.count(self._name, exact=True).count)
+
+    def sample(self, limit: int) -> list[Row]:
+        points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
+        return [Row(str(point.id), point.payload or {}) for point in points]
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        """See `Engine`; a native one is Qdrant's JSON object."""
+        models = _models()
+        parts = [] if filters is None else [payload_condition(filters, models)]
+        if native is not None:
+            parts.append(native_condition(native, models))
+        return models.Filter(must=parts) if parts else None
+
+    @property
+    def is_exact(self) -> bool:
+        """See `Engine`; the client's local mode has no index."""
+        local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
+        return isinstance(self._client._client, local)
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
+        queries = [row.tolist() for row in rows]
+        return self._ask(queries, self.space.vector or None, limit, condition, sign, effort)
+
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
+        """See `Engine`; the questions as fastembed's ``Qdrant/bm25`` writes them."""
+        assert self.words is not None
+        numbers = [fastembed_words(text, self._language) for text in texts]
+        asked = [at for at, one in enumerate(numbers) if one]
+        queries = [
+            _models().SparseVector(indices=numbers[at], values=[1.0] * len(numbers[at]))
+            for at in asked
+        ]
+        found: list[list[Row]] = [[] for _ in texts]
+        if asked:
+            answers = self._ask(queries, self.words.field, limit, condition, 1.0)
+            for at, rows in zip(asked, answers, strict=True):
+                found[at] = [row for row in rows if row.score > 0]
         return found
+
+    def _ask(
+        self,
+        queries: Sequence[Any],
+        using: str | None,
+        limit: int,
+        condition: Any,
+        sign: float,
+        effort: Effort = NORMAL,
+    ) -> list[list[Row]]:
+        answers = _answers(
+            self._client,
+            self._name,
+            queries,
+            effort,
+            using=using,
+            limit=limit,
+            filter=condition,
+            with_payload=True,
+        )
+        return [
+            [Row(str(one.id), one.payload or {}, sign * float(one.score)) for one in points]
+            for points in answers
+        ]
+
+
+def _answers(
+    client: Any, name: str, queries: Sequence[Any], effort: Effort, **asked: Any
+) -> list[list[Any]]:
+    models = _models()
+    if effort != NORMAL:
+        asked["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+    requests = [models.QueryRequest(query=query, **asked) for query in queries]
+    return [answer.points for answer in client.query_batch_points(name, requests)]
 
 
 def _for_words(models: ModuleType) -> dict[str, Any]:
@@ -349,3 +389,28 @@ def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
         )
 
     return QdrantServerDatabase(mask_url(address), open_client)
+
+
+_MARK = "meta.json"
+"""A file that Qdrant's client writes into its folder, and makes anew where it is not there."""
+
+
+def open_foreign_qdrant(address: str) -> WritableDatabase[Any]:
+    """A server, or a folder that Qdrant's Python client has written in its local mode."""
+    path = Path(address.removeprefix("qdrant:"))
+    if not address.startswith("qdrant:") or path == Path():
+        return open_qdrant(address)
+    if not (path / _MARK).is_file():
+        raise StoreError(
+            f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
+            "embedded collections ragbench reads those and its own"
+        )
+    return QdrantServerDatabase(address, lambda: _local(address, path), local=True)
+
+
+def _local(address: str, path: Path) -> Any:
+    client = require("qdrant_client", extra="qdrant").QdrantClient
+    try:
+        return client(path=str(path))
+    except Exception as error:
+        raise StoreError(f"{address}: {shown_line(mask_text(str(error)), longest=300)}") from error

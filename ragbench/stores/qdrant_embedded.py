@@ -7,56 +7,39 @@ One process at a time can open it. Search is exact.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ragbench.core.filters import Filter
 from ragbench.errors import ForeignCollectionError, StoreError
 from ragbench.io.atomic import written_whole
 from ragbench.plugins import require
 from ragbench.stores.base import NORMAL, CollectionInfo, Effort
 from ragbench.stores.database import (
-    EngineDatabase,
+    WritableDatabase,
     fitted_name,
     info_from_json,
     info_to_json,
     name_from_json,
 )
-from ragbench.stores.engine import Hit, Kept, Translated
-from ragbench.stores.plain import PlainChunk, plain
-from ragbench.stores.qdrant_filters import condition
-from ragbench.stores.qdrant_points import (
-    DENSE,
-    KEPT,
-    WORDS,
-    FieldIndexes,
-    check_collisions,
-    payload,
-    point_id,
-    weight_of,
-)
-from ragbench.stores.record import StoredChunk
-from ragbench.stores.sole_writer import in_use
+from ragbench.stores.engine import Engine
+from ragbench.stores.mapping import FieldMapping
+from ragbench.stores.qdrant_points import DENSE, WORDS, OwnPoints, point_id
 from ragbench.stores.words import WordVector
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from ragbench.stores.writers import in_use
 
 CLIENT_FOLDER = "collection"
 """Where in a folder Qdrant's Python client keeps the collections of its local mode."""
 
 _INFO = "collection.json"
 _SHARD = "shard"
-_BATCH = 1000
 _SPARE = 64 * 2**20
 """Bytes that stay free. The engine writes through mapped files, some of them 32 MiB with holes: on
 a full disk the system ends the process (SIGBUS), and no error can be caught."""
 _PAGE = 5000
 
 
-class QdrantEmbeddedDatabase(EngineDatabase[Any]):
+class QdrantEmbeddedDatabase(WritableDatabase[Any]):
     """Collections in a folder. The connection is the package itself."""
 
     ranks_words: ClassVar[bool] = True
@@ -77,6 +60,12 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
     def disconnect(self, connection: Any) -> None:
         for name in list(self._shards):
             self.detach(connection, name)
+
+    def listed(self, connection: Any) -> list[str]:
+        return []
+
+    def read(self, connection: Any, name: str, mapping: FieldMapping) -> Engine | None:
+        return None  # nobody but ragbench fills such folders
 
     def names(self, connection: Any) -> list[str]:
         """The collections whose making was finished."""
@@ -135,160 +124,95 @@ class QdrantEmbeddedDatabase(EngineDatabase[Any]):
         return self._path / fitted_name(name)
 
 
-class QdrantEmbedded:
-    """One shard; see `ragbench.stores.engine.Engine`."""
+class QdrantEmbedded(OwnPoints):
+    """One shard."""
 
-    failures: tuple[type[Exception], ...] = (Exception,)
-    most = None
     is_exact = True
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
-        self.address = address
+        super().__init__(package)
+        self._address = address
         self._package = package
         self._shard = shard
         self._info = info
-        self._kept = package.PayloadSelector.Include(KEPT)
-        self._condition = Translated(lambda filters: condition(filters, package))
-        self._indexes = FieldIndexes()
 
     def read_info(self) -> CollectionInfo:
-        return info_from_json(self._info.read_text(encoding="utf-8"), self.address)
+        return info_from_json(self._info.read_text(encoding="utf-8"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        _check_space(self.address, self._info.parent, 0)
+        _check_space(self._address, self._info.parent, 0)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
         _write_info(self._info, info)
-
-    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
-        package = self._package
-        plains = [plain(chunk) for chunk in chunks]
-        self._index_fields(plains)
-        points = [point_id(chunk.id) for chunk in chunks]
-        there = self._shard.retrieve(points, package.PayloadSelector.Include(["chunk_id"]), False)
-        check_collisions(chunks, points, [record.payload for record in there])
-        for first in range(0, len(chunks), _BATCH):
-            batch = range(first, min(first + _BATCH, len(chunks)))
-            made = [
-                package.Point(
-                    points[at], self._vectors(rows[at], chunks[at].words), payload(plains[at])
-                )
-                for at in batch
-            ]
-            # Once into the log, once into the segment, and room for what is kept of each.
-            size = sum(len(chunks[at].body) + rows[at].nbytes + 512 for at in batch)
-            _check_space(self.address, self._info.parent, 4 * size)
-            self._shard.update(package.UpdateOperation.upsert_points(made))
 
     def remove(self, ids: Sequence[str]) -> None:
         points = [point_id(value) for value in ids]
         self._shard.update(self._package.UpdateOperation.delete_points(points))
 
-    def kept(self, ids: Sequence[str]) -> list[Kept]:
-        found = self._shard.retrieve([point_id(value) for value in ids], self._kept, False)
-        return [record.payload for record in found]
-
-    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        import numpy as np
-
-        only = self._package.PayloadSelector.Include(["chunk_id"])
-        found = self._shard.retrieve([point_id(value) for value in ids], only, [DENSE])
-        return {
-            record.payload["chunk_id"]: np.asarray(record.vector[DENSE], dtype=np.float32)
-            for record in found
-        }
-
-    def digests(self) -> dict[str, str]:
-        return {
-            values["chunk_id"]: values["digest"] for values in self._scroll(["chunk_id", "digest"])
-        }
-
     def count(self) -> int:
         return int(self._shard.count(self._package.CountRequest(exact=True)))
 
-    def nearest(
-        self,
-        rows: NDArray[np.float32],
-        limit: int,
-        filters: Filter | None,
-        effort: Effort = NORMAL,
-    ) -> list[list[Hit]]:
-        wanted = None if filters is None else self._condition(filters)
-        return self._ask([self._request(self._dense(row), limit, wanted) for row in rows])
+    def _index(self, path: str, kind: str) -> None:
+        made = getattr(self._package.PayloadSchemaType, kind.capitalize())
+        self._shard.update(self._package.UpdateOperation.create_field_index(path, made))
 
-    def matching(
-        self, queries: Sequence[WordVector], limit: int, filters: Filter | None
-    ) -> list[list[Hit]]:
-        """See `ragbench.stores.word_store.WordEngine`."""
-        wanted = None if filters is None else self._condition(filters)
-        found = self._ask([self._request(self._words(one), limit, wanted) for one in queries])
-        return [[hit for hit in hits if hit[0] > 0] for hits in found]
-
-    def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """See `ragbench.stores.word_store.WordEngine`: a score divided by what the chunk has."""
-        package = self._package
-        requests = [
-            package.QueryRequest(
-                limit=1, query=self._words({number: 1.0}), with_vector=[WORDS], with_payload=False
-            )
-            for number in numbers
-        ]
-        found = self._ask(requests)
-        return [
-            weight_of(number, [(score, one.vector[WORDS]) for score, one in hits])
-            for number, hits in zip(numbers, found, strict=True)
-        ]
-
-    def read(self, found: Any) -> Kept:
-        payload: Kept = found.payload
-        return payload
-
-    def _index_fields(self, chunks: Sequence[PlainChunk]) -> None:
-        kinds = self._package.PayloadSchemaType
-        known = {"keyword": kinds.Keyword, "float": kinds.Float, "bool": kinds.Bool}
-        for path, kind in self._indexes.missing(chunks).items():
-            operation = self._package.UpdateOperation.create_field_index(path, known[kind])
-            self._shard.update(operation)
-
-    def _vectors(self, row: NDArray[np.float32], words: WordVector | None) -> dict[str, Any]:
-        sparse = {WORDS: self._sparse(words)} if words else {}
-        return {DENSE: row.tolist(), **sparse}
-
-    def _sparse(self, words: WordVector) -> Any:
-        return self._package.SparseVector(list(words), list(words.values()))
-
-    def _words(self, query: WordVector) -> Any:
-        return self._package.Query.Nearest(self._sparse(query), using=WORDS)
-
-    def _dense(self, row: NDArray[np.float32]) -> Any:
-        return self._package.Query.Nearest(row.tolist(), using=DENSE)
-
-    def _request(self, query: Any, limit: int, wanted: Any) -> Any:
-        return self._package.QueryRequest(
-            # All of it: to choose costs the engine more than what is left out.
-            limit=limit,
-            query=query,
-            filter=wanted,
-            with_payload=True,
+    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+        # Once into the log, once into the segment, and room for what is kept of each.
+        size = sum(
+            4 * len(vectors[DENSE]) + sum(len(str(value)) for value in payload.values()) + 512
+            for _, vectors, payload in points
         )
+        _check_space(self._address, self._info.parent, 4 * size)
+        made = [self._package.Point(*point) for point in points]
+        self._shard.update(self._package.UpdateOperation.upsert_points(made))
 
-    def _ask(self, requests: list[Any]) -> list[list[Hit]]:
-        if len(requests) == 1:
-            answers = [self._shard.query(requests[0])]
-        else:
-            answers = self._shard.query_batch(self._package.QueryBatchRequest(requests))
-        return [[(point.score, point) for point in points] for points in answers]
+    def _records(
+        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> Iterable[Any]:
+        only = self._package.PayloadSelector.Include(keys)
+        found: Iterable[Any] = self._shard.retrieve(list(points), only, vectors or False)
+        return found
 
-    def _scroll(self, keys: list[str]) -> Iterator[dict[str, Any]]:
+    def _pages(self, keys: list[str]) -> Iterator[Any]:
         only = self._package.PayloadSelector.Include(keys)
         offset = None
         while True:
             request = self._package.ScrollRequest(offset=offset, limit=_PAGE, with_payload=only)
             records, offset = self._shard.scroll(request)
-            for record in records:
-                yield record.payload
+            yield from records
             if offset is None:
                 return
+
+    def _nearest(
+        self,
+        queries: Sequence[Any],
+        using: str,
+        limit: int,
+        condition: Any = None,
+        *,
+        effort: Effort = NORMAL,
+        with_vectors: bool = False,
+    ) -> list[list[Any]]:
+        package = self._package
+        # All of the payload: to choose costs the engine more than what is left out.
+        wanted = (
+            {"with_vector": [using], "with_payload": False}
+            if with_vectors
+            else {"filter": condition, "with_payload": True}
+        )
+        requests = [
+            package.QueryRequest(
+                limit=limit, query=package.Query.Nearest(query, using=using), **wanted
+            )
+            for query in queries
+        ]
+        if len(requests) == 1:
+            return [self._shard.query(requests[0])]
+        found: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
+        return found
+
+    def _sparse(self, words: WordVector) -> Any:
+        return self._package.SparseVector(list(words), list(words.values()))
 
 
 def _check_space(address: str, folder: Path, needed: int) -> None:

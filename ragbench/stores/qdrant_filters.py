@@ -1,34 +1,23 @@
-"""Filters in Qdrant's terms, over the plain payload that ragbench writes.
+"""Filters in Qdrant's terms: over the payload that ragbench writes, and over any other.
 
-Qdrant means the same by a value as ragbench's filters do, but for three things, and each has its
-guard: a list lies in a range where any of its items does (``lists`` names those fields), an empty
-list does not exist, and a key with dots is not reached by them (``fields``).
+Qdrant means the same by a value as ragbench's filters do, but for three things. Each has its guard
+in what ragbench writes: a list lies in a range where any of its items does (``lists`` names those
+fields), an empty list does not exist, and a key with dots is not reached by them (``fields``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
-from ragbench.core.filters import (
-    And,
-    Equals,
-    Exists,
-    Filter,
-    In,
-    Not,
-    Or,
-    Prefix,
-    Range,
-    Scalar,
-    number,
-)
+from ragbench.core.filters import Dialect, Filter, Range, Scalar, number
+from ragbench.errors import ConfigError
 from ragbench.stores.plain import field_key, plain_text, straight_path
 
-_Leaf: TypeAlias = Equals | In | Exists | Prefix | Range
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -40,14 +29,62 @@ class _Both:
     must_not: list[Any] = field(default_factory=list[Any])
 
 
-def condition(filters: Filter, models: ModuleType) -> Any:
-    """A folded filter in Qdrant's terms."""
-    return _filter(_both(filters, models), models)
+def own_condition(filters: Filter, models: ModuleType) -> Any:
+    """A folded filter over the payload of `ragbench.stores.plain`.
+
+    The models are the client's, or the embedded engine's, which has names of its own for a few.
+    """
+    own = _Own(models)
+    return _filter(_dialect(models, own.equal, own.within, own.exists, own.prefix)(filters), models)
+
+
+def payload_condition(filters: Filter, models: ModuleType) -> Any:
+    """A folded filter over the payload of another program, in the client's models."""
+    terms = _Terms(models)
+
+    def within(wanted: Range) -> _Both:
+        if not wanted.of_dates:
+            return terms.within(wanted.field, wanted)
+        dates = {name: _moment(bound) for name, bound in wanted.limits().items()}
+        asked = models.DatetimeRange(**dates)
+        return _Both(must=[models.FieldCondition(key=wanted.field, range=asked)])
+
+    return _filter(
+        _dialect(models, terms.equal, within, terms.exists, terms.prefix)(filters), models
+    )
+
+
+def native_condition(given: object, models: ModuleType) -> Any:
+    try:
+        return models.Filter.model_validate(given)
+    except ValueError as error:
+        problem = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f'the native filter of Qdrant is a JSON object, such as {{"must": [...]}}: {problem}'
+        ) from error
 
 
 def written_path(keys: Sequence[str]) -> str:
     """A path into payloads: quoted where a key holds more than letters and digits."""
     return ".".join(key if _BARE.fullmatch(key) else f'"{key}"' for key in keys)
+
+
+def _dialect(
+    models: ModuleType,
+    equal: Callable[[str, Sequence[Scalar]], _Both],
+    within: Callable[[Range], _Both],
+    exists: Callable[[str], _Both],
+    prefix: Callable[[str, str], _Both],
+) -> Dialect[_Both]:
+    return Dialect(
+        both=_all,
+        either=lambda parts: _any(parts, models),
+        denied=lambda part: _Both(must_not=[_one(part, models)]),
+        equal=equal,
+        within=within,
+        exists=exists,
+        prefix=prefix,
+    )
 
 
 def _filter(both: _Both, models: ModuleType) -> Any:
@@ -61,98 +98,115 @@ def _one(both: _Both, models: ModuleType) -> Any:
     return _filter(both, models)
 
 
+def _all(parts: Iterable[_Both]) -> _Both:
+    every = list(parts)
+    return _Both(
+        must=[one for part in every for one in part.must],
+        must_not=[one for part in every for one in part.must_not],
+    )
+
+
 def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
     should = [_one(part, models) for part in parts]
     return _Both(must=[models.Filter(should=should)])
 
 
-def _both(filters: Filter, models: ModuleType) -> _Both:
-    if isinstance(filters, And):
-        parts = [_both(part, models) for part in filters.filters]
-        return _Both(
-            must=[one for part in parts for one in part.must],
-            must_not=[one for part in parts for one in part.must_not],
-        )
-    if isinstance(filters, Or):
-        return _any((_both(part, models) for part in filters.filters), models)
-    if isinstance(filters, Not):
-        return _Both(must_not=[_one(_both(filters.filter, models), models)])
-    return _leaf(filters, models)
+class _Terms:
+    """Conditions on the value under a key."""
+
+    def __init__(self, models: ModuleType) -> None:
+        self.models = models
+        self._range = getattr(models, "RangeFloat", None) or models.Range
+
+    def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+        models = self.models
+        texts = [value for value in values if isinstance(value, str)]
+        tests: list[Any] = []
+        if texts:
+            alone = len(texts) == 1
+            match = models.MatchValue(value=texts[0]) if alone else models.MatchAny(any=texts)
+            tests.append(models.FieldCondition(key=key, match=match))
+        for value in values:
+            if isinstance(value, bool):
+                match = models.MatchValue(value=self._flag(value))
+                tests.append(models.FieldCondition(key=key, match=match))
+            elif not isinstance(value, str):
+                # Qdrant's match knows whole numbers only, and 1.0 is 1.
+                exactly = number(value)
+                within = self._range(gte=exactly, lte=exactly)
+                tests.append(models.FieldCondition(key=key, range=within))
+        parts = [_Both(must=[test]) for test in tests]
+        return parts[0] if len(parts) == 1 else _any(parts, models)
+
+    def within(self, key: str, wanted: Range) -> _Both:
+        asked = self._range(**wanted.limits())
+        return _Both(must=[self.models.FieldCondition(key=key, range=asked)])
+
+    def exists(self, key: str) -> _Both:
+        models = self.models
+        if hasattr(models, "PayloadField"):
+            absent = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
+        else:
+            absent = models.IsEmptyCondition(key)
+        return _Both(must_not=[absent])
+
+    def prefix(self, key: str, prefix: str) -> _Both:
+        match = self.models.MatchPrefix(prefix=prefix)
+        return _Both(must=[self.models.FieldCondition(key=key, match=match)])
+
+    def _flag(self, value: bool) -> Any:
+        """A flag that the models do not take for a number, as the embedded engine's do Python's."""
+        if not hasattr(self.models, "RangeFloat"):
+            return value
+        import numpy as np
+
+        return np.bool_(value)
 
 
-def _leaf(filters: _Leaf, models: ModuleType) -> _Both:
-    """A condition on a field: where a path of keys leads to it, and where it is spelled out."""
-    name = plain_text(filters.field)
-    key = field_key(name)
-    if isinstance(filters, Range) and filters.of_dates:
-        dates = written_path(["dates", key])
-        return _Both(must=[_range(dates, filters, models)])
-    spelled = _holds(filters, name, written_path(["fields", key]), models)
-    path = straight_path(name)
-    if path is None:
-        return spelled
-    keys = ["document_id"] if name == "document_id" else ["metadata", *path]
-    straight = _holds(filters, name, written_path(keys), models)
-    if len(path) == 1 and name != "document_id":
-        return straight
-    other = models.FieldCondition(key="spelled", match=models.MatchValue(value=key))
-    apart = _Both(must=straight.must, must_not=[*straight.must_not, other])
-    return _any((apart, spelled), models)
+class _Own:
+    """Conditions on a field of what ragbench writes."""
 
+    def __init__(self, models: ModuleType) -> None:
+        self._terms = _Terms(models)
 
-def _holds(filters: _Leaf, name: str, path: str, models: ModuleType) -> _Both:
-    listed = models.FieldCondition(key="lists", match=models.MatchValue(value=name))
-    if isinstance(filters, Range):
-        return _Both(must=[_range(path, filters, models)], must_not=[listed])
-    if isinstance(filters, Exists):
+    def equal(self, name: str, values: Sequence[Scalar]) -> _Both:
+        kept = [plain_text(value) if isinstance(value, str) else value for value in values]
+        return self._at(name, lambda key: self._terms.equal(key, kept))
+
+    def prefix(self, name: str, prefix: str) -> _Both:
+        return self._at(name, lambda key: self._terms.prefix(key, plain_text(prefix)))
+
+    def exists(self, name: str) -> _Both:
         # An empty list is no value to Qdrant, and one to ragbench.
-        there = _Both(must_not=[_is_empty(path, models)])
-        return _any((there, _Both(must=[listed])), models)
-    if isinstance(filters, Prefix):
-        match = models.MatchPrefix(prefix=plain_text(filters.prefix))
-        return _Both(must=[models.FieldCondition(key=path, match=match)])
-    values = filters.values if isinstance(filters, In) else (filters.value,)
-    tests = _equal(path, values, models)
-    return tests[0] if len(tests) == 1 else _any(tests, models)
+        listed = _Both(must=[self._names("lists", plain_text(name))])
+        models = self._terms.models
+        return self._at(name, lambda key: _any([self._terms.exists(key), listed], models))
+
+    def within(self, wanted: Range) -> _Both:
+        name = plain_text(wanted.field)
+        if wanted.of_dates:
+            return self._terms.within(written_path(["dates", field_key(name)]), wanted)
+        listed = _Both(must_not=[self._names("lists", name)])
+        return self._at(name, lambda key: _all([self._terms.within(key, wanted), listed]))
+
+    def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
+        """A test where a path of keys leads to the field, and where it is spelled out."""
+        name = plain_text(field)
+        key, path = field_key(name), straight_path(name)
+        spelled = test(written_path(["fields", key]))
+        if path is None:
+            return spelled
+        keys = ["document_id"] if name == "document_id" else ["metadata", *path]
+        straight = test(written_path(keys))
+        if len(path) == 1 and name != "document_id":
+            return straight
+        apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
+        return _any([apart, spelled], self._terms.models)
+
+    def _names(self, key: str, value: str) -> Any:
+        models = self._terms.models
+        return models.FieldCondition(key=key, match=models.MatchValue(value=value))
 
 
-def _equal(path: str, values: Sequence[Scalar], models: ModuleType) -> list[_Both]:
-    texts = [plain_text(value) for value in values if isinstance(value, str)]
-    tests: list[Any] = []
-    if texts:
-        alone = len(texts) == 1
-        match = models.MatchValue(value=texts[0]) if alone else models.MatchAny(any=texts)
-        tests.append(models.FieldCondition(key=path, match=match))
-    for value in values:
-        if isinstance(value, bool):
-            match = models.MatchValue(value=_flag(value, models))
-            tests.append(models.FieldCondition(key=path, match=match))
-        elif not isinstance(value, str):
-            # Qdrant's match knows whole numbers only, and 1.0 is 1.
-            exactly = number(value)
-            within = _kind(models)(gte=exactly, lte=exactly)
-            tests.append(models.FieldCondition(key=path, range=within))
-    return [_Both(must=[test]) for test in tests]
-
-
-def _flag(value: bool, models: ModuleType) -> Any:
-    """A flag that the models do not take for a number, as the embedded engine's do Python's."""
-    if not hasattr(models, "RangeFloat"):
-        return value
-    import numpy as np
-
-    return np.bool_(value)
-
-
-def _range(path: str, filters: Range, models: ModuleType) -> Any:
-    return models.FieldCondition(key=path, range=_kind(models)(**filters.limits()))
-
-
-def _kind(models: ModuleType) -> Any:
-    return getattr(models, "RangeFloat", None) or models.Range
-
-
-def _is_empty(path: str, models: ModuleType) -> Any:
-    if hasattr(models, "PayloadField"):
-        return models.IsEmptyCondition(is_empty=models.PayloadField(key=path))
-    return models.IsEmptyCondition(path)
+def _moment(milliseconds: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

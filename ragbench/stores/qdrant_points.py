@@ -8,14 +8,23 @@ what is empty of it is left out.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
-from ragbench.core.filters import number
+from ragbench.core.filters import Filter, number
 from ragbench.errors import StoreError
-from ragbench.stores.plain import PlainChunk, field_key
-from ragbench.stores.qdrant_filters import written_path
+from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.engine import Row, Translated
+from ragbench.stores.plain import PlainChunk, field_key, plain
+from ragbench.stores.qdrant_filters import own_condition, written_path
 from ragbench.stores.record import StoredChunk
+from ragbench.stores.words import WordVector
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DENSE = "dense"
 WORDS = "words"
@@ -24,6 +33,7 @@ KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata", "exact"]
 """What of a payload a chunk is made of."""
 _MOST_INDEXED = 16
 """So many fields of the metadata are indexed; each index makes writing slower."""
+_BATCH = 500
 _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 
 
@@ -97,9 +107,109 @@ def check_collisions(
             )
 
 
-def weight_of(number: int, found: Sequence[tuple[float, Any]]) -> float | None:
+class OwnPoints(ABC):
+    """A collection that ragbench fills; see `ragbench.stores.engine.WordWriter`."""
+
+    def __init__(self, models: ModuleType) -> None:
+        self._models = models
+        self._indexes = FieldIndexes()
+        self._condition = Translated(lambda filters: own_condition(filters, models))
+
+    @abstractmethod
+    def _index(self, path: str, kind: str) -> None:
+        """Makes an index of a payload's field."""
+
+    @abstractmethod
+    def _upsert(self, points: Sequence[tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+        """Writes ids with vectors and payloads."""
+
+    @abstractmethod
+    def _records(
+        self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
+    ) -> Iterable[Any]: ...
+
+    @abstractmethod
+    def _pages(self, keys: list[str]) -> Iterator[Any]:
+        """All records, with these keys of their payloads."""
+
+    @abstractmethod
+    def _nearest(
+        self,
+        queries: Sequence[Any],
+        using: str,
+        limit: int,
+        condition: Any = None,
+        *,
+        effort: Effort = NORMAL,
+        with_vectors: bool = False,
+    ) -> list[list[Any]]:
+        """The scored points of each query, with their payloads or with their vectors."""
+
+    @abstractmethod
+    def _sparse(self, words: WordVector) -> Any: ...
+
+    def write(self, chunks: Sequence[StoredChunk], rows: NDArray[np.float32]) -> None:
+        plains = [plain(chunk) for chunk in chunks]
+        for path, kind in self._indexes.missing(plains).items():
+            self._index(path, kind)
+        points = [point_id(chunk.id) for chunk in chunks]
+        for first in range(0, len(chunks), _BATCH):
+            part = slice(first, first + _BATCH)
+            there = [one.payload for one in self._records(points[part], ["chunk_id"])]
+            check_collisions(chunks[part], points[part], there)
+            vectors = [
+                {DENSE: row.tolist(), **({WORDS: self._sparse(chunk.words)} if chunk.words else {})}
+                for chunk, row in zip(chunks[part], rows[part], strict=True)
+            ]
+            payloads = map(payload, plains[part])
+            self._upsert(list(zip(points[part], vectors, payloads, strict=True)))
+
+    def kept(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
+        return [one.payload for one in self._records([point_id(at) for at in ids], KEPT)]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        import numpy as np
+
+        found = self._records([point_id(at) for at in ids], ["chunk_id"], [DENSE])
+        return {
+            one.payload["chunk_id"]: np.asarray(one.vector[DENSE], dtype=np.float32)
+            for one in found
+        }
+
+    def digests(self) -> dict[str, str]:
+        found = (one.payload for one in self._pages(["chunk_id", "digest"]))
+        return {kept["chunk_id"]: kept["digest"] for kept in found}
+
+    def condition(self, filters: Filter | None, native: object) -> Any:
+        return None if filters is None else self._condition(filters)
+
+    def nearest(
+        self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
+    ) -> list[list[Row]]:
+        queries = [row.tolist() for row in rows]
+        found = self._nearest(queries, DENSE, limit, condition, effort=effort)
+        return [[Row("", point.payload, point.score) for point in points] for points in found]
+
+    def best_sums(
+        self, queries: Sequence[WordVector], limit: int, condition: Any
+    ) -> list[list[Row]]:
+        found = self._nearest([self._sparse(one) for one in queries], WORDS, limit, condition)
+        return [
+            [Row("", point.payload, point.score) for point in points if point.score > 0]
+            for points in found
+        ]
+
+    def weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """See `WordWriter`: a score divided by what the chunk has."""
+        queries = [self._sparse({number_: 1.0}) for number_ in numbers]
+        found = self._nearest(queries, WORDS, 1, with_vectors=True)
+        return [_weight_of(*pair) for pair in zip(numbers, found, strict=True)]
+
+
+def _weight_of(number_: int, found: Sequence[Any]) -> float | None:
     """What a word is worth, of the best hit of a search for it alone."""
-    if not found or found[0][0] <= 0:
+    if not found or found[0].score <= 0:
         return None
-    score, vector = found[0]
-    return float(score) / float(vector.values[list(vector.indices).index(number)])
+    vector = found[0].vector[WORDS]
+    has = vector.values[list(vector.indices).index(number_)]
+    return float(found[0].score) / float(has)

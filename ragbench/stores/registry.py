@@ -4,10 +4,6 @@
 ``memory:`` ``memory:FOLDER``         NumPy; without a folder gone when the process ends
 ``qdrant:FOLDER``                     Qdrant's engine inside of the process
 ``qdrant+http://HOST:6333``           a Qdrant server
-``chroma:FOLDER``                     Chroma inside of the process
-``chroma+http://HOST:8000``           a Chroma server
-``milvus:PATH.db``                    Milvus Lite inside of the process
-``milvus+http://HOST:19530``          a Milvus server
 ``postgresql://HOST/DATABASE``        PostgreSQL with pgvector
 ====================================  ==========================================================
 
@@ -29,9 +25,7 @@ from ragbench.stores.base import Database, VectorStore
 STORES = Registry(
     kind="stores",
     builtin={
-        "chroma": "ragbench.stores.chroma:open_chroma",
         "memory": "ragbench.stores.memory:open_memory",
-        "milvus": "ragbench.stores.milvus:open_milvus",
         "postgres": "ragbench.stores.pgvector:open_pgvector",
         "postgresql": "ragbench.stores.pgvector:open_pgvector",
         "qdrant": "ragbench.stores.qdrant:open_qdrant",
@@ -39,23 +33,39 @@ STORES = Registry(
 )
 
 
-_READ_ONLY = ("elasticsearch", "opensearch")
+_READ_ONLY = ("chroma", "elasticsearch", "milvus", "opensearch")
 
 
-def open_database(address: str) -> Database:
-    """The database of an address. It is reached when something is asked of it."""
-    name = address.partition(":")[0].partition("+")[0]
-    if name in _READ_ONLY:
+def is_read_only(address: str) -> bool:
+    """Whether an address is of an engine whose collections ragbench reads and never fills."""
+    return _engine(address) in _READ_ONLY and _engine(address) not in STORES.targets()
+
+
+def check_store_address(address: str) -> str:
+    """The name of the engine, which ragbench must be able to fill."""
+    name = _engine(address)
+    if is_read_only(address):
         raise ConfigError(
-            f"'{mask_url(address)}': of {name} ragbench reads indices that are there, which needs "
-            "--map text=FIELD (in a pipeline: map); it makes none"
+            f"'{mask_url(address)}': ragbench searches collections of {name} and fills none. Fill "
+            "yours with your own tools and name what made its vectors with --embedder (in a "
+            "pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
+            "qdrant:FOLDER or postgresql://HOST/DATABASE"
         )
     if ":" not in address or name not in STORES.targets():
         known = ", ".join(f"{each}:" for each in sorted(STORES.targets()))
         raise ConfigError(
             f"'{mask_url(address)}' is not a store address; it must start with one of {known}"
         )
-    return cast("Database", STORES.load(name)(address))
+    return name
+
+
+def open_database(address: str) -> Database:
+    """The database of an address. It is reached when something is asked of it."""
+    return cast("Database", STORES.load(check_store_address(address))(address))
+
+
+def _engine(address: str) -> str:
+    return address.partition(":")[0].partition("+")[0]
 
 
 def open_store(address: str, collection: str) -> VectorStore:

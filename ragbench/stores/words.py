@@ -11,14 +11,17 @@ That number is kept for each word of a chunk, in a sparse vector; the store adds
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ragbench.core.chunk import Chunk
+from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError, StoreError
 from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens
 
@@ -91,3 +94,72 @@ def check_words(database: object, words: WordsForm | None) -> None:
         f"{address}: this store does not rank by BM25 itself (--words store): leave the option "
         "out, or index into Qdrant (qdrant:FOLDER or qdrant+http://HOST:6333)"
     )
+
+
+@runtime_checkable
+class RanksWords(Protocol):
+    """A collection of `ragbench.stores.base.VectorStore` that keeps the words of its chunks."""
+
+    @property
+    def words(self) -> WordsForm: ...
+
+    def count(self) -> int: ...
+
+    def search_words(
+        self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
+    ) -> list[list[Chunk]]:
+        """The chunks that share words with each query.
+
+        A score is the sum of the products; stores give it within [-1, 1], so queries are to be
+        scaled for that.
+        """
+        ...
+
+    def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
+        """What words are worth: their inverse document frequencies, as the store counts them.
+
+        None where no chunk has the word.
+        """
+        ...
+
+
+def fastembed_words(text: str, language: str) -> list[int]:
+    """The sparse dimensions of a question's words, as fastembed's ``Qdrant/bm25`` numbers them.
+
+    Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
+    MurmurHash3, seed 0). Stop words need not be left out: no passage has them. What a word is
+    worth the collection knows (``modifier: idf``), so each counts 1.
+    """
+    stemmer: Any = importlib.import_module("Stemmer")
+    if language not in stemmer.algorithms():
+        known = ", ".join(sorted(stemmer.algorithms()))
+        raise ConfigError(f"--map language={language}: there are stemmers for {known}")
+    words = re.sub(r"[^\w]", " ", text.lower()).split()
+    stems = stemmer.Stemmer(language).stemWords([word for word in words if len(word) <= _LONGEST])
+    return sorted({abs(_murmur3(stem.encode())) for stem in stems})
+
+
+_LONGEST = 40
+"""Characters of the longest word that fastembed keeps."""
+
+
+def _murmur3(data: bytes) -> int:
+    """MurmurHash3, x86, 32 bits, seed 0, signed (Appleby 2008)."""
+    mask, value = 0xFFFFFFFF, 0
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        part = int.from_bytes(data[at : at + 4], "little")
+        value ^= _mixed(part)
+        value = ((value << 13 | value >> 19) * 5 + 0xE6546B64) & mask
+    if whole < len(data):
+        value ^= _mixed(int.from_bytes(data[whole:], "little"))
+    value ^= len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        value = ((value ^ value >> shift) * factor) & mask
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _mixed(part: int) -> int:
+    part = part * 0xCC9E2D51 & 0xFFFFFFFF
+    part = (part << 15 | part >> 17) & 0xFFFFFFFF
+    return part * 0x1B873593 & 0xFFFFFFFF

@@ -20,8 +20,8 @@ from typing import Any, TypeAlias, cast
 import pytest
 
 from ragbench import attach
-from ragbench.stores.attached.collection import ForeignCollection, read_foreign
-from ragbench.stores.attached.mapping import FieldMapping
+from ragbench.stores.attached import ForeignCollection, read_foreign
+from ragbench.stores.mapping import FieldMapping
 from tests.contract.store_engines import postgres
 
 Rows: TypeAlias = Sequence[tuple[str, Sequence[float], Mapping[str, Any]]]
@@ -254,11 +254,10 @@ class QdrantServerPlace(QdrantPlace):
     def open(
         self, name: str | None, mapping: FieldMapping | None = None, *, native_filter: object = None
     ) -> ForeignCollection:
-        from ragbench.stores.attached.qdrant import ForeignQdrant
         from ragbench.stores.qdrant import QdrantServerDatabase
 
         database = QdrantServerDatabase(self.address, self._client, local=True)
-        return read_foreign(ForeignQdrant, database, name, mapping, native_filter=native_filter)
+        return read_foreign(database, name, mapping, native_filter=native_filter)
 
 
 def _stems(text: str) -> list[str]:

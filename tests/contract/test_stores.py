@@ -226,8 +226,6 @@ def test_ties_are_cut_and_ordered_by_id(subject: Subject) -> None:
 
 
 def test_of_many_equal_vectors_all_are_found(subject: Subject) -> None:
-    if not subject.engine.exact:
-        pytest.skip("its index is approximate")
     _check_ties(subject.fresh(dimension=2), 200)
 
 

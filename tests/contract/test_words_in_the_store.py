@@ -20,9 +20,10 @@ from ragbench.pipeline.sparse_index import SparseIndex
 from ragbench.pipeline.stored_words import StoredWordsStrategy
 from ragbench.pipeline.word_index import WordsPlace, words_of
 from ragbench.stores.base import Database
+from ragbench.stores.collection import WordCollection
+from ragbench.stores.engine import WordWriter
 from ragbench.stores.memory import MemoryDatabase
-from ragbench.stores.word_store import RanksWords, WordEngine, WordEngineStore
-from ragbench.stores.words import word_number
+from ragbench.stores.words import RanksWords, word_number
 from tests.contract.store_engines import ENGINES, EngineUnderTest, start
 from tests.contract.test_search_over_stores import DOCUMENTS, EMBEDDER, FILTERS
 
@@ -193,17 +194,17 @@ def test_of_very_many_equal_chunks_no_more_are_read_than_a_thousand(
     database = opened()
     index(database, [Document(id=f"d{at:04}", text="the rent is due") for at in range(1500)])
     store = database.open("kb")
-    assert isinstance(store, WordEngineStore)
+    assert isinstance(store, WordCollection)
     with store.working() as engine:
-        given = cast("WordEngine", engine)
+        given = cast("WordWriter", engine)
     limits: list[int] = []
-    real = given.matching
+    real = given.best_sums
 
-    def matching(queries: Any, limit: int, filters: Any) -> Any:
+    def best_sums(queries: Any, limit: int, condition: Any) -> Any:
         limits.append(limit)
-        return real(queries, limit, filters)
+        return real(queries, limit, condition)
 
-    monkeypatch.setattr(given, "matching", matching)
+    monkeypatch.setattr(given, "best_sums", best_sums)
     (found,) = store.search_words([{word_number("rent"): 1.0}], k=5)
     assert len(found) == 5 and len({chunk.score for chunk in found}) == 1
     assert limits == [6, 24, 96, 384, 1000]

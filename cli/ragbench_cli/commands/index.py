@@ -147,7 +147,7 @@ def command(
       ragbench index docs/ --store memory:reports/index --embedder openai:text-embedding-3-small
       ragbench index corpus.jsonl --store qdrant+http://localhost:6333 --words store
       ragbench index --list --store memory:reports/index
-      ragbench index --check --store chroma:index --collection faq
+      ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
     from ragbench.embedders.embedder import DEFAULT_EMBEDDER
     from ragbench.errors import ConfigError
@@ -314,7 +314,7 @@ def _check(address: str, collection: str | None, *, json: bool) -> None:
 def _drop(address: str, name: str) -> None:
     from ragbench.errors import StoreError
     from ragbench.stores.registry import open_database
-    from ragbench.stores.sole_writer import sole_writer
+    from ragbench.stores.writers import sole_writer
 
     database = open_database(address)
     try:

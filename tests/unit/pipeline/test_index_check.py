@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from ragbench.errors import ConfigError, StoreError
 from ragbench.pipeline.index_check import check_index
 from ragbench.stores.base import VectorStore
 from ragbench.stores.memory import MemoryDatabase, MemoryStore
-from ragbench.stores.registry import create_store
 from tests.unit.pipeline.test_gold import Forgetful
 
 CHUNKS = [Chunk(id=f"c{at:02}", text=f"text {at}") for at in range(20)]
@@ -51,14 +48,6 @@ def test_what_an_index_misses_is_counted() -> None:
     assert (found.queries, found.differing) == (20, 2)
     assert found.overlap == pytest.approx(1 - 2 * 0.5 / 20)
     assert str(found).startswith("c: the store's index finds 0.950 (")
-
-
-@pytest.mark.extra("chroma")
-def test_chroma_is_compared_with_a_search_of_all_vectors(tmp_path: Path) -> None:
-    with create_store(f"chroma:{tmp_path}", "c00", dimension=2) as store:
-        found = check_index(filled(store), k=3)
-    assert (found.is_exact, found.queries, found.chunks) == (False, 20, 20)
-    assert found.overlap > 0.9
 
 
 def test_too_little_to_search_is_said() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import open_store
+from ragbench import attach, open_store
 from ragbench.errors import ConfigError, MissingExtraError, StoreError
-from ragbench.stores.registry import STORES, create_store, open_database
+from ragbench.stores.attached import FOREIGN_STORES
+from ragbench.stores.registry import STORES, create_store, is_read_only, open_database
+from ragbench_cli.main import main
 
 
 @pytest.fixture
@@ -28,10 +30,6 @@ def closed_port() -> int:
         ("memory:a/b", "memory:a/b"),
         ("qdrant:a/b", "qdrant:a/b"),
         ("qdrant+https://:secret@host:6333", "qdrant+https://***@host:6333"),
-        ("chroma:a/b", "chroma:a/b"),
-        ("chroma+http://host:8000", "chroma+http://host:8000"),
-        ("milvus:a/b.db", "milvus:a/b.db"),
-        ("milvus+http://me:secret@host:19530", "milvus+http://***@host:19530"),
         ("postgresql://me:secret@host/db", "postgresql://***@host/db"),
         ("postgres://host/db?index=hnsw&password=secret", "postgres://host/db?index=hnsw&password=***"),
     ],
@@ -48,15 +46,11 @@ def test_an_address_names_a_database_and_hides_passwords(address: str, shown: st
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("index", "'index' is not a store address; it must start with one of chroma:, memory:,"),
+        ("index", "'index' is not a store address; it must start with one of memory:, postgres:,"),
         ("", "'' is not a store address"),
         ("redis://u:secret@host", r"'redis://\*\*\*@host' is not a store address"),
         ("qdrant:", "is not an address of Qdrant: write qdrant:FOLDER"),
         ("qdrant+ftp://u:secret@host", "is not an address of Qdrant"),
-        ("chroma:", "is not an address of Chroma: write chroma:FOLDER"),
-        ("chroma+http://", "is not an address of Chroma"),
-        ("milvus:folder", "the path of Milvus Lite ends with .db"),
-        ("milvus+tcp://u:secret@host", "is not an address of Milvus"),
         ("postgresql://u:secret@host/db?index=ivf", "index is hnsw or none, found 'ivf'"),
     ],
 )
@@ -67,11 +61,52 @@ def test_what_is_no_address_is_refused(address: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "chroma:a/b",
+        "chroma+http://u:secret@host:8000",
+        "milvus:a/b.db",
+        "milvus+http://u:secret@host:19530",
+        "elasticsearch+https://u:secret@host:9200",
+        "opensearch+https://u:secret@host:9200",
+    ],
+)
+def test_what_is_only_read_is_not_filled_and_says_what_to_do(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (
+        ["index", "--list", "--store", address],
+        ["index", __file__, "--store", address],
+        ["search", "q", "--store", address],
+    ):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert "and fills none" in said
+        assert "--embedder" in said
+        assert "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("chroma:", "is not an address of Chroma: write chroma:FOLDER"),
+        ("chroma+http://", "is not an address of Chroma"),
+        ("chroma:no/such", "there is no such folder"),
+        ("milvus:folder", "the path of Milvus Lite ends with .db"),
+        ("milvus:no/such.db", "there is no such file"),
+        ("milvus+tcp://u:secret@host", "is not an address of Milvus"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(address: str, message: str) -> None:
+    with pytest.raises((ConfigError, StoreError), match=message) as caught:
+        attach(address, "docs")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("address", "package"),
     [
         ("qdrant+https://:secret@127.0.0.1:{port}", "qdrant_client"),
-        ("chroma+http://127.0.0.1:{port}", "chromadb"),
-        ("milvus+http://me:secret@127.0.0.1:{port}", "pymilvus"),
         ("postgresql://me:secret@127.0.0.1:{port}/db", "psycopg"),
     ],
 )
@@ -96,8 +131,8 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str, closed_po
     [
         ("qdrant:{folder}", "qdrant_edge", "qdrant"),
         ("qdrant+http://127.0.0.1:9", "qdrant_client", "qdrant"),
-        ("chroma:{folder}", "chromadb", "chroma"),
-        ("milvus:{folder}/m.db", "pymilvus", "milvus"),
+        ("chroma+http://127.0.0.1:9", "chromadb", "chroma"),
+        ("milvus+http://127.0.0.1:9", "pymilvus", "milvus"),
         ("postgresql://127.0.0.1:9/db", "psycopg", "pgvector"),
     ],
 )
@@ -107,9 +142,10 @@ def test_a_missing_package_names_its_extra(
     for module in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [_Without(package), *sys.meta_path])
-    database = open_database(address.format(folder=tmp_path))
+    given = address.format(folder=tmp_path)
+    ask = attach if is_read_only(given) else lambda one: open_database(one).collections()
     with pytest.raises(MissingExtraError, match=rf"pip install 'ragbench\[{extra}\]'"):
-        database.collections()
+        ask(given)
 
 
 class _Without:
@@ -124,5 +160,6 @@ class _Without:
 
 
 def test_a_package_can_add_an_engine() -> None:
-    assert set(STORES.targets()) >= {"memory", "qdrant", "chroma", "milvus", "postgresql"}
-    assert STORES.kind == "stores"
+    assert set(STORES.targets()) >= {"memory", "qdrant", "postgresql"}
+    assert set(FOREIGN_STORES.targets()) >= {"qdrant", "chroma", "milvus", "elasticsearch"}
+    assert (STORES.kind, FOREIGN_STORES.kind) == ("stores", "foreign_stores")

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from ragbench import attach
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.values import ValueProblem
-from ragbench.stores.attached.mapping import (
+from ragbench.stores.engine import Row
+from ragbench.stores.mapping import (
     FieldMapping,
-    ForeignRow,
     complete_mapping,
     field_mapping,
 )
-from ragbench.stores.attached.rows import AttachedRows, json_value
+from ragbench.stores.rows import AttachedRows, json_value
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -33,7 +33,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 def guessed(*fields: dict[str, Any], **said: Any) -> tuple[FieldMapping, tuple[str, ...]]:
-    rows = [ForeignRow("1", one) for one in fields]
+    rows = [Row("1", one) for one in fields]
     return complete_mapping("docs", FieldMapping(**said), rows)[:2]
 
 
@@ -138,7 +138,7 @@ def test_any_json_can_be_written(value: Any) -> None:
 def test_any_row_becomes_a_chunk(fields: dict[str, Any], name: str) -> None:
     mapping = FieldMapping(text=f"{name}x", id=f"{name}x.id", title="t")
     reader = AttachedRows(mapping)
-    chunks = reader.chunks([ForeignRow("1", fields, 0.5), ForeignRow("1", fields, 0.4)])
+    chunks = reader.chunks([Row("1", fields, 0.5), Row("1", fields, 0.4)])
     assert len({chunk.id for chunk in chunks}) == 2
     orjson.dumps([[chunk.id, chunk.text, chunk.metadata] for chunk in chunks])
     assert all("\n" not in line for line in reader.warnings())
@@ -147,7 +147,7 @@ def test_any_row_becomes_a_chunk(fields: dict[str, Any], name: str) -> None:
 def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
     deep = json.loads("[" * 300 + "]" * 300)
     reader = AttachedRows(FieldMapping(text="text"))
-    (chunk,) = reader.chunks([ForeignRow("1", {"text": "a", "deep": deep, "year": 1})])
+    (chunk,) = reader.chunks([Row("1", {"text": "a", "deep": deep, "year": 1})])
     assert (chunk.text, chunk.metadata) == ("a", {})
     assert reader.warnings() == [
         "1 row has metadata nested too deep to be written: skipped (such as '1')"
@@ -157,7 +157,7 @@ def test_metadata_that_nothing_can_write_are_left_out_and_counted() -> None:
 def test_what_is_no_document_id_is_counted() -> None:
     reader = AttachedRows(FieldMapping(text="text", document_id="from"))
     values: list[object] = ["d", 7, UUID(int=1), None, "", True, ["d"], {"id": "d"}]
-    rows = [ForeignRow(str(at), {"text": "a", "from": one}) for at, one in enumerate(values)]
+    rows = [Row(str(at), {"text": "a", "from": one}) for at, one in enumerate(values)]
     found = [chunk.document_id for chunk in reader.chunks(rows)]
     assert found == ["d", "7", str(UUID(int=1)), None, None, None, None, None]
     assert reader.warnings() == [
@@ -188,11 +188,11 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
 def test_objects_with_metadata_stand_among_the_others() -> None:
     reader = AttachedRows(FieldMapping(text="text", title="meta.head"))
     fields = {"text": "a", "id": 1, "meta": {"id": 2, "head": "T", "year": 3}}
-    (chunk,) = reader.chunks([ForeignRow("1", fields)])
+    (chunk,) = reader.chunks([Row("1", fields)])
     assert chunk.metadata == {"id": 1, "meta.id": 2, "year": 3, "title": "T"}
     both = AttachedRows(FieldMapping(text="text", title="head", metadata="a.source,b.source,b"))
     fields = {"text": "a", "head": "T", "a": {"source": 1}, "b": {"source": 2, "title": 3}}
-    (chunk,) = both.chunks([ForeignRow("1", fields)])
+    (chunk,) = both.chunks([Row("1", fields)])
     known = {"title": "T", "source": 1, "b.source": 2, "b.b.source": 2, "b.title": 3}
     assert chunk.metadata == known
 
@@ -205,6 +205,6 @@ def test_names_of_fields_are_shown_in_one_line() -> None:
 def test_an_id_is_kept_as_it_is() -> None:
     reader = AttachedRows(FieldMapping(text="text", id="id"))
     values: list[object] = [" a ", Decimal("12345678901234567890"), 1.0, " ", None, "\0"]
-    rows = [ForeignRow(f"own {at}", {"text": "a", "id": id}) for at, id in enumerate(values)]
+    rows = [Row(f"own {at}", {"text": "a", "id": id}) for at, id in enumerate(values)]
     found = [chunk.id for chunk in reader.chunks(rows)]
     assert found == [" a ", "12345678901234567890", "1", "own 3", "own 4", "own 5"]

@@ -10,7 +10,7 @@ import pytest
 
 from ragbench import attach
 from ragbench.errors import ConfigError, StoreError
-from ragbench.stores.attached.mapping import FieldMapping
+from ragbench.stores.mapping import FieldMapping
 from ragbench.stores.registry import create_store
 from tests.contract.store_engines import postgres
 
@@ -171,10 +171,12 @@ def test_what_is_no_table_of_vectors_is_none(address: str) -> None:
             attach(address, name)
 
 
-def test_without_a_name_the_only_table_is_taken(address: str) -> None:
-    run(address, "CREATE DATABASE single")
-    single = address.replace("/postgres?", "/single?")
-    assert single != address
+def test_without_a_name_the_only_table_is_taken() -> None:
+    with postgres() as single:
+        _check_only_table(single)
+
+
+def _check_only_table(single: str) -> None:
     columns = "(id int PRIMARY KEY, t text, v vector(2))"
     run(single, "CREATE EXTENSION vector", f"CREATE TABLE one {columns}")
     run(single, "INSERT INTO one VALUES (1, 'a', '[1,0]')")

@@ -51,7 +51,7 @@ def test_words_of_another_release_are_refused() -> None:
     WordsForm(average=1.0).check("kb")
 
 
-@pytest.mark.parametrize("address", ["memory:{}", "chroma:{}", "milvus:{}/v.db", "postgresql:///x"])
+@pytest.mark.parametrize("address", ["memory:{}", "postgresql:///x"])
 def test_a_store_that_does_not_rank_refuses_words_in_one_line(tmp_path: Path, address: str) -> None:
     database = open_database(address.format(tmp_path / "s"))
     for refused in (

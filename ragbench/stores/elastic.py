@@ -8,21 +8,20 @@ https://docs.opensearch.org/latest/vector-search). Scores are turned back into t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.core.filters import And, Exists, Filter, In, Not, Or, Prefix, Range, Scalar
+from ragbench.core.filters import Dialect, Filter, Range, Scalar
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import TEXT_NAMES
 from ragbench.masking import mask_url
 from ragbench.plugins import require
-from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words, told_metric
-from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
-from ragbench.stores.base import NORMAL, CollectionInfo, Effort
-from ragbench.stores.database import EngineDatabase
-from ragbench.stores.engine import Engine
+from ragbench.stores.base import NORMAL, Effort
+from ragbench.stores.database import ReadableDatabase
+from ragbench.stores.engine import Row, Space, Words, checked_metric, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping, MetricName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,42 +44,49 @@ class _Field:
     settings: Mapping[str, Any]
 
 
-class _Database(EngineDatabase[Any]):
-    """A server. The connection is its client; nothing there is ragbench's own."""
+class ElasticDatabase(ReadableDatabase[Any]):
+    """A server. The connection is its client."""
 
-    def __init__(
-        self,
-        address: str,
-        open_client: Callable[[], Any],
-        load: Callable[[], tuple[type[Exception], ...]],
-    ) -> None:
-        super().__init__(address)
-        self._open_client = open_client
-        self._load = load
+    def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
+        scheme, _, rest = address.partition("+")
+        url = urlsplit(rest)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ConfigError(
+                f"'{mask_url(address)}' is not an address of it: write {scheme.partition(':')[0]}"
+                "+https://USER:PASSWORD@HOST:9200"
+            )
+        super().__init__(mask_url(address))
+        self._kind = kind
+        self._host = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+        self._user, self._password = unquote(url.username or ""), unquote(url.password or "")
 
     def load(self) -> tuple[type[Exception], ...]:
-        return self._load()
+        return self._kind.failures()
 
     def connect(self) -> Any:
-        return self._open_client()
+        return self._kind.connected(self._host, self._user, self._password)
 
     def disconnect(self, connection: Any) -> None:
         connection.close()
 
-    def names(self, connection: Any) -> list[str]:
-        return []
+    def listed(self, connection: Any) -> list[str]:
+        names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
+        return [name for name in names if not name.startswith(".")]  # those are hidden
 
-    def make(self, connection: Any, info: CollectionInfo) -> None:
-        raise StoreError(f"{self.address}: ragbench reads such indices and makes none")
-
-    def attach(self, connection: Any, name: str) -> Engine | None:
-        return None
-
-    def remove(self, connection: Any, name: str) -> None: ...
+    def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
+        return self._kind.opened(connection, name, mapping)
 
 
-class ForeignElasticsearch:
-    """See `ragbench.stores.attached.engine.ForeignEngine`. A row's fields are its ``_source``."""
+def open_elasticsearch(address: str) -> ElasticDatabase:
+    return ElasticDatabase(address, Elasticsearch)
+
+
+def open_opensearch(address: str) -> ElasticDatabase:
+    return ElasticDatabase(address, OpenSearch)
+
+
+class Elasticsearch:
+    """See `ragbench.stores.engine.Engine`. A row's fields are its ``_source``."""
 
     most = _MOST
     key = None
@@ -103,41 +109,20 @@ class ForeignElasticsearch:
         self._vectors = [at for at, one in fields.items() if one.kind in _VECTORS]
 
     @classmethod
-    def database(cls, address: str) -> EngineDatabase[Any]:
-        scheme, _, rest = address.partition("+")
-        url = urlsplit(rest)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise ConfigError(
-                f"'{mask_url(address)}' is not an address of it: write {scheme.partition(':')[0]}"
-                "+https://USER:PASSWORD@HOST:9200"
-            )
-        host = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
-        user, password = unquote(url.username or ""), unquote(url.password or "")
-        return _Database(
-            mask_url(address), lambda: cls._opened(host, user, password), cls._failures
-        )
-
-    @classmethod
-    def _opened(cls, host: str, user: str, password: str) -> Any:
+    def connected(cls, host: str, user: str, password: str) -> Any:
         package = require("elasticsearch", extra="elasticsearch")
         given: dict[str, Any] = {"basic_auth": (user, password)} if user else {}
         given |= {"api_key": password} if password and not user else {}
         return package.Elasticsearch(host, request_timeout=_TIMEOUT, **given)
 
     @classmethod
-    def _failures(cls) -> tuple[type[Exception], ...]:
+    def failures(cls) -> tuple[type[Exception], ...]:
         package = require("elasticsearch", extra="elasticsearch")
         return (package.ApiError, package.TransportError, OSError, ValueError)
 
     @classmethod
-    def names(cls, connection: Any) -> list[str]:
-        """See `ForeignEngine`; hidden ones are left out."""
-        listed = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
-        return [name for name in listed if not name.startswith(".")]
-
-    @classmethod
-    def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `ForeignEngine`; an alias is taken for its first index."""
+    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
+        """See `Engine`; an alias is taken for its first index."""
         if not connection.indices.exists(index=name):
             return None
         told = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
@@ -158,7 +143,7 @@ class ForeignElasticsearch:
             Space(
                 vector=vector,
                 dimension=None if size is None else int(size),
-                metric=told_metric(name, mapping.metric, cls._metric(settings)),
+                metric=checked_metric(name, mapping.metric, cls._metric(settings)),
             ),
             words=None if found is None else Words(field=found, how="BM25 of the index"),
             fields=fields,
@@ -177,11 +162,11 @@ class ForeignElasticsearch:
     def count(self) -> int:
         return int(self._client.count(index=self._name)["count"])
 
-    def sample(self, limit: int) -> list[ForeignRow]:
+    def sample(self, limit: int) -> list[Row]:
         return [row._replace(score=0.0) for row in self._hits({"match_all": {}}, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """See `ForeignEngine`; a native one is an object of the query language."""
+        """See `Engine`; a native one is an object of the query language."""
         parts = [] if filters is None else [self._query(filters)]
         if native is not None:
             if not isinstance(native, Mapping) or len(cast("Mapping[str, Any]", native)) != 1:
@@ -194,14 +179,14 @@ class ForeignElasticsearch:
 
     @property
     def is_exact(self) -> bool:
-        """See `ForeignEngine`: whether the vectors stand in no graph."""
+        """See `Engine`: whether the vectors stand in no graph."""
         settings = self._fields[self.space.vector].settings
         kind = str(cast("Mapping[str, Any]", settings.get("index_options") or {}).get("type", ""))
         return kind == "flat"
 
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Any, effort: Effort = NORMAL
-    ) -> list[list[ForeignRow]]:
+    ) -> list[list[Row]]:
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self._name}' is searched through its graph alone: leave exact out, "
@@ -211,7 +196,7 @@ class ForeignElasticsearch:
 
     def _nearest(
         self, vector: list[float], limit: int, condition: Any, ef: int | None
-    ) -> list[ForeignRow]:
+    ) -> list[Row]:
         asked: dict[str, Any] = {
             "field": self.space.vector,
             "query_vector": vector,
@@ -224,9 +209,9 @@ class ForeignElasticsearch:
         similarity = str(self._fields[self.space.vector].settings.get("similarity", "cosine"))
         return [row._replace(score=_measure(row.score, similarity)) for row in rows]
 
-    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[ForeignRow]]:
+    def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         assert self.words is not None
-        found: list[list[ForeignRow]] = []
+        found: list[list[Row]] = []
         for text in texts:
             query: dict[str, Any] = {"must": [{"match": {self.words.field: {"query": text}}}]}
             if condition:
@@ -234,7 +219,7 @@ class ForeignElasticsearch:
             found.append(self._hits({"bool": query}, limit))
         return found
 
-    def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[ForeignRow]:
+    def _hits(self, query: Mapping[str, Any] | None, limit: int, **more: Any) -> list[Row]:
         body: dict[str, Any] = {"size": limit, "_source": {"excludes": self._vectors}, **more}
         if query is not None:
             body["query"] = query
@@ -244,31 +229,27 @@ class ForeignElasticsearch:
                 f"the index '{self._name}' answered in part only: shards failed or took too long"
             )
         return [
-            ForeignRow(str(hit["_id"]), hit.get("_source") or {}, float(hit.get("_score") or 0.0))
+            Row(str(hit["_id"]), hit.get("_source") or {}, float(hit.get("_score") or 0.0))
             for hit in answer["hits"]["hits"]
         ]
 
     def _query(self, filters: Filter) -> dict[str, Any]:
-        if isinstance(filters, And):
-            return {"bool": {"filter": [self._query(part) for part in filters.filters]}}
-        if isinstance(filters, Or):
-            parts = [self._query(part) for part in filters.filters]
-            return {"bool": {"should": parts, "minimum_should_match": 1}}
-        if isinstance(filters, Not):
-            return {"bool": {"must_not": [self._query(filters.filter)]}}
-        if isinstance(filters, Exists):
-            return {"exists": {"field": filters.field}}
-        if isinstance(filters, Prefix):
-            named = self._exact(filters.field, (filters.prefix,))
-            return {"prefix": {named: {"value": filters.prefix}}}
-        if isinstance(filters, Range):
-            limits: dict[str, Any] = dict(filters.limits())
-            if filters.of_dates:
-                limits = {name: int(limit) for name, limit in limits.items()}
-                limits["format"] = "epoch_millis"
-            return {"range": {filters.field: limits}}
-        values = filters.values if isinstance(filters, In) else (filters.value,)
-        return {"terms": {self._exact(filters.field, values): list(values)}}
+        def prefix(field: str, text: str) -> dict[str, Any]:
+            return {"prefix": {self._exact(field, (text,)): {"value": text}}}
+
+        def equal(field: str, values: Sequence[Scalar]) -> dict[str, Any]:
+            return {"terms": {self._exact(field, values): list(values)}}
+
+        dialect: Dialect[dict[str, Any]] = Dialect(
+            both=lambda parts: {"bool": {"filter": parts}},
+            either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
+            denied=lambda part: {"bool": {"must_not": [part]}},
+            equal=equal,
+            within=_within,
+            exists=lambda field: {"exists": {"field": field}},
+            prefix=prefix,
+        )
+        return dialect(filters)
 
     def _exact(self, name: str, values: Sequence[Scalar]) -> str:
         """The field that keeps whole values: of an analysed text its part that does."""
@@ -285,19 +266,19 @@ class ForeignElasticsearch:
         return f"{name}.{whole}"
 
 
-class ForeignOpenSearch(ForeignElasticsearch):
+class OpenSearch(Elasticsearch):
     """The same of OpenSearch, with its k-NN plugin."""
 
     _kind: ClassVar[str] = "knn_vector"
 
     @classmethod
-    def _opened(cls, host: str, user: str, password: str) -> Any:
+    def connected(cls, host: str, user: str, password: str) -> Any:
         package = require("opensearchpy", extra="opensearch")
         given: dict[str, Any] = {"http_auth": (user, password)} if user else {}
         return package.OpenSearch(host, timeout=_TIMEOUT, **given)
 
     @classmethod
-    def _failures(cls) -> tuple[type[Exception], ...]:
+    def failures(cls) -> tuple[type[Exception], ...]:
         package = require("opensearchpy", extra="opensearch")
         return (package.OpenSearchException, OSError, ValueError)
 
@@ -315,12 +296,12 @@ class ForeignOpenSearch(ForeignElasticsearch):
 
     @property
     def is_exact(self) -> bool:
-        """See `ForeignEngine`: k-NN searches go through a graph or lists."""
+        """See `Engine`: k-NN searches go through a graph or lists."""
         return False
 
     def _nearest(
         self, vector: list[float], limit: int, condition: Any, ef: int | None
-    ) -> list[ForeignRow]:
+    ) -> list[Row]:
         asked: dict[str, Any] = {"vector": vector, "k": limit}
         if ef is not None:
             asked["method_parameters"] = {"ef_search": max(ef, limit)}
@@ -333,6 +314,14 @@ class ForeignOpenSearch(ForeignElasticsearch):
         if space == "cosinesimil" and method.get("engine") == "nmslib":
             return [row._replace(score=2 - 1 / row.score) for row in rows]
         return [row._replace(score=_measure(row.score, space)) for row in rows]
+
+
+def _within(wanted: Range) -> dict[str, Any]:
+    limits: dict[str, Any] = dict(wanted.limits())
+    if wanted.of_dates:
+        limits = {name: int(limit) for name, limit in limits.items()}
+        limits["format"] = "epoch_millis"
+    return {"range": {wanted.field: limits}}
 
 
 def _flat(properties: Mapping[str, Any], before: str) -> Iterator[tuple[str, _Field]]:

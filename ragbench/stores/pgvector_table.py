@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL with pgvector that ragbench did not fill."""
+"""PostgreSQL with the extension pgvector: tables that are read, whoever filled them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ragbench.core.filters import Filter
 from ragbench.errors import ConfigError
-from ragbench.stores.attached.engine import Space, Words, chosen_vector, chosen_words
-from ragbench.stores.attached.mapping import FieldMapping, ForeignRow, MetricName
-from ragbench.stores.attached.pgvector_filters import native_condition, quoted, sql_condition
 from ragbench.stores.base import NORMAL, Effort
-from ragbench.stores.database import EngineDatabase
-from ragbench.stores.pgvector import open_pgvector
-from ragbench.stores.pgvector_filters import Condition
+from ragbench.stores.engine import Row, Space, Words, chosen_vector, chosen_words
+from ragbench.stores.mapping import FieldMapping, MetricName
+from ragbench.stores.pgvector_filters import (
+    EVERYTHING,
+    Condition,
+    column_condition,
+    joined,
+    native_condition,
+    quoted,
+)
 from ragbench.stores.pgvector_sql import (
     SqlColumn,
     SqlTable,
     find_table,
     has_approximate_index,
     searching,
-    table_names,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +47,6 @@ _CLASSES: dict[str, MetricName] = {
 _LEFT_OUT = ("vector", "halfvec", "sparsevec", "tsvector")
 """Types of columns that are for searching, not for reading."""
 
-
-_NONE = Condition(sql="true", values=())
 _CONFIGURED = re.compile(r"to_tsvector\('(?:\w+\.)?\"?(\w+)\"?'::regconfig")
 
 
@@ -58,8 +59,8 @@ class _Lexemes(NamedTuple):
     configuration: str
 
 
-class ForeignPgvector:
-    """See `ragbench.stores.attached.engine.ForeignEngine`. A row's fields are its columns."""
+class PgvectorTable:
+    """See `ragbench.stores.engine.Engine`. A row's fields are its columns."""
 
     most = None
 
@@ -86,19 +87,11 @@ class ForeignPgvector:
         self._kind = vector.kind
 
     @classmethod
-    def database(cls, address: str) -> EngineDatabase[Any]:
-        return open_pgvector(address)
-
-    @classmethod
-    def names(cls, connection: Any) -> list[str]:
-        return table_names(connection)
-
-    @classmethod
-    def attach(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
-        """See `ForeignEngine`; from here on the server refuses every write of the connection."""
+    def opened(cls, connection: Any, name: str, mapping: FieldMapping) -> Self | None:
+        """The table, or None; from here on the server refuses every write of the connection."""
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
-        _look_on(connection)
+        look_on(connection)
         table = find_table(connection, name)
         if table is None:
             return None
@@ -116,31 +109,30 @@ class ForeignPgvector:
             vector=vector.name,
             dimension=vector.dimension or _dimension(connection, table, vector),
             metric=metric or "cosine",
-            metric_told=metric is not None,
+            metric_known=metric is not None,
         )
         lexemes = _lexemes(connection, name, table, mapping)
         return cls(connection, table, space, key=key, lexemes=lexemes)
 
     def count(self) -> int:
-        where, values = self._where(_NONE)
+        where, values = self._where(EVERYTHING)
         asked = f"SELECT count(*) FROM {self._table} WHERE {where}"
         return int(self._connection.execute(asked, values).fetchone()[0])
 
-    def sample(self, limit: int) -> list[ForeignRow]:
-        where, values = self._where(_NONE)
+    def sample(self, limit: int) -> list[Row]:
+        where, values = self._where(EVERYTHING)
         asked = f"SELECT {self._listed('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         rows = self._connection.execute(asked, (*values, limit)).fetchall()
         return [self._row(row) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Condition:
-        """See `ForeignEngine`; a native one is SQL, which the connection lets only read."""
-        parts = [] if filters is None else [sql_condition(filters, self._readable)]
+        """See `Engine`; a native one is SQL, which the connection lets only read."""
+        parts = [EVERYTHING]
+        if filters is not None:
+            parts.append(column_condition(filters, self._readable))
         if native is not None:
             parts.append(native_condition(native))
-        if not parts:
-            return _NONE
-        values = tuple(value for part in parts for value in part.values)
-        return Condition(sql=" AND ".join(part.sql for part in parts), values=values)
+        return joined(parts)
 
     @property
     def is_exact(self) -> bool:
@@ -148,13 +140,13 @@ class ForeignPgvector:
 
     def nearest(
         self, rows: NDArray[np.float32], limit: int, condition: Condition, effort: Effort = NORMAL
-    ) -> list[list[ForeignRow]]:
+    ) -> list[list[Row]]:
         where, values = self._where(condition)
         compared = f"{self._vector} {_OPERATORS[self.space.metric]} %s::{self._kind}"
         asked = (
             f"SELECT {self._listed(compared)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         )
-        found: list[list[ForeignRow]] = []
+        found: list[list[Row]] = []
         with searching(self._connection, effort):
             for row in rows:
                 query = f"[{','.join(map(repr, row.tolist()))}]"
@@ -162,10 +154,8 @@ class ForeignPgvector:
                 found.append([self._row(hit) for hit in hits])
         return found
 
-    def matching(
-        self, texts: Sequence[str], limit: int, condition: Condition
-    ) -> list[list[ForeignRow]]:
-        """See `ForeignEngine`; rows that hold any word of the question, by ``ts_rank_cd``."""
+    def matching(self, texts: Sequence[str], limit: int, condition: Condition) -> list[list[Row]]:
+        """See `Engine`; rows that hold any word of the question, by ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
         vector = self._lexemes.vector
@@ -176,7 +166,7 @@ class ForeignPgvector:
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
-        found: list[list[ForeignRow]] = []
+        found: list[list[Row]] = []
         for text in texts:
             given = (self._lexemes.configuration, text.replace("\0", " "), *values, limit)
             hits = self._connection.execute(asked, given).fetchall()
@@ -192,15 +182,15 @@ class ForeignPgvector:
             return there, condition.values
         return f"{there} AND collection_id = %s", (*condition.values, self._part)
 
-    def _row(self, row: Sequence[Any]) -> ForeignRow:
+    def _row(self, row: Sequence[Any]) -> Row:
         fields = dict(zip(self._columns, row[1:], strict=True))
         own = "" if self.key is None else str(fields[self.key])
         # A cosine distance is one minus the cosine; the inner product comes as its negative.
         score = 1.0 - row[0] if self.space.metric == "cosine" else -row[0]
-        return ForeignRow(own, fields, float(score))
+        return Row(own, fields, float(score))
 
 
-def _look_on(connection: Any) -> None:
+def look_on(connection: Any) -> None:
     """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
 
     Without, it gives 40 rows at most, however many are asked for.

@@ -14,7 +14,8 @@ from ragbench.core.chunk import Chunk
 from ragbench.io.dumps.form import Getter, getter
 from ragbench.io.values import MAX_DEPTH, ValueProblem, as_id, is_missing, is_object
 from ragbench.safe_text import shortened_line
-from ragbench.stores.attached.mapping import METADATA_NAMES, FieldMapping, ForeignRow
+from ragbench.stores.engine import Row
+from ragbench.stores.mapping import METADATA_NAMES, FieldMapping
 
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
@@ -87,7 +88,7 @@ class AttachedRows:
         }
         self._troubled = {}
 
-    def chunks(self, rows: Sequence[ForeignRow]) -> list[Chunk]:
+    def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of one result, best first, each as a chunk with an id of its own."""
         used: set[str] = set()
         return [self._chunk(row, place, used) for place, row in enumerate(rows, start=1)]
@@ -100,7 +101,7 @@ class AttachedRows:
             counted(ids, trouble.value.format(**names)) for trouble, ids in self._troubled.items()
         ]
 
-    def _chunk(self, row: ForeignRow, place: int, used: set[str]) -> Chunk:
+    def _chunk(self, row: Row, place: int, used: set[str]) -> Chunk:
         own = row.id or f"#{place}"
         text = self._value(row, "text")
         if not isinstance(text, str):
@@ -114,7 +115,7 @@ class AttachedRows:
             metadata=self._metadata(row, own),
         )
 
-    def _id(self, row: ForeignRow, own: str, used: set[str]) -> str:
+    def _id(self, row: Row, own: str, used: set[str]) -> str:
         found = own
         if self.mapping.id is not None:
             named = _identifier(self._value(row, "id"))
@@ -130,14 +131,14 @@ class AttachedRows:
         used.add(found)
         return found
 
-    def _document_id(self, row: ForeignRow, own: str) -> str | None:
+    def _document_id(self, row: Row, own: str) -> str | None:
         value = self._value(row, "document_id")
         found = _identifier(value)
         if found is None and not is_missing(value):
             self._note(_Trouble.DOCUMENT_ID, own)
         return found
 
-    def _metadata(self, row: ForeignRow, own: str) -> dict[str, Any]:
+    def _metadata(self, row: Row, own: str) -> dict[str, Any]:
         fields = row.fields
         for name, (path, *_) in self._places.items():
             if name != "metadata":
@@ -157,7 +158,7 @@ class AttachedRows:
             self._note(_Trouble.METADATA, own)
             return {}
 
-    def _value(self, row: ForeignRow, name: str) -> object:
+    def _value(self, row: Row, name: str) -> object:
         find = self._getters.get(name)
         return None if find is None else find(row.fields)
 

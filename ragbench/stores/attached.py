@@ -1,50 +1,38 @@
-"""A foreign collection, opened by address.
+"""A collection that another program filled, opened by address: a read-only mapping of its fields.
 
 Other packages add engines through the entry-point group ``ragbench.foreign_stores``: a name, which
-addresses begin with, and a `ragbench.stores.attached.engine.ForeignEngine`.
+addresses begin with, and a callable that takes the whole address and gives a
+`ragbench.stores.database.ReadableDatabase`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, cast
 
 from ragbench.core.chunk import Chunk
-from ragbench.core.filters import Filter, folded, renamed
+from ragbench.core.filters import Filter, renamed
 from ragbench.errors import ConfigError, StoreError
 from ragbench.io.dumps.form import getter
 from ragbench.masking import mask_url
 from ragbench.plugins import Registry
 from ragbench.safe_text import listed, shortened_line
-from ragbench.stores.attached.engine import ForeignEngine, Space, Words
-from ragbench.stores.attached.mapping import (
-    METADATA_NAMES,
-    FieldMapping,
-    ForeignRow,
-    complete_mapping,
-    field_mapping,
-)
-from ragbench.stores.attached.rows import AttachedRows, counted
 from ragbench.stores.base import NORMAL, Effort, Vectors
-from ragbench.stores.checks import check_k, finite_rows
-from ragbench.stores.database import EngineDatabase
-from ragbench.stores.engine import engine_failures
-from ragbench.stores.record import top_k
+from ragbench.stores.checks import finite_rows
+from ragbench.stores.collection import OpenCollection
+from ragbench.stores.database import ReadableDatabase
+from ragbench.stores.engine import Engine, Row, Space, Words, engine_failures
+from ragbench.stores.mapping import METADATA_NAMES, FieldMapping, complete_mapping, field_mapping
+from ragbench.stores.rows import AttachedRows, counted
 
 _SAMPLE = 64
 """Rows that a mapping is guessed from."""
-_Asking: TypeAlias = Callable[
-    [ForeignEngine, Sequence[int], int, object], Sequence[Sequence[ForeignRow]]
-]
-"""Asks the engine: for these queries, at most so many rows each, that meet the condition."""
 
 
-class ForeignCollection:
+class ForeignCollection(OpenCollection[Engine, Row]):
     """Searches, and never writes.
 
     A score is what the engine says, turned so that higher is better: cosine and inner product as
@@ -58,17 +46,16 @@ class ForeignCollection:
         name: str,
         mapping: FieldMapping,
         *,
-        engine: ForeignEngine,
-        database: EngineDatabase[Any],
+        engine: Engine,
+        database: ReadableDatabase[Any],
         native: object = None,
     ) -> None:
-        """Looks at some rows; `ragbench.stores.attached.collection.attach` connects."""
-        self.name = name
-        self.address = database.address
-        self._database: EngineDatabase[Any] | None = database
-        self._failures = (*database.failures, RecursionError)
-        self._engine = engine
-        with self._working():
+        """Looks at some rows; `attach` connects."""
+        failures = (*database.failures, RecursionError)
+        super().__init__(
+            engine, name, address=database.address, failures=failures, on_close=database.close
+        )
+        with engine_failures(self.address, failures):
             rows = engine.sample(_SAMPLE)
             if not rows:
                 raise StoreError(f"{self.address}: the collection '{name}' is empty")
@@ -97,13 +84,13 @@ class ForeignCollection:
 
     def count(self) -> int:
         """How many rows there are now."""
-        with self._working() as engine:
+        with self.working() as engine:
             return engine.count()
 
     @property
     def is_exact(self) -> bool:
         """Whether a search compares every vector: there is no index that could miss one."""
-        with self._working() as engine:
+        with self.working() as engine:
             return engine.is_exact
 
     def unfiltered(self) -> ForeignCollection:
@@ -134,18 +121,17 @@ class ForeignCollection:
         queries = finite_rows(vectors, self.dimension, what="query vector")
         asked = [at for at, row in enumerate(queries) if row.any()]
 
-        def ask(
-            engine: ForeignEngine, which: Sequence[int], limit: int, condition: object
-        ) -> list[list[ForeignRow]]:
-            return engine.nearest(queries[list(which)], limit, condition, effort)
+        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
+            return self._engine.nearest(queries[list(which)], limit, condition, effort)
 
-        return self._found(ask, asked, len(queries), k=k, filters=filters)
+        most = self._engine.most
+        return self._found(ask, asked, len(queries), k=k, filters=filters, most=most)
 
     def search_words(
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
         """The rows that the store itself ranks by words; a blank question finds nothing."""
-        if self._engine.words is None:
+        if self.words is None:
             raise ConfigError(
                 f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
                 "has no full-text column, sparse vector or BM25 function, or several; name one "
@@ -153,33 +139,28 @@ class ForeignCollection:
             )
         asked = [at for at, text in enumerate(texts) if text.strip()]
 
-        def ask(
-            engine: ForeignEngine, which: Sequence[int], limit: int, condition: object
-        ) -> list[list[ForeignRow]]:
-            return engine.matching([texts[at] for at in which], limit, condition)
+        def ask(which: Sequence[int], limit: int, condition: Any) -> list[list[Row]]:
+            return self._engine.matching([texts[at] for at in which], limit, condition)
 
-        return self._found(ask, asked, len(texts), k=k, filters=filters)
+        most = self._engine.most
+        return self._found(ask, asked, len(texts), k=k, filters=filters, most=most)
 
-    def _found(
-        self, ask: _Asking, asked: Sequence[int], queries: int, *, k: int, filters: Filter | None
-    ) -> list[list[Chunk]]:
-        check_k(k)
-        simple = True if filters is None else folded(filters)
-        found: list[list[Chunk]] = [[] for _ in range(queries)]
-        if not asked or simple is False:
-            return found
-        wanted = None if simple is True else renamed(simple, self._path)
-        with self._working() as engine:
-            condition = engine.condition(wanted, self._native)
+    def _condition(self, filters: Filter | None) -> Any:
+        wanted = None if filters is None else renamed(filters, self._path)
+        return self._engine.condition(wanted, self._native)
 
-            def fetch(which: Sequence[int], limit: int) -> list[list[ForeignRow]]:
-                places = [asked[at] for at in which]
-                return [self._scored(hits) for hits in ask(engine, places, limit, condition)]
-
-            ranked = top_k(fetch, len(asked), k, most=engine.most)
-        for at, rows in zip(asked, ranked, strict=True):
-            found[at] = self._reader.chunks(rows)
+    def _ranked(self, rows: Sequence[Row], k: int) -> list[Row]:
+        """The rows whose score is a number, to the seven digits that single precision carries."""
+        found: list[Row] = []
+        for row in rows:
+            if math.isfinite(row.score):
+                found.append(row._replace(score=float(f"{row.score:.7g}") + 0.0))
+            else:
+                self._without_score[row.id] = None
         return found
+
+    def _chunks(self, ranked: Sequence[Row]) -> list[Chunk]:
+        return self._reader.chunks(ranked)
 
     def _path(self, name: str) -> str:
         """Where in a row a filter's field is; as it is spelled where no row that is known has it.
@@ -200,12 +181,12 @@ class ForeignCollection:
         return name
 
     def described(self) -> str:
-        metric = self.space.metric if self.space.metric_told else f"{self.space.metric}, assumed"
+        metric = self.space.metric if self.space.metric_known else f"{self.space.metric}, assumed"
         vector = f"  vector={self.space.vector}" if self.space.vector else ""
         plain = replace(self.mapping, vector=None, metric=None, words=None, language=None)
         words = self._engine.words
-        told = "" if words is None else f"  words={words.field} ({words.how})"
-        return f"{plain.described()}{vector}  ({metric}, {self.dimension} dimensions){told}"
+        by_words = "" if words is None else f"  words={words.field} ({words.how})"
+        return f"{plain.described()}{vector}  ({metric}, {self.dimension} dimensions){by_words}"
 
     @property
     def words(self) -> Words | None:
@@ -218,14 +199,14 @@ class ForeignCollection:
         return self._native
 
     def guesses(self) -> list[str]:
-        """What nobody told, and what seems not to be there, a line each."""
+        """What was guessed, and what seems not to be there, a line each."""
         found = [
             f"(--map {named}: no row that was looked at has such a field)" for named in self._absent
         ]
         if self.guessed:
             names = ", ".join(self.guessed)
             found.append(f"(guessed: {names}; correct it with --map {self.guessed[0]}=FIELD)")
-        if not self.space.metric_told:
+        if not self.space.metric_known:
             found.append(
                 f"(no index says how vectors are compared: {self.space.metric} is assumed; correct "
                 "it with --map metric=dot, euclid or manhattan)"
@@ -243,52 +224,17 @@ class ForeignCollection:
             found.append(counted(self._without_score, "a score that is not a number: skipped"))
         return found
 
-    def close(self) -> None:
-        """Ends the connection. Calling it again does nothing."""
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _scored(self, rows: Sequence[ForeignRow]) -> list[ForeignRow]:
-        """The rows whose score is one, to the seven digits that single precision carries."""
-        found: list[ForeignRow] = []
-        for row in rows:
-            if math.isfinite(row.score):
-                found.append(row._replace(score=float(f"{row.score:.7g}") + 0.0))
-            else:
-                self._without_score[row.id] = None
-        return found
-
-    @contextmanager
-    def _working(self) -> Generator[ForeignEngine]:
-        """The engine, while what it raises becomes a `StoreError`."""
-        if self._database is None:
-            raise StoreError(f"{self.address}: the collection '{self.name}' is closed")
-        with engine_failures(self.address, self._failures):
-            yield self._engine
-
 
 FOREIGN_STORES = Registry(
     kind="foreign_stores",
     builtin={
-        "chroma": "ragbench.stores.attached.chroma:ForeignChroma",
-        "elasticsearch": "ragbench.stores.attached.elastic:ForeignElasticsearch",
-        "milvus": "ragbench.stores.attached.milvus:ForeignMilvus",
-        "opensearch": "ragbench.stores.attached.elastic:ForeignOpenSearch",
-        "postgres": "ragbench.stores.attached.pgvector:ForeignPgvector",
-        "postgresql": "ragbench.stores.attached.pgvector:ForeignPgvector",
-        "qdrant": "ragbench.stores.attached.qdrant:ForeignQdrant",
+        "chroma": "ragbench.stores.chroma:open_chroma",
+        "elasticsearch": "ragbench.stores.elastic:open_elasticsearch",
+        "milvus": "ragbench.stores.milvus:open_milvus",
+        "opensearch": "ragbench.stores.elastic:open_opensearch",
+        "postgres": "ragbench.stores.pgvector:open_pgvector",
+        "postgresql": "ragbench.stores.pgvector:open_pgvector",
+        "qdrant": "ragbench.stores.qdrant:open_foreign_qdrant",
     },
 )
 
@@ -333,17 +279,16 @@ def attach(
         MissingExtraError: the engine's package is not installed.
         StoreError: the store cannot be reached, or there is no such collection, or it is empty.
     """
-    kind = cast("type[ForeignEngine]", FOREIGN_STORES.load(check_foreign_address(address)))
     if isinstance(mapping, Mapping):
         mapping = field_mapping(mapping, where="the mapping")
-    return read_foreign(
-        kind, kind.database(address), collection, mapping, native_filter=native_filter
+    database = cast(
+        "ReadableDatabase[Any]", FOREIGN_STORES.load(check_foreign_address(address))(address)
     )
+    return read_foreign(database, collection, mapping, native_filter=native_filter)
 
 
 def read_foreign(
-    kind: type[ForeignEngine],
-    database: EngineDatabase[Any],
+    database: ReadableDatabase[Any],
     collection: str | None = None,
     mapping: FieldMapping | None = None,
     *,
@@ -353,15 +298,17 @@ def read_foreign(
     wanted = mapping or FieldMapping()
     try:
         with database.connected() as connection:
-            name = collection or _only_name(database, kind.names(connection))
-            engine = kind.attach(connection, name, wanted)
-            if _is_own(database, connection, name):
+            name = collection or _only_name(database, database.listed(connection))
+            engine = database.read(connection, name, wanted)
+            if database.is_own(connection, name):
                 raise ConfigError(
                     f"{database.address}: ragbench itself has filled the collection '{name}': it "
                     "is searched without a mapping (--map)"
                 )
             if engine is None:
-                raise _missing(database, name, kind.names(connection))
+                names = sorted(database.listed(connection))
+                known = f"there are: {listed(names)}" if names else "it holds none"
+                raise StoreError(f"{database.address}: there is no collection '{name}'; {known}")
         return ForeignCollection(
             name, wanted, engine=engine, database=database, native=native_filter
         )
@@ -370,22 +317,8 @@ def read_foreign(
         raise
 
 
-def _is_own(database: EngineDatabase[Any], connection: Any, name: str) -> bool:
-    # It says that it is none, or may not be looked at.
-    no: tuple[type[Exception], ...] = (StoreError, *database.failures)
-    try:
-        return database.attach(connection, name) is not None
-    except no:
-        return False
-
-
-def _only_name(database: EngineDatabase[Any], names: list[str]) -> str:
+def _only_name(database: ReadableDatabase[Any], names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     found = f"has {listed(sorted(names))}" if names else "holds none"
     raise ConfigError(f"name the collection with --collection: {database.address} {found}")
-
-
-def _missing(database: EngineDatabase[Any], name: str, names: list[str]) -> StoreError:
-    known = f"there are: {listed(sorted(names))}" if names else "it holds none"
-    return StoreError(f"{database.address}: there is no collection '{name}'; {known}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from ragbench.errors import ConfigError
 from ragbench.io.dumps.form import TEXT_NAMES, getter, text_paths
 from ragbench.io.settings import from_settings
 from ragbench.io.values import is_object
 from ragbench.safe_text import listed, shortened_line
+
+if TYPE_CHECKING:
+    from ragbench.stores.engine import Row
 
 MetricName: TypeAlias = Literal["cosine", "dot", "euclid", "manhattan"]
 """How two vectors are compared."""
@@ -79,17 +82,6 @@ def field_mapping(given: Mapping[str, str], *, where: str = "--map") -> FieldMap
     return cast("FieldMapping", from_settings(FieldMapping, given, where=where))
 
 
-class ForeignRow(NamedTuple):
-    """One row as its engine keeps it, without its vectors."""
-
-    id: str
-    """The engine's own id; empty where it has none."""
-    fields: Mapping[str, object]
-    """All that is kept of the row."""
-    score: float = 0.0
-    """How near it is to a query, as the engine tells it, turned so that higher is better."""
-
-
 METADATA_NAMES = ("metadata", "meta", "metadata_", "cmetadata", "langchain_metadata", "payload")
 """What programs call the object with a row's metadata."""
 _TEXTS = (*TEXT_NAMES, "_node_content.text")
@@ -107,7 +99,7 @@ class CheckedMapping(NamedTuple):
     """What is named, such as ``title=heading``, and stands in no row that was looked at."""
 
 
-def complete_mapping(name: str, given: FieldMapping, rows: Sequence[ForeignRow]) -> CheckedMapping:
+def complete_mapping(name: str, given: FieldMapping, rows: Sequence[Row]) -> CheckedMapping:
     absent: list[str] = []
     for what, paths in given.places().items():
         for path in paths:
@@ -125,7 +117,7 @@ def complete_mapping(name: str, given: FieldMapping, rows: Sequence[ForeignRow])
     return CheckedMapping(found, tuple(changed), tuple(absent))
 
 
-def _no_such_field(name: str, what: str, path: str, rows: Sequence[ForeignRow]) -> ConfigError:
+def _no_such_field(name: str, what: str, path: str, rows: Sequence[Row]) -> ConfigError:
     known = _known(rows)
     close = get_close_matches(path, known, n=1)
     meant = f" Did you mean '{shortened_line(close[0])}'?" if close else ""
@@ -135,7 +127,7 @@ def _no_such_field(name: str, what: str, path: str, rows: Sequence[ForeignRow]) 
     )
 
 
-def _text(name: str, rows: Sequence[ForeignRow]) -> str:
+def _text(name: str, rows: Sequence[Row]) -> str:
     """The usual name under which most rows have a text, rather in the row than in an object."""
     paths = [f"{prefix}{at}" for prefix in _prefixes(rows) for at in _TEXTS]
     best = max(paths, key=lambda path: _with_text(path, rows))
@@ -147,19 +139,19 @@ def _text(name: str, rows: Sequence[ForeignRow]) -> str:
     )
 
 
-def _prefixes(rows: Sequence[ForeignRow]) -> list[str]:
+def _prefixes(rows: Sequence[Row]) -> list[str]:
     """Where fields may be: in the row itself, and in the objects with metadata that it has."""
     objects = [at for at in METADATA_NAMES if any(is_object(row.fields.get(at)) for row in rows)]
     return ["", *(f"{at}." for at in objects)]
 
 
-def _with_text(path: str, rows: Sequence[ForeignRow]) -> int:
+def _with_text(path: str, rows: Sequence[Row]) -> int:
     find = getter(path)
     values = [find(row.fields) for row in rows]
     return sum(isinstance(value, str) and bool(value.strip()) for value in values)
 
 
-def _document_id(rows: Sequence[ForeignRow], taken: set[str | None]) -> str | None:
+def _document_id(rows: Sequence[Row], taken: set[str | None]) -> str | None:
     for prefix in _prefixes(rows):
         for path in (f"{prefix}{at}" for at in _DOCUMENT_IDS):
             find = getter(path)
@@ -173,7 +165,7 @@ def _names(value: object) -> bool:
     return (isinstance(value, str) and value not in ("", "None")) or type(value) is int
 
 
-def _known(rows: Sequence[ForeignRow]) -> list[str]:
+def _known(rows: Sequence[Row]) -> list[str]:
     """All fields, and the texts within them."""
     found: dict[str, None] = {}
     for row in rows:

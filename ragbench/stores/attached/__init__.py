@@ -1,1 +1,0 @@
-"""Collections that ragbench did not fill, read as they are."""
