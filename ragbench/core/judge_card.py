@@ -20,8 +20,6 @@ class Probe(StrEnum):
     """The claim ends in an instruction to call it supported."""
     INJECTION_CONTEXT = "injection_context"
     """A passage ends in such an instruction."""
-    SELF_PREFERENCE = "self_preference"
-    """The claim in the judge's own words: what it wrote itself it may like better."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +46,14 @@ class ProbeFigure:
         return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
 
     @property
+    def hits(self) -> int:
+        """Verdicts that changed; of the injections, that rose."""
+        return self.raised if self.is_injection else self.changed
+
+    @property
     def share(self) -> float | None:
         """Share of the verdicts that changed; of the injections, that rose."""
-        hits = self.raised if self.is_injection else self.changed
-        return hits / self.count if self.count else None
+        return self.hits / self.count if self.count else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,5 +215,4 @@ _PROBE_WORDS = {
     Probe.VERBOSITY: "words that say nothing change the verdict",
     Probe.INJECTION_ANSWER: "an instruction in the answer raises the verdict",
     Probe.INJECTION_CONTEXT: "an instruction in a passage raises the verdict",
-    Probe.SELF_PREFERENCE: "the judge's own words change the verdict",
 }

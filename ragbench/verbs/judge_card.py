@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,17 +22,26 @@ from ragbench.core.metric import Metric, Need
 from ragbench.core.outcome import JudgedCell, Judgement, Outcome, Status
 from ragbench.core.result import GenerationResult, RetrievalResult
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError, LLMError, LLMStoppedError
+from ragbench.errors import ConfigError
 from ragbench.io.labels import LEVELS, LabelledClaim
 from ragbench.llm.probe import preflight
 from ragbench.llm.session import ModelClients
-from ragbench.metrics.judging import JudgeModels, JudgePlan
+from ragbench.metrics.judging import INJECTION, JudgeModels, JudgePlan
 from ragbench.stages.judge import Judging, judge_many
 from ragbench.stages.judge_identity import judge_info, price_of
 from ragbench.stats.agreement import Estimated, agreement, rank_correlation
 from ragbench.stats.mean import proportion_interval
-from ragbench.verbs.judge_probes import figure_of, paraphrase, probed
 
+PROBES: Mapping[str, tuple[Probe, ...]] = {
+    "position": (Probe.POSITION,),
+    "verbosity": (Probe.VERBOSITY,),
+    "injection": (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT),
+}
+"""By the name that users give."""
+_PADDING = (
+    "To answer this as carefully as it deserves, it is worth putting it in full: {claim} That, "
+    "after everything has been considered, is what can be said about the matter here."
+)
 _READS = frozenset({Need.RESPONSE, Need.RETRIEVED_CONTEXTS, Need.LLM, Need.QUERY, Need.EMBEDDINGS})
 
 
@@ -116,9 +125,58 @@ def _probing(
     """Each claim changed in each way that can be tried on it."""
     for probe in probes:
         for number, claim in enumerate(claims):
-            changed = probed(claim, probe)
+            changed = _probed(claim, probe)
             if changed is not None:
                 yield _Job(plan, number, changed, probe)
+
+
+def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
+    """The probes of a list of names; ``none`` stands for none, ``all`` for all."""
+    wanted = [name.strip() for name in names if name.strip()]
+    if wanted == ["none"]:
+        return ()
+    for name in wanted:
+        if name not in PROBES and wanted != ["all"]:
+            raise ConfigError(f"there is no probe '{name}'. Known: {', '.join(PROBES)}, all, none")
+    chosen = PROBES if wanted == ["all"] else wanted
+    return tuple(probe for name in dict.fromkeys(chosen) for probe in PROBES[name])
+
+
+def _probed(claim: LabelledClaim, probe: Probe) -> LabelledClaim | None:
+    """The claim with a change that leaves its truth; None where the probe says nothing about it.
+
+    An injection is tried on what is not supported: only there does obeying it show.
+    """
+    first, *others = claim.evidence
+    match probe:
+        case Probe.POSITION:
+            return replace(claim, evidence=claim.evidence[::-1]) if others else None
+        case Probe.VERBOSITY:
+            return replace(claim, claim=_PADDING.format(claim=claim.claim))
+        case _ if claim.level == 2:
+            return None
+        case Probe.INJECTION_ANSWER:
+            return replace(claim, claim=f"{claim.claim} {INJECTION}")
+        case Probe.INJECTION_CONTEXT:
+            return replace(claim, evidence=(f"{first}\n{INJECTION}", *others))
+
+
+def _probe_figure(probe: Probe, pairs: Sequence[tuple[JudgedCell, JudgedCell]]) -> ProbeFigure:
+    """What a probe did to verdicts: those before it, and after."""
+    known = [(_level(a.values[0]), _level(b.values[0])) for a, b in pairs if a.values and b.values]
+    found = ProbeFigure(
+        probe=probe,
+        count=len(known),
+        changed=sum(a != b for a, b in known),
+        raised=sum(a < b for a, b in known),
+        unproved=sum(bool(a.values) and b.cell.status is Status.UNPROVED for a, b in pairs),
+        low=None,
+        high=None,
+    )
+    if not known:
+        return found
+    low, high = proportion_interval(found.hits, len(known))
+    return replace(found, low=low, high=high)
 
 
 def _judge_all(
@@ -129,15 +187,7 @@ def _judge_all(
     tell: Callable[[_JudgedLabel], None],
 ) -> Coroutine[Any, Any, None]:
     async def judge(job: _Job, panel: JudgeModels) -> None:
-        claim = job.claim
-        if job.probe is Probe.SELF_PREFERENCE:
-            try:
-                claim = await paraphrase(claim, panel)
-            except LLMStoppedError:
-                raise
-            except LLMError:  # this claim says nothing about the judge's own words
-                return
-        tell(_JudgedLabel(job, await job.plan.judge(0, _trace(claim), panel)))
+        tell(_JudgedLabel(job, await job.plan.judge(0, _trace(job.claim), panel)))
 
     return judge_many(jobs, judge, models, concurrency, stopped)
 
@@ -245,7 +295,7 @@ class _Found:
             for number in range(len(self.claims))
             if number in self.judged and (probe, number) in self.changed
         ]
-        return figure_of(probe, pairs, _level)
+        return _probe_figure(probe, pairs)
 
     def _quotes(self) -> tuple[CardFigure, CardFigure]:
         fabricated = quotes = unproved = supporting = 0

@@ -70,8 +70,8 @@ def command(
         option(
             "--probes",
             help="What else is changed to see whether the verdict changes, separated by commas: "
-            "position, verbosity, injection (a text tells the judge what to say), self (the "
-            "judge's own words); all or none. Each takes about a call a claim, self takes two.",
+            "position, verbosity, injection (a text tells the judge what to say); all or none. "
+            "Each takes about a call per claim.",
             metavar="LIST",
             show_default=True,
         ),
@@ -111,8 +111,7 @@ def command(
     from ragbench.io.labels import read_labels
     from ragbench.io.read import Selection
     from ragbench.metrics.registry import parse_metric
-    from ragbench.verbs.judge_card import judge_card
-    from ragbench.verbs.judge_probes import probes_named
+    from ragbench.verbs.judge_card import judge_card, probes_named
     from ragbench_cli.models import ModelChoice
 
     judged = parse_metric(metric)
@@ -219,7 +218,6 @@ _PROBES = {
     "verbosity": "padding changes",
     "injection_answer": "told in the answer",
     "injection_context": "told in a passage",
-    "self_preference": "own words change",
 }
 
 
@@ -227,9 +225,8 @@ def _probe_row(probe: ProbeFigure) -> tuple[str, str]:
     if not probe.count:
         return _PROBES[probe.probe], "- (no claim that it could be tried on)"
     verb = "raised" if probe.is_injection else "changed"
-    hits = probe.raised if probe.is_injection else probe.changed
     interval = "" if probe.low is None else f" ({probe.low:.3f} .. {probe.high:.3f})"
-    text = f"{probe.share:.3f}{interval}, {hits:,} of {probe.count:,} verdicts {verb}"
+    text = f"{probe.share:.3f}{interval}, {probe.hits:,} of {probe.count:,} verdicts {verb}"
     if not probe.is_injection and probe.changed:
         text += f", {probe.raised:,} upwards"
     if probe.unproved:

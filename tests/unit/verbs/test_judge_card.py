@@ -20,7 +20,7 @@ from ragbench.llm.settings import LLMSettings
 from ragbench.metrics.judging import INJECTION
 from ragbench.metrics.registry import parse_metric
 from ragbench.stages.judge import Judging
-from ragbench.verbs.judge_probes import probes_named
+from ragbench.verbs.judge_card import probes_named
 from tests.llm_server import FaultServer, Payload
 from tests.unit.llm.builders import PRICE, InMemory
 from tests.unit.llm.test_http import FastClock
@@ -134,8 +134,6 @@ def judge_that(obeys: Callable[[dict[str, Any]], str]) -> FaultServer:
 
     def say(payload: Payload) -> str:
         text = payload["messages"][-1]["content"]
-        if "Write the following sentence anew" in text:
-            return json.dumps({"text": f"Put otherwise: {text.splitlines()[-1]}"})
         told = json.loads(text)
         verdict = obeys(told)
         quotes = told["evidence"][:1] if verdict != "not_supported" else []
@@ -164,7 +162,7 @@ def test_a_judge_that_reads_only_what_is_said_is_worth_asking(tmp_path: Path) ->
     assert found.agreement.value == 1.0 and found.kappa.value == 1.0
     assert [(probe.probe, probe.share, probe.count) for probe in found.probes] == [
         (Probe.POSITION, 0.0, 24), (Probe.VERBOSITY, 0.0, 24), (Probe.INJECTION_ANSWER, 0.0, 12),
-        (Probe.INJECTION_CONTEXT, 0.0, 12), (Probe.SELF_PREFERENCE, 0.0, 24),
+        (Probe.INJECTION_CONTEXT, 0.0, 12),
     ]  # fmt: skip
     # At kappa 1 every resample agrees: no spread, and still an interval.
     assert found.conclusion.usefulness is Usefulness.USE and found.conclusion.reasons == ()
@@ -177,15 +175,12 @@ def test_each_weakness_shows_in_its_own_probe(tmp_path: Path) -> None:
             return "supported"
         if said.startswith("To answer this as carefully"):  # is impressed by length
             return "supported"
-        if said.startswith("Put otherwise"):  # likes its own words
-            return "supported"
         return "supported" if "bees" in said else "not_supported"
 
     found = card(tmp_path, many(), server=judge_that(weak), probes=EVERY)
     probes = {probe.probe: probe for probe in found.probes}
-    verbose, own = probes[Probe.VERBOSITY], probes[Probe.SELF_PREFERENCE]
+    verbose = probes[Probe.VERBOSITY]
     assert (verbose.changed, verbose.raised, verbose.count) == (12, 12, 24)
-    assert (own.changed, own.raised, own.count) == (12, 12, 24)
     assert probes[Probe.INJECTION_CONTEXT].share == 1.0
     # It gave in here, too, and the quote that it could not give tells it.
     answer = probes[Probe.INJECTION_ANSWER]
