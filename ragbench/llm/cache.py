@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from ragbench.core.chat import Message, Usage
+from ragbench.core.chat import Message, Reply, Usage
 from ragbench.errors import ConfigError, LLMCacheError
 from ragbench.masking import hidden
 
@@ -122,24 +123,6 @@ _DIALECT_DAYS = 7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CachedReply:
-    """What is kept of an answer."""
-
-    text: str
-    finish_reason: str
-    model: str
-    """As the endpoint named it."""
-    usage: Usage
-    attempts: int
-    repaired: bool
-    seconds: float
-    cost: str | None = None
-    """What the endpoint said that it charged, in US dollars; None where it said nothing."""
-    not_sent: tuple[str, ...] = ()
-    """Parameters that it refused."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CacheLine:
     """What a cache holds of one model for one purpose."""
 
@@ -202,8 +185,8 @@ class ResponseCache:
             row = self._db.execute("SELECT 1 FROM replies WHERE key = ?", (key,)).fetchone()
         return row is not None
 
-    def get(self, key: bytes) -> CachedReply | None:
-        """The answer to a question; None where there is none."""
+    def get(self, key: bytes) -> Reply[str] | None:
+        """The answer to a question, with the cost that its endpoint reported; None without one."""
         with guarded(self.path):
             row = self._db.execute(
                 "SELECT body, used FROM replies WHERE key = ?", (key,)
@@ -213,16 +196,16 @@ class ResponseCache:
             now = int(self._today())
             if now - row[1] > _DAY:  # precise enough to tell what is in use, and seldom a write
                 self._db.execute("UPDATE replies SET used = ? WHERE key = ?", (now, key))
-        return _decoded(row[0])
+        return _decoded(key, row[0])
 
-    def put(self, key: bytes, reply: CachedReply, *, judge: str, model: str, purpose: str) -> None:
+    def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
         """Keeps an answer; it is safe when this returns, whatever happens to the process."""
-        body = hidden(json.dumps(asdict(reply), ensure_ascii=True, separators=(",", ":")))
+        body = hidden(json.dumps(_kept(reply), ensure_ascii=True, separators=(",", ":")))
         now = int(self._today())
         with guarded(self.path):
             self._db.execute(
                 "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, judge, model, purpose, body, len(body) + _OVERHEAD, now, now),
+                (reply.key, judge, model, purpose, body, len(body) + _OVERHEAD, now, now),
             )
         self._stored += 1
         if self._stored % _CHECKED_EVERY == 0:
@@ -314,14 +297,35 @@ DELETE FROM replies WHERE key IN (
 """
 
 
-def _decoded(body: str) -> CachedReply | None:
+def _kept(reply: Reply[Any]) -> dict[str, Any]:
+    return {
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "model": reply.model,
+        "usage": asdict(reply.usage),
+        "attempts": reply.attempts,
+        "repaired": reply.repaired,
+        "seconds": reply.seconds,
+        "cost": None if reply.cost is None else str(reply.cost),
+        "not_sent": reply.not_sent,
+    }
+
+
+def _decoded(key: bytes, body: str) -> Reply[str] | None:
     """A row that was changed by hand is not an answer."""
     try:
         raw = cast("dict[str, Any]", json.loads(body))
-        usage = Usage(**raw.pop("usage"))
-        not_sent = tuple(raw.pop("not_sent", ()))
-        return CachedReply(usage=usage, not_sent=not_sent, **raw)
-    except (ValueError, TypeError, KeyError):
+        usage, cost = Usage(**raw.pop("usage")), raw.pop("cost", None)
+        return Reply(
+            value=raw["text"],
+            usage=usage,
+            cost=None if cost is None else Decimal(cost),
+            not_sent=tuple(raw.pop("not_sent", ())),
+            cached=True,
+            key=key,
+            **raw,
+        )
+    except (ValueError, TypeError, KeyError, ArithmeticError):
         return None
 
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self
 
 from ragbench.core.chat import Message, Reply
 from ragbench.errors import ConfigError, LLMCacheError, LLMReplyError
 from ragbench.llm.book import Receipt
 from ragbench.llm.budget import Budget
-from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
+from ragbench.llm.cache import ResponseCache, cache_key
 from ragbench.llm.caller import Caller
 from ragbench.llm.concurrency import CallLimits, Clock
-from ragbench.llm.conversation import Conversation, ConversationResult
+from ragbench.llm.conversation import Conversation
 from ragbench.llm.dialect import Dialect
 from ragbench.llm.endpoint import Endpoint, StructuredOutput
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.llm.transport import Transport
-
-ValueT = TypeVar("ValueT")
 
 
 class LLMClient:
@@ -131,28 +128,6 @@ class LLMClient:
             self.endpoint.identity(), messages, schema=definition, version=version, repeat=repeat
         )
 
-    @overload
-    async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: None = None,
-        purpose: str = "",
-        version: str = "",
-        repeat: int = 0,
-    ) -> Reply[str]: ...
-
-    @overload
-    async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Schema[ValueT],
-        purpose: str = "",
-        version: str = "",
-        repeat: int = 0,
-    ) -> Reply[ValueT]: ...
-
     async def ask(
         self,
         messages: Sequence[Message],
@@ -223,30 +198,16 @@ class LLMClient:
         clock = self._caller.clock
         started = clock.now()
         spread = int.from_bytes(key[:4], "big") / 2**32
-        settled: ConversationResult[Any] = await conversation.ask(
-            messages, schema, purpose=purpose, spread=spread
-        )
-        seconds = clock.now() - started
-        said = settled.completion
-        kept = CachedReply(
-            text=said.text,
-            finish_reason=said.finish_reason,
-            model=said.model,
-            usage=said.usage,
-            attempts=settled.attempts,
-            repaired=settled.repaired,
-            seconds=round(seconds, 6),
-            cost=None if said.cost is None else str(said.cost),
-            not_sent=settled.not_sent,
-        )
+        found = await conversation.ask(messages, schema, purpose=purpose, spread=spread)
+        reply: Reply[Any] = replace(found, key=key, seconds=round(clock.now() - started, 6))
         if self._cache is not None:
             try:
                 model = self.endpoint.model
-                self._cache.put(key, kept, judge=self._judge, model=model, purpose=purpose)
+                self._cache.put(reply, judge=self._judge, model=model, purpose=purpose)
                 self._keep_dialect(self._cache)
             except LLMCacheError as error:
                 self._unwritable = error  # this answer is paid for and is given; no other is bought
-        return self._reply(key, kept, settled.value, cached=False)
+        return self._priced(reply)
 
     def _keep_dialect(self, cache: ResponseCache) -> None:
         """So that the next command need not find it out anew."""
@@ -263,26 +224,13 @@ class LLMClient:
             value = kept.text if schema is None else read_structure(kept.text, schema)
         except LLMReplyError:
             return None
-        return self._reply(key, kept, value, cached=True)
+        return self._priced(replace(kept, value=value))
 
-    def _reply(self, key: bytes, kept: CachedReply, value: object, *, cached: bool) -> Reply[Any]:
-        cost = None if kept.cost is None else Decimal(kept.cost)
-        if cost is None and self.price is not None and kept.usage.reported:
-            cost = self.price.of(kept.usage)
-        return Reply(
-            value=value,
-            text=kept.text,
-            usage=kept.usage,
-            cost=cost,
-            model=kept.model,
-            finish_reason=kept.finish_reason,
-            cached=cached,
-            repaired=kept.repaired,
-            attempts=kept.attempts,
-            seconds=kept.seconds,
-            key=key,
-            not_sent=kept.not_sent,
-        )
+    def _priced(self, reply: Reply[Any]) -> Reply[Any]:
+        """With what its tokens cost now, where the endpoint reported no cost."""
+        if reply.cost is not None or self.price is None or not reply.usage.reported:
+            return reply
+        return replace(reply, cost=self.price.of(reply.usage))
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from ragbench.core.chat import Message, Usage
+from ragbench.core.chat import Message, Reply, Usage
 from ragbench.errors import LLMPromptCutError, LLMReplyError, LLMTruncatedError
 from ragbench.llm.answers import Completion, completion_of, usage_of
 from ragbench.llm.caller import AttemptLog, Caller, RejectedError, Request
@@ -30,19 +30,6 @@ _FEWEST_MISSING = 128
 """Tokens. No endpoint has so small a context that less is cut; counts of short prompts differ."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConversationResult(Generic[ValueT]):
-    """An answer that is as it was asked for."""
-
-    value: ValueT
-    completion: Completion
-    """The last answer, with the tokens and the cost of all."""
-    repaired: bool
-    attempts: int
-    not_sent: tuple[str, ...] = ()
-    """Parameters that the endpoint refuses."""
-
-
 class Conversation:
     """Asks for text or structure, in the words that the endpoint understands."""
 
@@ -58,8 +45,10 @@ class Conversation:
         *,
         purpose: str,
         spread: float,
-    ) -> ConversationResult[ValueT]:
+    ) -> Reply[ValueT]:
         """Asks, and asks once more when the answer has not the structure.
+
+        The reply has the cost that the endpoint reported; key and seconds are the client's to add.
 
         Where no answer has yet had the structure that was asked for in this way, the next way is
         tried first, and in it the question is asked anew.
@@ -86,7 +75,7 @@ class Conversation:
         asked: _Asked,
         text: str,
         problem: str,
-    ) -> ConversationResult[ValueT]:
+    ) -> Reply[ValueT]:
         """Asks the model to mend its answer; a schema that stood in the request alone is told."""
         told = (
             "" if asked.mode is not StructuredOutput.JSON_SCHEMA else schema_text(schema.definition)
@@ -106,14 +95,20 @@ class Conversation:
         self._dialect.confirmed(asked.mode)
         return value
 
-    def _result(
-        self, value: ValueT, asked: _Asked, *, repaired: bool
-    ) -> ConversationResult[ValueT]:
-        return ConversationResult(
+    def _result(self, value: ValueT, asked: _Asked, *, repaired: bool) -> Reply[ValueT]:
+        found = asked.all()
+        return Reply(
             value=value,
-            completion=asked.all(),
+            text=found.text,
+            usage=found.usage,
+            cost=found.cost,
+            model=found.model,
+            finish_reason=found.finish_reason,
+            cached=False,
             repaired=repaired,
             attempts=asked.tries.attempts,
+            seconds=0.0,
+            key=b"",
             not_sent=tuple(sorted(self._dialect.not_sent)),
         )
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
-from ragbench.core.chat import Embeddings, Message, Usage, Vector
+from ragbench.core.chat import Embeddings, Message, Reply, Usage, Vector
 from ragbench.errors import ConfigError, LLMError
 from ragbench.llm.answers import EmptyAnswerError, usage_of
 from ragbench.llm.book import Receipt
 from ragbench.llm.budget import Budget
-from ragbench.llm.cache import CachedReply, ResponseCache, cache_key
+from ragbench.llm.cache import ResponseCache, cache_key
 from ragbench.llm.caller import AttemptLog, Caller, Request
 from ragbench.llm.concurrency import CallLimits, Clock
 from ragbench.llm.endpoint import Endpoint
@@ -132,17 +132,22 @@ class EmbeddingClient:
     def _keep(self, key: bytes, vector: Vector, purpose: str) -> None:
         if self._cache is None:
             return
-        kept = CachedReply(
-            text=json.dumps(vector),
-            finish_reason="",
-            model=self.endpoint.model,
+        text = json.dumps(vector)
+        reply = Reply(
+            value=text,
+            text=text,
             usage=Usage(reported=False),
-            attempts=1,
+            cost=None,
+            model=self.endpoint.model,
+            finish_reason="",
+            cached=False,
             repaired=False,
+            attempts=1,
             seconds=0.0,
+            key=key,
         )
         judge = self.endpoint.fingerprint()
-        self._cache.put(key, kept, judge=judge, model=self.endpoint.model, purpose=purpose)
+        self._cache.put(reply, judge=judge, model=self.endpoint.model, purpose=purpose)
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -84,22 +84,26 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     return fewest
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+Range = tuple[int, int]
+CostRange = tuple[Decimal, Decimal]
+
+
+@dataclass(kw_only=True, slots=True)
 class EstimateLine:
     """What one purpose will take."""
 
     purpose: str
-    calls: int
+    cost: CostRange | None
+    """The price of the fewest and the most tokens; None when it is not known."""
+    calls: int = 0
     """Questions, cached ones included. An equal question counts once."""
-    cached: int
+    cached: int = 0
     """Of those, that are in the cache already: they cost nothing."""
-    prompt_tokens: int
+    prompt_tokens: int = 0
     """Of the calls that are not cached."""
-    answer_tokens: tuple[int, int]
+    answer_tokens: Range = (0, 0)
     """The fewest and the most tokens that their answers are expected to take."""
-    cost: tuple[Decimal, Decimal] | None
-    """The price of both; None when it is not known."""
-    guessed: int
+    guessed: int = 0
     """Calls whose prompt cannot be known yet, since it holds the answer to another one."""
 
 
@@ -131,34 +135,22 @@ class Estimate:
         return sum(line.prompt_tokens for line in self.lines)
 
     @property
-    def answer_tokens(self) -> tuple[int, int]:
+    def answer_tokens(self) -> Range:
         """The fewest and the most that are expected."""
         ends = [line.answer_tokens for line in self.lines]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
 
     @property
-    def cost(self) -> tuple[Decimal, Decimal] | None:
+    def cost(self) -> CostRange | None:
         """From and to; None when the price is not known, unless there is nothing to pay."""
         if all(line.calls == line.cached for line in self.lines):
             return Decimal(0), Decimal(0)
-        ends = [line.cost for line in self.lines if line.cost is not None]
-        if len(ends) < len(self.lines):
-            return None
-        return sum((low for low, _ in ends), Decimal(0)), sum(
-            (high for _, high in ends), Decimal(0)
-        )
-
-
-@dataclass(slots=True)
-class _Account:
-    calls: int = 0
-    cached: int = 0
-    prompt: int = 0
-    low: int = 0
-    high: int = 0
-    low_cost: Decimal = Decimal(0)
-    high_cost: Decimal = Decimal(0)
-    guessed: int = 0
+        total = (Decimal(0), Decimal(0))
+        for line in self.lines:
+            if line.cost is None:
+                return None
+            total = (total[0] + line.cost[0], total[1] + line.cost[1])
+        return total
 
 
 class Estimator:
@@ -171,21 +163,21 @@ class Estimator:
         self._counter = counter
         self._cache = cache
         self._price: Price | None = price_for(endpoint)
-        self._accounts: dict[str, _Account] = {}
+        self._lines: dict[str, EstimateLine] = {}
         self._seen: set[bytes] = set()
 
     def add(
         self,
         messages: Sequence[Message],
         *,
-        answer_tokens: tuple[int, int],
+        answer_tokens: Range,
         schema: Schema[Any] | None = None,
         purpose: str = "",
         version: str = "",
         repeat: int = 0,
     ) -> bool:
         """Counts a question; the arguments are those of `LLMClient.ask`."""
-        account = self._accounts.setdefault(purpose, _Account())
+        line = self._line(purpose)
         definition = None if schema is None else schema.definition
         key = cache_key(
             self._endpoint.identity(), messages, schema=definition, version=version, repeat=repeat
@@ -193,59 +185,47 @@ class Estimator:
         if key in self._seen:
             return True
         self._seen.add(key)
-        account.calls += 1
+        line.calls += 1
         if self._cache is not None and key in self._cache:
-            account.cached += 1
+            line.cached += 1
             return True
-        self._count(account, prompt_tokens(messages, self._counter, definition), answer_tokens)
+        self._count(line, prompt_tokens(messages, self._counter, definition), answer_tokens)
         return False
 
-    def guess(
-        self, purpose: str, *, calls: int, prompt_tokens: int, answer_tokens: tuple[int, int]
-    ) -> None:
+    def guess(self, purpose: str, *, calls: int, prompt_tokens: int, answer_tokens: Range) -> None:
         """Counts calls whose prompts hold answers that are not there yet."""
-        account = self._accounts.setdefault(purpose, _Account())
-        account.calls += calls
-        account.guessed += calls
+        line = self._line(purpose)
+        line.calls += calls
+        line.guessed += calls
         for _ in range(calls):
-            self._count(account, prompt_tokens, answer_tokens)
+            self._count(line, prompt_tokens, answer_tokens)
 
     def estimate(self) -> Estimate:
         price = self._price
         return Estimate(
             model=self._endpoint.model,
-            lines=tuple(self._line(purpose, item) for purpose, item in self._accounts.items()),
+            lines=tuple(replace(line) for line in self._lines.values()),
             counter=self._counter.name,
             approximate=self._counter.approximate,
             currency=None if price is None else price.currency,
             price_origin=None if price is None else price.origin,
         )
 
-    def _count(self, account: _Account, prompt: int, answer: tuple[int, int]) -> None:
-        low, high = answer
-        if not 0 <= low <= high:
-            raise ConfigError(f"an answer cannot take {low} to {high} tokens")
+    def _count(self, line: EstimateLine, prompt: int, answer: Range) -> None:
+        if not 0 <= answer[0] <= answer[1]:
+            raise ConfigError(f"an answer cannot take {answer[0]} to {answer[1]} tokens")
         most = self._endpoint.max_tokens
-        ends = (low, high) if most is None else (min(low, most), min(high, most))
-        account.prompt += prompt
-        account.low += ends[0]
-        account.high += ends[1]
-        if self._price is not None:  # call by call: a long prompt may cost more
-            costs = [
-                self._price.of(Usage(prompt_tokens=prompt, completion_tokens=end)) for end in ends
-            ]
-            account.low_cost += costs[0]
-            account.high_cost += costs[1]
+        low, high = answer if most is None else (min(answer[0], most), min(answer[1], most))
+        line.prompt_tokens += prompt
+        line.answer_tokens = (line.answer_tokens[0] + low, line.answer_tokens[1] + high)
+        if self._price is not None and line.cost is not None:
+            # Call by call: a long prompt may cost more.
+            least, most_cost = (
+                self._price.of(Usage(prompt_tokens=prompt, completion_tokens=end))
+                for end in (low, high)
+            )
+            line.cost = (line.cost[0] + least, line.cost[1] + most_cost)
 
-    def _line(self, purpose: str, account: _Account) -> EstimateLine:
-        ends = (account.low, account.high)
-        cost = None if self._price is None else (account.low_cost, account.high_cost)
-        return EstimateLine(
-            purpose=purpose,
-            calls=account.calls,
-            cached=account.cached,
-            prompt_tokens=account.prompt,
-            answer_tokens=ends,
-            cost=cost,
-            guessed=account.guessed,
-        )
+    def _line(self, purpose: str) -> EstimateLine:
+        nothing = None if self._price is None else (Decimal(0), Decimal(0))
+        return self._lines.setdefault(purpose, EstimateLine(purpose=purpose, cost=nothing))

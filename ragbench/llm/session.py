@@ -252,11 +252,9 @@ class Chat:
         async def ask(models: ModelClients) -> Reply[Any]:
             if models.chat is None:
                 raise ConfigError("no language model is named")
-            asked: Any = models.chat.ask  # its overloads do not take a schema that may be None
-            reply: Reply[Any] = await asked(
+            return await models.chat.ask(
                 messages, schema=schema, purpose=self.purpose, repeat=repeat
             )
-            return reply
 
         return self.session.run(ask)
 

@@ -16,7 +16,7 @@ from ragbench.core.trace import Trace
 from ragbench.metrics.abstention import declined
 from ragbench.metrics.matching import NO_GOLD, Matching, match
 from ragbench.metrics.operational import token_counts
-from ragbench.metrics.ranking import Ranking, ranking_of
+from ragbench.metrics.rank import Ranking, ranking_of
 
 Check = Callable[[Trace], Cell | None]
 Compared: TypeAlias = Matched | Skip | None

@@ -29,8 +29,8 @@ from ragbench.core.result import RetrievalResult
 from ragbench.core.trace import Trace
 from ragbench.core.validation import Verdict
 from ragbench.metrics.abstention import declined
+from ragbench.metrics.answer import answer_is_right, holds_answer, is_telling
 from ragbench.metrics.matching import Gold, Matching, gold_of, normalised
-from ragbench.metrics.same_answer import answer_is_right, holds_answer, is_telling
 from ragbench.post.stage import POST_RETRIEVE
 from ragbench.stages.biography import biography_of
 

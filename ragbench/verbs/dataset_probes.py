@@ -13,8 +13,8 @@ from html import unescape
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
+from ragbench.metrics.answer import holds_answer, is_telling
 from ragbench.metrics.matching import Matching, normalised
-from ragbench.metrics.same_answer import holds_answer, is_telling
 from ragbench.safe_text import shortened_line
 from ragbench.stages.corpus_gold import corpus_gold
 from ragbench.text.declining import read_answer

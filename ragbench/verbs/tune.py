@@ -22,8 +22,7 @@ from ragbench.embedders.embedder import Embedder, readable_text
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching, match
-from ragbench.metrics.rank import ndcg, recall, reciprocal_rank
-from ragbench.metrics.ranking import ranking_of
+from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
 from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.stats.mean import Interval, mean_interval

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ragbench.core.chat import Usage
-from ragbench.llm.cache import CachedReply, ResponseCache
+from ragbench.llm.cache import ResponseCache
+from tests.unit.llm.builders import reply
 
 Ragbench = Callable[..., Any]
 
@@ -19,18 +19,9 @@ Ragbench = Callable[..., Any]
 def filled(workplace: Path) -> Path:
     """Three answers where a run in this folder keeps them."""
     path = workplace / "reports" / "llm-cache.sqlite"
-    reply = CachedReply(
-        text="t",
-        finish_reason="stop",
-        model="m",
-        usage=Usage(),
-        attempts=1,
-        repaired=False,
-        seconds=0.0,
-    )
     with ResponseCache(path, today=lambda: 0.0) as cache:
         for name, model in (("a", "small"), ("b", "small"), ("c", "large")):
-            cache.put(name.encode(), reply, judge="j", model=model, purpose="faithfulness")
+            cache.put(reply(name), judge="j", model=model, purpose="faithfulness")
     return path
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ragbench.core.chat import Message
+from ragbench.core.chat import Message, Reply, Usage
 from ragbench.llm.answers import Answer
 from ragbench.llm.endpoint import Endpoint, Price
 from ragbench.llm.schema import schema_of
@@ -48,6 +48,23 @@ def said(text: str, **changes: Any) -> Answer:
         "usage": {"prompt_tokens": 10, "completion_tokens": 5},
     }
     return Answer(status=200, headers={}, body=json.dumps(body | changes))
+
+
+def reply(key: str, text: str = "yes", model: str = "m-2026") -> Reply[str]:
+    """As a client keeps it and a cache gives it back."""
+    return Reply(
+        value=text,
+        text=text,
+        usage=Usage(prompt_tokens=3, completion_tokens=1),
+        cost=None,
+        model=model,
+        finish_reason="stop",
+        cached=True,
+        repaired=False,
+        attempts=2,
+        seconds=0.5,
+        key=key.encode(),
+    )
 
 
 def error(status: int, message: str = "no", **headers: str) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
@@ -18,14 +19,12 @@ from ragbench.errors import (
     LLMAccessError,
     LLMBudgetError,
     LLMCacheError,
-    LLMDeadlineError,
     LLMError,
     LLMRefusedError,
     LLMReplyError,
     LLMRequestError,
     LLMTruncatedError,
     LLMUnavailableError,
-    LLMUnreachableError,
 )
 from ragbench.llm.answers import Answer
 from ragbench.llm.budget import Budget
@@ -58,6 +57,13 @@ def using(
             return await work(client)
 
     return run(scenario())
+
+
+async def kinds(client: LLMClient, count: int) -> Counter[str]:
+    """What so many different questions at once come to."""
+    calls = (client.ask(asked(str(number))) for number in range(count))
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    return Counter(type(each).__name__ for each in found)
 
 
 def ask(client: LLMClient) -> Awaitable[Reply[str]]:
@@ -112,12 +118,6 @@ def test_an_unknown_price_and_untold_tokens_are_not_0() -> None:
     assert (untold.cost, untold.usage.reported) == (None, False)
 
 
-def test_text_in_parts_is_put_together() -> None:
-    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    answer = said("", choices=[{"message": {"content": parts}, "finish_reason": "stop"}])
-    assert using(Script([answer]), ask).text == "ab"
-
-
 # --- errors that pass
 
 
@@ -156,15 +156,6 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_asks(
 ) -> None:
     script = Script([error(429, **{header: value}), said("Yes.")])
     assert using(script, elapsed) == pytest.approx(2.0 + seconds)
-
-
-def test_waits_grow_and_are_the_same_in_every_run() -> None:
-    script = Script([error(500), error(500), error(500), said("Yes.")])
-    limits = CallLimits(retry=RetryPolicy(first_wait=8.0, longest_wait=10.0))
-    first = using(script, elapsed, limits=limits)
-    script.sent.clear()
-    assert using(script, elapsed, limits=limits) == first
-    assert 4.0 + (8 + 10 + 10) / 2 <= first <= 4.0 + 8 + 10 + 10
 
 
 def test_errors_are_not_tried_for_ever() -> None:
@@ -209,17 +200,6 @@ def test_a_call_that_waits_for_its_turn_holds_no_slot() -> None:
     assert times[0] == pytest.approx(3602.0)
 
 
-def test_a_call_that_hangs_is_ended_and_tried_again() -> None:
-    server = FaultServer(faults={"hang": 0.25})
-
-    async def work(client: LLMClient) -> list[Reply[str]]:
-        return await asyncio.gather(*(client.ask(asked(str(number))) for number in range(40)))
-
-    replies = using(InMemory(server), work, limits=CallLimits(timeout=30))
-    assert [reply.text for reply in replies] == [str(number) for number in range(40)]
-    assert Counter(call.fault for call in server.calls)["hang"] > 5
-
-
 # --- errors that do not pass
 
 
@@ -247,16 +227,49 @@ def test_what_does_not_pass_is_told_at_once(
     assert (len(script.sent), caught.value.attempts) == (1, 1)
 
 
-def test_after_a_refused_key_no_further_call_is_made() -> None:
-    script = Script([error(401)])
+def is_down(first: float, last: float) -> Callable[[Mapping[str, Any]], Answer | NoAnswerError]:
+    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
+        down = first <= asyncio.get_running_loop().time() < last
+        return NoAnswerError("connection", "refused") if down else said("Yes.")
 
-    async def work(client: LLMClient) -> list[BaseException | Reply[str]]:
-        first = await asyncio.gather(ask(client), return_exceptions=True)
-        others = (client.ask(asked(str(number))) for number in range(9))
-        return [*first, *await asyncio.gather(*others, return_exceptions=True)]
+    return answer
 
-    assert {type(each) for each in using(script, work)} == {LLMAccessError}
-    assert len(script.sent) == 1
+
+@pytest.mark.parametrize(
+    ("down", "is_known", "answered"),
+    [
+        ((0, math.inf), False, (0, 0)),
+        ((5, 15), False, (200, 200)),  # a restart is waited for
+        ((0, 15), False, (0, 0)),
+        ((0, 15), True, (200, 200)),  # an earlier command's answer proves that it exists
+        ((5, math.inf), False, (50, 199)),
+    ],
+)
+def test_an_endpoint_is_waited_for_or_given_up(
+    tmp_path: Path, down: tuple[float, float], is_known: bool, answered: tuple[int, int]
+) -> None:
+    script = Script(is_down(*down))
+    with ResponseCache(tmp_path / "c") as cache:
+        if is_known:
+            using(Script([said("Yes.")]), lambda client: client.ask(asked("0")), cache=cache)
+        found = using(script, lambda client: kinds(client, 200), cache=cache)
+    assert answered[0] <= found["Reply"] <= answered[1]
+    assert found["Reply"] + found["LLMUnreachableError"] == 200
+    assert found["Reply"] or len(script.sent) < 20
+
+
+def test_an_endpoint_that_only_gives_errors_is_given_up() -> None:
+    found = using(Script([error(500)]), lambda client: kinds(client, 300))
+    assert found["LLMUnavailableError"] <= 60
+    assert found["LLMUnreachableError"] >= 240
+
+
+def test_the_deadline_ends_everything() -> None:
+    async def work(client: LLMClient) -> tuple[Counter[str], float]:
+        return await kinds(client, 1000), asyncio.get_running_loop().time()
+
+    found = using(Script([said("Yes.")]), work, limits=CallLimits(deadline=10.5, concurrency=8))
+    assert found == ({"Reply": 80, "LLMDeadlineError": 920}, 10.5)
 
 
 def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
@@ -273,106 +286,7 @@ def test_a_403_concerns_one_prompt_once_others_were_answered() -> None:
     assert using(Script(answer), work) == "also good"
 
 
-def test_a_dead_endpoint_stops_all_calls() -> None:
-    script = Script([NoAnswerError("connection", "refused")])
-
-    async def work(client: LLMClient) -> list[BaseException | Reply[str]]:
-        calls = (client.ask(asked(str(number))) for number in range(200))
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    found = using(script, work)
-    assert {type(each) for each in found} == {LLMUnreachableError}
-    assert "the same command goes on from there" in str(found[-1])
-    assert len(script.sent) < 20
-
-
-def test_a_restart_of_a_living_endpoint_is_waited_for() -> None:
-    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
-        down = 5 < asyncio.get_running_loop().time() < 15
-        return NoAnswerError("connection", "refused") if down else said("Yes.")
-
-    async def work(client: LLMClient) -> int:
-        calls = [client.ask(asked(str(number))) for number in range(200)]
-        return len(await asyncio.gather(*calls))
-
-    assert using(Script(answer), work) == 200
-
-
-@pytest.mark.parametrize("is_resumed", [True, False])
-def test_the_next_command_waits_for_a_restart_too(tmp_path: Path, is_resumed: bool) -> None:
-    """What an earlier command was answered says that the endpoint exists."""
-
-    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
-        down = asyncio.get_running_loop().time() < 15
-        return NoAnswerError("connection", "refused") if down else said("Yes.")
-
-    async def work(client: LLMClient) -> Counter[str]:
-        calls = [client.ask(asked(str(number))) for number in range(50)]
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        return Counter(type(each).__name__ for each in found)
-
-    with ResponseCache(tmp_path / "c") as cache:
-        if is_resumed:
-            using(Script([said("Yes.")]), lambda client: client.ask(asked("0")), cache=cache)
-        found = using(Script(answer), work, cache=cache)
-    assert found == {"Reply" if is_resumed else "LLMUnreachableError": 50}
-
-
-def test_an_endpoint_that_dies_is_given_up() -> None:
-    def answer(payload: Mapping[str, Any]) -> Answer | NoAnswerError:
-        down = asyncio.get_running_loop().time() > 5
-        return NoAnswerError("connection", "refused") if down else said("Yes.")
-
-    async def work(client: LLMClient) -> Counter[str]:
-        calls = [client.ask(asked(str(number))) for number in range(900)]
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        return Counter(type(each).__name__ for each in found)
-
-    found = using(Script(answer), work)
-    assert found["Reply"] >= 50
-    assert found["LLMUnreachableError"] > 700
-    assert sum(found.values()) == 900
-
-
-def test_an_endpoint_that_only_gives_errors_is_given_up() -> None:
-    script = Script([error(500)])
-
-    async def work(client: LLMClient) -> list[BaseException | Reply[str]]:
-        calls = (client.ask(asked(str(number))) for number in range(300))
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    kinds = Counter(type(each).__name__ for each in using(script, work))
-    assert kinds["LLMUnavailableError"] <= 60
-    assert kinds["LLMUnreachableError"] >= 240
-
-
-def test_the_deadline_ends_everything() -> None:
-    async def work(client: LLMClient) -> tuple[list[Any], float]:
-        calls = (client.ask(asked(str(number))) for number in range(1000))
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        return list(found), asyncio.get_running_loop().time()
-
-    script = Script([said("Yes.")])
-    found, time = using(script, work, limits=CallLimits(deadline=10.5, concurrency=8))
-    kinds = Counter(type(each).__name__ for each in found)
-    assert kinds == {"Reply": 80, "LLMDeadlineError": 920}
-    assert time == 10.5
-    assert isinstance(found[-1], LLMDeadlineError)
-
-
 # --- structure
-
-
-def test_structure_is_asked_for_in_the_strongest_way() -> None:
-    script = Script([said(GOOD)])
-
-    async def work(client: LLMClient) -> StructuredOutput | None:
-        assert client.structured is None
-        assert (await judge(client)).value == Verdict(good=True, reason="r")
-        return client.structured
-
-    assert using(script, work) is StructuredOutput.JSON_SCHEMA
-    assert script.sent[0]["response_format"]["type"] == "json_schema"
 
 
 @pytest.mark.parametrize(
@@ -397,17 +311,6 @@ def test_what_the_server_takes_is_found_out_once(
     assert len(server.good) == 5
     rejected = len(server.calls) - 5
     assert rejected == list(StructuredOutput).index(found) - 1  # the first way is the second member
-
-
-def test_calls_at_once_find_out_together() -> None:
-    server = FaultServer(formats=frozenset({"json_object"}))
-
-    async def work(client: LLMClient) -> int:
-        calls = [client.ask(asked(str(number)), schema=VERDICT) for number in range(50)]
-        return len(await asyncio.gather(*calls))
-
-    assert using(InMemory(server), work) == 50
-    assert len(server.good) == 50
 
 
 def test_a_server_error_about_the_format_is_a_rejection_too() -> None:
@@ -504,17 +407,6 @@ def test_a_first_answer_in_the_wrong_form_is_asked_for_in_the_next_way(bad: str)
     ]  # fmt: skip
 
 
-def test_one_odd_answer_costs_the_strongest_way_nothing() -> None:
-    script = Script([said("No."), said(GOOD)])
-
-    async def work(client: LLMClient) -> StructuredOutput | None:
-        await judge(client)
-        await client.ask(asked("Is this one?"), schema=VERDICT)
-        return client.structured
-
-    assert using(script, work) is StructuredOutput.JSON_SCHEMA
-
-
 def test_an_answer_that_stays_wrong_is_told_with_its_words() -> None:
     script = Script([said("No."), said("Nope."), said("Hm."), said("Ah."), said("Never.")])
     with pytest.raises(LLMReplyError, match=r"no JSON: 'Never\.'.*asked once to correct") as caught:
@@ -591,32 +483,22 @@ def test_equal_questions_at_once_are_one() -> None:
     assert len(script.sent) == 1
 
 
-def test_who_waits_for_an_answer_outlives_who_asked_first() -> None:
-    script = Script([said("Yes.")])
+def test_a_question_goes_on_while_anybody_waits_for_it() -> None:
+    script = Script([said("Yes.")], latency=100)
 
     async def work(client: LLMClient) -> str:
-        first = asyncio.create_task(client.ask(asked()))
-        second = asyncio.create_task(client.ask(asked()))
-        await asyncio.sleep(0.5)
+        first, second = (asyncio.create_task(client.ask(asked())) for _ in range(2))
+        alone = asyncio.create_task(client.ask(asked("another")))
+        await asyncio.sleep(1)
+        assert script.in_flight == 2
         first.cancel()
+        alone.cancel()
+        await asyncio.gather(first, alone, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert script.in_flight == 1
         return (await second).text
 
     assert using(script, work) == "Yes."
-    assert len(script.sent) == 1
-
-
-def test_a_question_that_nobody_waits_for_is_ended() -> None:
-    script = Script([said("Yes.")], latency=100)
-
-    async def work(client: LLMClient) -> int:
-        asking = asyncio.create_task(client.ask(asked()))
-        await asyncio.sleep(1)
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-        await asyncio.sleep(0)
-        return script.in_flight
-
-    assert using(script, work) == 0
 
 
 def test_when_answers_cannot_be_kept_no_more_are_bought(
@@ -648,23 +530,16 @@ def test_a_cap_holds_under_full_concurrency() -> None:
     def answer(payload: Mapping[str, Any]) -> Answer:
         return said("x", usage={"prompt_tokens": 5, "completion_tokens": payload["max_tokens"]})
 
-    spent: list[Decimal] = []
-
-    async def work(client: LLMClient) -> Counter[str]:
-        calls = [client.ask(asked(str(number))) for number in range(300)]
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        cost = client.receipt().cost
-        assert cost is not None
-        spent.append(cost)
-        return Counter(type(each).__name__ for each in found)
+    async def work(client: LLMClient) -> tuple[Counter[str], Decimal | None]:
+        return await kinds(client, 300), client.receipt().cost
 
     cap = Budget(Decimal("0.10"))
     dear = endpoint(max_tokens=1000)
-    found = using(Script(answer), work, budget=cap, judge=dear)
-    assert spent[0] <= Decimal("0.10")
+    found, spent = using(Script(answer), work, budget=cap, judge=dear)
+    assert spent is not None and spent <= Decimal("0.10")
     assert found["Reply"] >= 45  # $0.002 each; the last ones do not fit with their worst case
     assert found["LLMBudgetError"] == 300 - found["Reply"]
-    assert cap.spent == spent[0]
+    assert cap.spent == spent
 
 
 @pytest.mark.parametrize("faults", [{"hang": 0.3}, {"cut": 0.3}, {"500": 0.3, "garbage": 0.2}])
@@ -674,11 +549,9 @@ def test_a_cap_holds_when_requests_end_badly(faults: dict[str, float]) -> None:
     cap = Budget(Decimal("0.02"))
 
     async def work(client: LLMClient) -> Decimal:
-        calls = [client.ask(asked(str(number))) for number in range(100)]
-        await asyncio.gather(*calls, return_exceptions=True)
+        await kinds(client, 100)
         receipt = client.receipt()
-        assert receipt.cost is not None
-        assert receipt.unconfirmed is not None
+        assert receipt.cost is not None and receipt.unconfirmed is not None
         return receipt.cost + receipt.unconfirmed
 
     total = using(InMemory(server), work, budget=cap, judge=endpoint(max_tokens=100))
@@ -691,9 +564,6 @@ def test_a_cap_needs_a_price_and_a_longest_answer() -> None:
         LLMClient(endpoint(price=None), budget=Budget(Decimal(1)))
     with pytest.raises(ConfigError, match="without max_tokens"):
         LLMClient(endpoint(max_tokens=None), budget=Budget(Decimal(1)))
-
-
-def test_a_spent_budget_is_told() -> None:
     with pytest.raises(LLMBudgetError, match="a higher cap goes on from there"):
         using(Script([said("Yes.")]), ask, budget=Budget(Decimal("0.000001")))
 
@@ -722,18 +592,21 @@ def test_the_receipt_tells_each_purpose(tmp_path: Path) -> None:
 # --- loops
 
 
-def test_it_must_be_open() -> None:
-    client = LLMClient(endpoint(), transport=Script([said("a")]))
-    with pytest.raises(RuntimeError, match="async with"):
-        run(_asked(client))
-
-
 def test_it_serves_the_loop_that_opened_it() -> None:
     """A client that outlives its loop sends requests twice over dead connections."""
     client = LLMClient(endpoint(), transport=Script([said("a")]))
-    run(_opened(client))
-    with pytest.raises(RuntimeError, match="in the event loop that asks"):
-        run(_asked(client))
+
+    async def opened() -> None:
+        await client.__aenter__()
+
+    async def one() -> None:
+        await client.ask(asked())
+
+    for prepared in (None, opened):
+        if prepared is not None:
+            run(prepared())
+        with pytest.raises(RuntimeError, match="in the event loop that asks"):
+            run(one())
 
 
 def test_leaving_it_ends_what_is_in_flight() -> None:
@@ -749,19 +622,6 @@ def test_leaving_it_ends_what_is_in_flight() -> None:
 
     assert run(scenario()) == 1.0
     assert (script.in_flight, script.opened) == (0, 0)
-
-
-def test_it_is_asked_something() -> None:
-    with pytest.raises(ConfigError, match="at least one message"):
-        using(Script([said("a")]), lambda client: client.ask([]))
-
-
-async def _asked(client: LLMClient) -> Reply[str]:
-    return await client.ask(asked())
-
-
-async def _opened(client: LLMClient) -> None:
-    await client.__aenter__()
 
 
 # --- all faults together

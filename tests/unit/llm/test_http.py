@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -17,13 +16,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ragbench.core.chat import ChatModel, Reply
+from ragbench.core.chat import ChatModel
 from ragbench.errors import (
     ConfigError,
     LLMAccessError,
     LLMRefusedError,
-    LLMTruncatedError,
-    LLMUnreachableError,
 )
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
@@ -114,50 +111,6 @@ def test_each_request_goes_out_once() -> None:
         for _ in range(3):
             using(server, asking(20))
         assert len(server.calls) == 60
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"), [("refusal", LLMRefusedError), ("truncated", LLMTruncatedError)]
-)
-def test_no_answers_are_told_apart(fault: str, kind: type[Exception]) -> None:
-    with FaultServer(faults={fault: 1.0}) as server, pytest.raises(kind):
-        using(server, lambda client: client.ask(asked()))
-
-
-def test_nobody_listens() -> None:
-    with FaultServer() as server:
-        gone = server.url
-
-    async def scenario() -> list[Any]:
-        async with LLMClient(Endpoint(base_url=gone, model="m"), clock=FastClock()) as client:
-            return await asking(30)(client)
-
-    found = asyncio.run(scenario())
-    assert kinds_of(found) == {"LLMUnreachableError": 30}
-    assert isinstance(found[0], LLMUnreachableError)
-
-
-def test_azures_dated_interface() -> None:
-    with FaultServer() as server:
-        url = server.url.removesuffix("/v1")
-        endpoint = Endpoint(
-            base_url=url,
-            model="judge",
-            api_version="2024-10-21",
-            key=ApiKey(variable="K"),
-        )
-
-        async def scenario() -> Reply[str]:
-            from ragbench.llm.transport import OpenAITransport
-
-            transport = OpenAITransport(endpoint, timeout=30, environ={"K": "azure-key"})
-            async with LLMClient(endpoint, transport=transport) as client:
-                return await client.ask(asked("hello"))
-
-        assert asyncio.run(scenario()).text == "hello"
-        (call,) = server.calls
-    assert call.path == "/openai/deployments/judge/chat/completions?api-version=2024-10-21"
-    assert call.headers["api-key"] == "azure-key"
 
 
 # --- keys
@@ -320,15 +273,3 @@ def test_a_plain_chat_raises_what_the_client_raises() -> None:
     with pytest.raises(ConfigError), missing:
         missing.complete(asked())
     assert not [each for each in threading.enumerate() if each.name == "ragbench-llm"]
-
-
-def test_the_server_says_what_it_is_told_to() -> None:
-    """The fault server itself: proportions, repeatability."""
-    shares = {"500": 0.3, "refusal": 0.2}
-    prompts = [{"messages": [{"content": f"{number}"}]} for number in range(2000)]
-    drawn = Counter(FaultServer(faults=shares, seed=1)._drawn(prompt) for prompt in prompts)
-    assert abs(drawn["500"] - 600) < 100
-    assert abs(drawn["refusal"] - 400) < 90
-    again = Counter(FaultServer(faults=shares, seed=1)._drawn(each) for each in reversed(prompts))
-    assert again == drawn
-    assert json.dumps(prompts[0])

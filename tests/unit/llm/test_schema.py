@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ragbench.errors import LLMReplyError
 from ragbench.llm.dialect import Dialect
 from ragbench.llm.endpoint import StructuredOutput
-from ragbench.llm.schema import read_structure, schema_of
+from ragbench.llm.schema import json_values, read_structure, schema_of
 from tests.unit.llm.builders import VERDICT, Verdict, asked, endpoint
 
 
@@ -42,12 +42,6 @@ def test_what_fits_is_read(good: bool, reason: str) -> None:
     assert read_structure(f"Here: {text}", VERDICT) == Verdict(good=good, reason=reason)
 
 
-def test_pydantic_models_are_structures() -> None:
-    schema = schema_of(Statements)
-    found = read_structure('{"statements": [{"text": "a", "supported": true}]}', schema)
-    assert found == Statements(statements=[Statement(text="a", supported=True)])
-
-
 def test_the_candidate_that_fits_is_taken() -> None:
     text = 'Like {"good": 1}? No: {"good": true, "reason": "r"} and {"note": 1}'
     assert read_structure(text, VERDICT).good is True
@@ -71,7 +65,10 @@ def test_what_does_not_fit_is_told(text: str, told: str) -> None:
 
 
 def test_every_field_is_asked_for_and_no_other_allowed() -> None:
-    definition = schema_of(Statements).definition
+    schema = schema_of(Statements)
+    found = read_structure('{"statements": [{"text": "a", "supported": true}]}', schema)
+    assert found == Statements(statements=[Statement(text="a", supported=True)])
+    definition = schema.definition
     inner = definition["$defs"]["Statement"]
     assert definition["required"] == ["statements"]
     assert inner["required"] == ["text", "supported"]
@@ -110,3 +107,95 @@ def test_the_schema_stands_in_the_prompt_where_the_server_takes_none() -> None:
     assert "response_format" not in sent(VERDICT.definition, StructuredOutput.NONE)
     whole = sent(VERDICT.definition, StructuredOutput.JSON_SCHEMA)
     assert whole["messages"][-1]["content"] == "Q"
+
+
+# --- JSON in what a model says: known deviations are read, guesses are not made
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+CONTAINERS = st.lists(VALUES, max_size=4) | st.dictionaries(st.text(), VALUES, max_size=4)
+PROSE = st.text(st.characters(codec="utf-8", exclude_characters='{}[]<>`"'), max_size=30)
+
+
+def first(text: str) -> Any:
+    return next(json_values(text), "nothing")
+
+
+@given(VALUES, st.booleans())
+def test_json_is_read_as_json(value: Any, ascii_only: bool) -> None:
+    assert first(json.dumps(value, ensure_ascii=ascii_only)) == value
+
+
+@given(CONTAINERS, PROSE, PROSE)
+def test_words_around_it_are_passed_over(value: Any, before: str, after: str) -> None:
+    assert first(f"{before} {json.dumps(value)} {after}") == value
+
+
+@given(CONTAINERS, st.text(st.characters(codec="utf-8", exclude_characters="<>")))
+def test_thoughts_are_left_out(value: Any, thought: str) -> None:
+    body = json.dumps(value)
+    assert first(f"<think>{thought} {{}}</think>\n{body}") == value
+    assert first(f"{thought} {{}}</think>{body}") == value
+    if "```" not in body:
+        assert first(f"Well:\n```json\n{body}\n```\n") == value
+
+
+@given(CONTAINERS)
+def test_commas_before_a_closing_bracket_are_dropped(value: Any) -> None:
+    text = json.dumps(value, indent=1)
+    for bracket in "]}":
+        text = text.replace(f"\n{bracket}", f",\n{bracket}")
+    # The property holds where no string holds a line break of its own: json.dumps escapes them.
+    if value and not any(mark in text for mark in ("[]", "{}")):
+        assert first(text) == value
+
+
+@given(st.text())
+def test_any_text_is_borne(text: str) -> None:
+    for value in json_values(text):
+        json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": "two\nlines\tand a tab"}', {"a": "two\nlines\tand a tab"}),
+        (r'{"a": "50\% of \(x\)"}', {"a": r"50\% of \(x\)"}),
+        (r'{"a": "C:\users"}', {"a": r"C:\users"}),
+        (r'{"a": "\u00e4 \" \\"}', {"a": 'ä " \\'}),
+        ('{"a": ", ]", "b": [1, 2, ], }', {"a": ", ]", "b": [1, 2]}),
+        ('As in {"a": 1}, the answer is {"a": 2}.', {"a": 2}),
+        ('He said "so, } it is {"a": [1,],}', {"a": [1]}),
+        ('{"text": "a <think>tag</think> in it"}', {"text": "a <think>tag</think> in it"}),
+        ('```json\n{"a": 1}\n```\nor rather\n```json\n{"a": 2}\n```', {"a": 2}),
+        ('\ufeff{"a": 1}', {"a": 1}),
+        ('It is {clear}: {"a": 1}', {"a": 1}),
+    ],
+)
+def test_known_deviations(text: str, value: Any) -> None:
+    assert first(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdicts": [1, 2',
+        '{"verdicts": [1, 2], "more": [3',
+        'For example {"verdicts": []}. So: {"verdicts": [1, 2',
+        '{"a": "never ends',
+        "{'a': 1}",
+        '{"a": NaN}',
+        "no JSON at all",
+        "",
+        "[" * 100_000,
+    ],
+)
+def test_nothing_is_guessed(text: str) -> None:
+    assert list(json_values(text)) == []

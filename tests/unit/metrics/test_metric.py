@@ -18,7 +18,7 @@ from ragbench.core.outcome import Cell, Status
 from ragbench.errors import ConfigError
 from ragbench.metrics.matching import Matching
 from ragbench.metrics.metric import ARGUMENTS, AtLeast, definition_of
-from ragbench.metrics.ranking import Ranking
+from ragbench.metrics.rank import Ranking
 from ragbench.metrics.registry import MetricLike, definitions, find_definition, parse_metric
 from tests.unit.metrics.builders import (
     answered,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragbench.core.matched import Match, Matched, MatchedBy
 from ragbench.core.outcome import Cell, Status
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.ranking import UNJUDGED, Ranking, ranking_of
+from ragbench.metrics.rank import UNJUDGED, Ranking, ranking_of
 from ragbench.metrics.registry import definitions, parse_metric
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.metrics.same_answer import answer_is_right, holds_answer, is_telling
+from ragbench.metrics.answer import answer_is_right, holds_answer, is_telling
 
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen"
 

@@ -22,8 +22,8 @@ from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
 from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.core.validation import RetrievalQuality, Verdict
+from ragbench.metrics.answer import answer_is_right
 from ragbench.metrics.matching import Matching
-from ragbench.metrics.same_answer import answer_is_right
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold

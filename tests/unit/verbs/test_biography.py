@@ -12,7 +12,7 @@ from ragbench.core.biography import Biography
 from ragbench.core.outcome import Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.metrics.matching import Matching, gold_of, match
-from ragbench.metrics.ranking import ranking_of
+from ragbench.metrics.rank import ranking_of
 from ragbench.post.chunks import made_from, rewritten
 from ragbench.post.compress import Extractive
 from ragbench.post.filter import DedupNear, TopK
