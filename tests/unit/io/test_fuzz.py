@@ -87,6 +87,5 @@ def test_any_bytes_as_judgements_and_runs(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "trec"
     path.write_bytes(content)
-    problems = Problems()
-    found = [read_grades(Source.of(path), problems), [*read_run(Source.of(path), problems)]]
-    assert any(found) or problems
+    read_grades(Source.of(path), Problems())
+    list(read_run(Source.of(path), Problems()))
