@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ragbench.core.case import Case
 from ragbench.core.chunk import Document
-from ragbench.core.outcome import Outcome
 from ragbench.core.trace import Entry
 from ragbench.io.dumps.form import getter, without_path
 from ragbench.io.fields import (
@@ -25,8 +24,8 @@ from ragbench.io.fields import (
 )
 from ragbench.io.ids import IdRegister, derived_id
 from ragbench.io.recorded import Retrieved, outcomes
+from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import Problems, Row
-from ragbench.io.squad_rows import flatten_squad_row
 from ragbench.io.values import (
     ValueProblem,
     as_answers,
@@ -37,7 +36,6 @@ from ragbench.io.values import (
     as_grades,
     as_id,
     as_ids,
-    as_labels,
     as_metadata,
     as_number,
     as_numbers,
@@ -51,40 +49,23 @@ from ragbench.io.values import (
 )
 
 _CONVERTERS: Mapping[str, Callable[[object], Any]] = {
-    "id": as_id,
-    "query": as_text,
-    "reference": as_answers,
-    "answers": as_answers,
-    "alternative_references": as_texts,
-    "reference_contexts": as_texts,
-    "reference_context_ids": as_ids,
+    **dict.fromkeys(("query", "language", "text", "title"), as_text),
+    **dict.fromkeys(("id", "cluster"), as_id),
+    **dict.fromkeys(("reference", "answers"), as_answers),
+    **dict.fromkeys(("alternative_references", "reference_contexts", "multi_responses"), as_texts),
+    **dict.fromkeys(("reference_context_ids", "retrieved_context_ids", "tags"), as_ids),
+    **dict.fromkeys(("answerable", "unanswerable", "abstained"), as_flag),
+    **dict.fromkeys(("metadata", "usage"), as_metadata),
+    **dict.fromkeys(("error", "retrieval_error"), as_error),
+    **dict.fromkeys(("seconds", "milliseconds"), as_number),
+    **dict.fromkeys(("retrieval_seconds", "retrieval_milliseconds"), as_number),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), as_number),
     "grades": as_grades,
     "evidence": as_evidence,
-    "answerable": as_flag,
-    "unanswerable": as_flag,
-    "cluster": as_id,
-    "tags": as_labels,
-    "language": as_text,
-    "metadata": as_metadata,
-    "text": as_text,
-    "title": as_text,
     "response": as_response,
-    "multi_responses": as_texts,
     "retrieved_contexts": as_contexts,
-    "retrieved_context_ids": as_ids,
     "retrieved_scores": as_numbers,
     "confidence": as_share,
-    "abstained": as_flag,
-    "error": as_error,
-    "retrieval_error": as_error,
-    "seconds": as_number,
-    "milliseconds": as_number,
-    "retrieval_seconds": as_number,
-    "retrieval_milliseconds": as_number,
-    "usage": as_metadata,
-    "prompt_tokens": as_number,
-    "completion_tokens": as_number,
-    "total_tokens": as_number,
 }
 _NO_VALUE = frozenset({"NaN", "nan", "NULL", "Null", "null", "<NA>"})
 """What other programs write into a cell of a table that has no value."""
@@ -153,21 +134,18 @@ def build_case(found: dict[str, Any]) -> Case:
     return Case(**found)
 
 
-def build_document(found: dict[str, Any]) -> Document:
-    """A document of converted fields; ``id`` and ``text`` must be among them."""
-    return Document(**found)
-
-
 @dataclass(kw_only=True, slots=True)
-class EntryDecoder:
-    """Rows of one source to cases with what is recorded for them."""
+class _Decoder:
+    """Rows of one source to records of one kind."""
+
+    KIND: ClassVar[str]
+    MAIN: ClassVar[str]
+    PREFIX: ClassVar[str]
+    """The field without which there is no record; an id is made of it where there is none."""
+    RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]]
 
     problems: Problems
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    chunks: Retrieved = field(default_factory=Retrieved)
-    """How retrieved chunks that are objects are read."""
-    outcomes: bool = True
-    """Whether what a system did is looked at; it never becomes a part of the case."""
     has_answers: bool = False
     """See `ragbench.io.fields.FieldMap`."""
     is_join: bool = False
@@ -175,16 +153,63 @@ class EntryDecoder:
     no_values: Counter[str] = field(default_factory=Counter[str])
     """Cells of a table that hold a word such as NaN instead of a value, by field of the source."""
     _map: FieldMap = field(init=False)
-    _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
     _ids: IdRegister = field(default_factory=IdRegister)
     _count: int = 0
     _known: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._map = FieldMap(
-            recognised=ENTRY_FIELDS, overrides=self.fields, has_answers=self.has_answers
+            recognised=self.RECOGNISED, overrides=self.fields, has_answers=self.has_answers
         )
         self._known = len(self.problems)
+
+    def _has_identity(self, found: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
+        """Sees to it that a record has its main field, and an id of its own."""
+        if self.MAIN not in found:
+            if not (self.is_join and "id" in found):
+                _add_absent(self.MAIN, row, plan, self.problems)
+                return False
+            found[self.MAIN] = ""
+        line = self._count if row.line is None else row.line
+        if "id" not in found:
+            made = derived_id(self.PREFIX, found[self.MAIN])
+            found["id"] = self._ids.add_derived(made, line)
+        elif not self.is_join and (earlier := self._ids.add(found["id"], line)) is not None:
+            message = f"'{found['id']}' is already the id of record {earlier}; ids must be unique"
+            self.problems.add(message, path=row.path, line=line, field="id")
+            return False
+        return True
+
+    def finish(self, source: str) -> None:
+        """Notes what only the end shows: no record at all, or a mapping that never applied."""
+        if self._count == 0:
+            # A source that could not be read at all has said so already.
+            if len(self.problems) == self._known:
+                self.problems.add(f"holds no {self.KIND}", path=source)
+            return
+        for target in sorted(self._map.unseen):
+            name = self._map.overrides[target]
+            message = f"no record has the field that the mapping {target}={name} names"
+            self.problems.add(message, path=source, field=name)
+
+
+@dataclass(kw_only=True, slots=True)
+class EntryDecoder(_Decoder):
+    """Rows of one source to cases with what is recorded for them."""
+
+    KIND: ClassVar[str] = "cases"
+    MAIN: ClassVar[str] = "query"
+    PREFIX: ClassVar[str] = "q"
+    RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]] = ENTRY_FIELDS
+
+    chunks: Retrieved = field(default_factory=Retrieved)
+    """How retrieved chunks that are objects are read."""
+    outcomes: bool = True
+    """Whether what a system did is looked at; it never becomes a part of the case."""
+    _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        _Decoder.__post_init__(self)
         self._paths = tuple(
             (path, getter(path))
             for target, path in self.fields.items()
@@ -203,31 +228,18 @@ class EntryDecoder:
         found = read_fields(
             row, plan, self.problems, outcomes=self.outcomes, no_values=self.no_values
         )
-        if found is None or _contradicts(found, row, self.problems):
+        if found is None:
             return None
-        recorded: Mapping[str, Outcome[Any]] = {}
-        if self.outcomes:
-            recorded = outcomes(found, row, self.chunks, plan.chunks, self.problems)
-            if len(self.problems) > known:
-                return None
-        if "query" not in found:
-            if not (self.is_join and "id" in found):
-                _add_absent("query", row, plan, self.problems)
-                return None
-            found["query"] = ""
-        line = self._count if row.line is None else row.line
-        if "id" not in found:
-            found["id"] = self._ids.add_derived(derived_id("q", found["query"]), line)
-        elif not self.is_join and _is_repeated(found["id"], line, row, self._ids, self.problems):
+        if "unanswerable" in found and found.get("answerable") is found["unanswerable"]:
+            message = "'answerable' and its opposite are given and contradict each other"
+            self.problems.add(message, path=row.path, line=row.line, field="answerable")
+            return None
+        recorded = (
+            outcomes(found, row, self.chunks, plan.chunks, self.problems) if self.outcomes else {}
+        )
+        if len(self.problems) > known or not self._has_identity(found, row, plan):
             return None
         return Entry(case=build_case(found), recorded=recorded)
-
-    def finish(self, source: str) -> None:
-        """Notes what only the end shows: no case at all, or a mapping that never applied."""
-        if self._count == 0:
-            _add_nothing("cases", source, self._known, self.problems)
-        else:
-            _add_unused(source, self._map, self.problems)
 
     def _flat(self, row: Row) -> Row:
         """The row with what stands deeper in it, where a mapping names it, at its top."""
@@ -242,43 +254,22 @@ class EntryDecoder:
 
 
 @dataclass(kw_only=True, slots=True)
-class DocumentDecoder:
+class DocumentDecoder(_Decoder):
     """Rows of one source to documents."""
 
-    problems: Problems
-    fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    _map: FieldMap = field(init=False)
-    _ids: IdRegister = field(default_factory=IdRegister)
-    _count: int = 0
-    _known: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._map = FieldMap(recognised=DOCUMENT_FIELDS, overrides=self.fields)
-        self._known = len(self.problems)
+    KIND: ClassVar[str] = "documents"
+    MAIN: ClassVar[str] = "text"
+    PREFIX: ClassVar[str] = "d"
+    RECOGNISED: ClassVar[Mapping[str, tuple[str, ...]]] = DOCUMENT_FIELDS
 
     def decode(self, row: Row) -> Document | None:
         """The document that a row holds, or None with at least one problem noted."""
         self._count += 1
         plan = self._map.plan(row.values)
         found = read_fields(row, plan, self.problems)
-        if found is None:
+        if found is None or not self._has_identity(found, row, plan):
             return None
-        if "text" not in found:
-            _add_absent("text", row, plan, self.problems)
-            return None
-        line = self._count if row.line is None else row.line
-        if "id" not in found:
-            found["id"] = self._ids.add_derived(derived_id("d", found["text"]), line)
-        elif _is_repeated(found["id"], line, row, self._ids, self.problems):
-            return None
-        return build_document(found)
-
-    def finish(self, source: str) -> None:
-        """Notes what only the end shows: no document at all, or a mapping that never applied."""
-        if self._count == 0:
-            _add_nothing("documents", source, self._known, self.problems)
-        else:
-            _add_unused(source, self._map, self.problems)
+        return Document(**found)
 
 
 def _disagreement(target: str, first: str, second: str) -> str:
@@ -291,67 +282,33 @@ def _disagreement(target: str, first: str, second: str) -> str:
 
 
 def _add_rest(found: dict[str, Any], row: Row, rest: tuple[str, ...], problems: Problems) -> None:
-    values = row.values
-    metadata: dict[str, Any] = {name: values[name] for name in rest}
+    metadata: dict[str, Any] = {name: row.values[name] for name in rest}
     for name in rest:
         try:
             check_depth(metadata[name])
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field=name)
-    nested: dict[str, Any] | None = found.get("metadata")
-    if nested is not None:
-        for name in metadata.keys() & nested.keys():
-            if metadata[name] != nested[name]:
-                message = "stands in the record and in its 'metadata', and the two disagree"
-                problems.add(message, path=row.path, line=row.line, field=name)
-        metadata = {**nested, **metadata}
-    found["metadata"] = metadata
-
-
-def _contradicts(found: dict[str, Any], row: Row, problems: Problems) -> bool:
-    if "unanswerable" in found and found.get("answerable") is found["unanswerable"]:
-        message = "'answerable' and its opposite are given and contradict each other"
-        problems.add(message, path=row.path, line=row.line, field="answerable")
-        return True
-    return False
+    nested: dict[str, Any] = found.get("metadata") or {}
+    for name in metadata.keys() & nested.keys():
+        if metadata[name] != nested[name]:
+            message = "stands in the record and in its 'metadata', and the two disagree"
+            problems.add(message, path=row.path, line=row.line, field=name)
+    found["metadata"] = {**nested, **metadata}
 
 
 def _add_absent(target: str, row: Row, plan: FieldPlan, problems: Problems) -> None:
-    for bound, source in plan.bindings:
-        if bound == target:
-            message = f"expected the {target} as text, found nothing"
-            problems.add(message, path=row.path, line=row.line, field=source)
-            return
+    source = next((source for bound, source in plan.bindings if bound == target), None)
+    if source is not None:
+        message = f"expected the {target} as text, found nothing"
+        problems.add(message, path=row.path, line=row.line, field=source)
+        return
     names = ", ".join(sorted(map(str, row.values))) or "none"
     documents = [name for name in DOCUMENT_FIELDS["text"] if name in row.values]
+    hint = ""
     if target == "query" and documents:
         hint = f" (Documents, with a text under '{documents[0]}', are named with --corpus)"
-    else:
-        hint = ""
     message = (
         f"no field for the {target}{{more}} (the fields are: {names}). Name the right one with the "
         f"field mapping {target}=NAME.{hint}".rstrip(".")
     )
     problems.add_kind((row.path, target, plan), message, path=row.path, line=row.line)
-
-
-def _is_repeated(identifier: str, line: int, row: Row, ids: IdRegister, problems: Problems) -> bool:
-    earlier = ids.add(identifier, line)
-    if earlier is None:
-        return False
-    message = f"'{identifier}' is already the id of record {earlier}; ids must be unique"
-    problems.add(message, path=row.path, line=line, field="id")
-    return True
-
-
-def _add_nothing(kind: str, source: str, known: int, problems: Problems) -> None:
-    # A source that could not be read at all has said so already.
-    if len(problems) == known:
-        problems.add(f"holds no {kind}", path=source)
-
-
-def _add_unused(source: str, fields: FieldMap, problems: Problems) -> None:
-    for target in sorted(fields.unseen):
-        name = fields.overrides[target]
-        message = f"no record has the field that the mapping {target}={name} names"
-        problems.add(message, path=source, field=name)

@@ -113,14 +113,14 @@ FORMATS: tuple[FormatInfo, ...] = (
     ),
     FormatInfo(
         name="squad",
-        reader="ragbench.io.squad:read",
+        reader="ragbench.io.research_sets:read_squad",
         summary="SQuAD 1.1 or 2.0 JSON; its paragraphs are the corpus.",
         example="dev-v2.0.json",
         streamed=False,
     ),
     FormatInfo(
         name="mtrag",
-        reader="ragbench.io.mtrag:read",
+        reader="ragbench.io.research_sets:read_mtrag",
         summary="MTRAG's tasks: the last turn is the case, those before are its metadata.",
         example="reference.jsonl",
         reads=("cases",),

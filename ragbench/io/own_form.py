@@ -1,4 +1,4 @@
-"""Ragbench's own JSONL, written."""
+"""Ragbench's own JSONL: cases and documents, and all that a run holds of each case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragbench.core.outcome import Cell
 from ragbench.core.trace import Trace
 from ragbench.errors import DataError, Problem
 from ragbench.io.atomic import written_whole
-from ragbench.io.decoder import build_case, build_document, read_fields
+from ragbench.io.decoder import build_case, read_fields
 from ragbench.io.export import Exported, Scores, Tally
 from ragbench.io.fields import FieldPlan
 from ragbench.io.ids import IdRegister
@@ -26,28 +26,30 @@ from ragbench.io.values import ValueProblem, check_depth
 
 _CASE_FIELDS = tuple(Case.__dataclass_fields__)
 _DOCUMENT_FIELDS = tuple(Document.__dataclass_fields__)
+_EVIDENCE_FIELDS = tuple(Evidence.__dataclass_fields__)
+_KNOWN_NONE = frozenset({"reference_contexts", "reference_context_ids", "grades", "text"})
+"""Fields of which an empty one says something: that it is known to be none."""
 
 
 def encode_case(case: Case) -> dict[str, Any]:
-    """A case as a JSON object: fields in a fixed order, those that say nothing left out.
-
-    An empty tuple in ``reference_contexts`` or ``reference_context_ids`` says something and is
-    kept.
-    """
-    values: dict[str, Any] = {"id": case.id, "query": case.query}
-    if case.reference is not None:
-        values["reference"] = case.reference
-    if case.alternative_references:
-        values["alternative_references"] = case.alternative_references
-    if case.reference_contexts is not None:
-        values["reference_contexts"] = case.reference_contexts
-    if case.reference_context_ids is not None:
-        values["reference_context_ids"] = case.reference_context_ids
-    if case.grades is not None:
-        values["grades"] = dict(case.grades)
+    """A case as a JSON object: fields in a fixed order, those that say nothing left out."""
+    values = _said(case, _CASE_FIELDS)
     if case.evidence:
-        values["evidence"] = [_encode_evidence(span) for span in case.evidence]
-    return values | _encode_rest(case)
+        values["evidence"] = [_said(span, _EVIDENCE_FIELDS) for span in case.evidence]
+    return values
+
+
+def encode_document(document: Document) -> dict[str, Any]:
+    return _said(document, ("id", "title", "text", "metadata"))
+
+
+def _said(record: Case | Document | Evidence, names: Iterable[str]) -> dict[str, Any]:
+    values = {name: getattr(record, name) for name in names}
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None and (value not in ((), {}) or name in _KNOWN_NONE)
+    }
 
 
 def decode_case(values: Mapping[str, Any]) -> Case:
@@ -55,45 +57,9 @@ def decode_case(values: Mapping[str, Any]) -> Case:
     return build_case(_decode(values, _CASE_FIELDS, ("id", "query")))
 
 
-def encode_document(document: Document) -> dict[str, Any]:
-    values: dict[str, Any] = {"id": document.id}
-    if document.title is not None:
-        values["title"] = document.title
-    values["text"] = document.text
-    if document.metadata:
-        values["metadata"] = dict(document.metadata)
-    return values
-
-
 def decode_document(values: Mapping[str, Any]) -> Document:
     """The document of a JSON object in ragbench's own form; unknown fields become metadata."""
-    return build_document(_decode(values, _DOCUMENT_FIELDS, ("id", "text")))
-
-
-def _encode_rest(case: Case) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    if case.answerable is not None:
-        values["answerable"] = case.answerable
-    if case.cluster is not None:
-        values["cluster"] = case.cluster
-    if case.tags:
-        values["tags"] = case.tags
-    if case.language is not None:
-        values["language"] = case.language
-    if case.metadata:
-        values["metadata"] = dict(case.metadata)
-    return values
-
-
-def _encode_evidence(span: Evidence) -> dict[str, Any]:
-    values: dict[str, Any] = {"text": span.text}
-    if span.document_id is not None:
-        values["document_id"] = span.document_id
-    if span.start is not None:
-        values["start"] = span.start
-    if span.end is not None:
-        values["end"] = span.end
-    return values
+    return Document(**_decode(values, _DOCUMENT_FIELDS, ("id", "text")))
 
 
 def _decode(
@@ -159,16 +125,12 @@ def _write(
             earlier = ids.add(record.id, count)
             if earlier is not None:
                 _refuse(f"'{record.id}' is already the id of record {earlier}", path, count, "id")
-            out.write(_line(values, path, count))
+            try:
+                check_depth(values)
+                out.write(orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE))
+            except (TypeError, ValueProblem) as error:
+                _refuse(f"cannot be written as JSON: {error}", path, count, None)
     return count
-
-
-def _line(values: dict[str, Any], path: Path, count: int) -> bytes:
-    try:
-        check_depth(values)
-        return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
-    except (TypeError, ValueProblem) as error:
-        _refuse(f"cannot be written as JSON: {error}", path, count, None)
 
 
 def _refuse(message: str, path: Path, line: int, field: str | None) -> NoReturn:

@@ -1,0 +1,239 @@
+"""Published sets with forms of their own: SQuAD 1.1 and 2.0, and MTRAG.
+
+MTRAG (IBM/mt-rag-benchmark) has two forms: a line a task with ``history``, ``contexts`` and
+``targets``, and JSON with ``tasks`` and ``documents``. In both, contexts are the passages that
+people marked as relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
+
+from ragbench.io.ids import derived_id
+from ragbench.io.json_files import load, read_json_lines
+from ragbench.io.source import Kind, Problems, Row, Source
+from ragbench.io.values import is_object
+
+Values = Mapping[str, object]
+
+_QUESTION_FIELDS = frozenset({"id", "question", "answers", "is_impossible"})
+
+
+class _Paragraph(NamedTuple):
+    title: str | None
+    context: str
+    questions: list[object]
+    place: str
+    """Such as ``data[3].paragraphs[0]``: what the file calls it."""
+
+
+def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a question, or one a distinct paragraph.
+
+    The row's line is the number of the question, or of the paragraph, in the file.
+    """
+    known = len(problems)
+    value = load(source, problems)
+    if value is None and len(problems) > known:
+        return
+    paragraphs = _paragraphs(value, source.name, problems)
+    if kind == "documents":
+        yield from _squad_documents(paragraphs, source.name)
+    else:
+        yield from _squad_cases(paragraphs, source.name, problems)
+
+
+def _paragraphs(value: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
+    data = value.get("data") if is_object(value) else None
+    if not isinstance(data, list):
+        if value is not None:
+            problems.add("expected an object with a list under 'data'", path=path)
+        return
+    for number, item in enumerate(_list(data)):
+        place = f"data[{number}]"
+        article: Values = item if is_object(item) else {}
+        title, paragraphs = article.get("title"), article.get("paragraphs")
+        if not isinstance(paragraphs, list) or not isinstance(title, (str, type(None))):
+            problems.add("expected 'title' and a list of 'paragraphs'", path=path, field=place)
+            continue
+        for position, inner in enumerate(_list(paragraphs)):
+            paragraph: Values = inner if is_object(inner) else {}
+            context, questions = paragraph.get("context"), paragraph.get("qas", [])
+            inner_place = f"{place}.paragraphs[{position}]"
+            if isinstance(context, str) and isinstance(questions, list):
+                yield _Paragraph(title, context, _list(questions), inner_place)
+            else:
+                message = "expected 'context' as text and a list of 'qas'"
+                problems.add(message, path=path, field=inner_place)
+
+
+def _squad_documents(paragraphs: Iterator[_Paragraph], path: str) -> Iterator[Row]:
+    seen: set[str] = set()
+    for number, paragraph in enumerate(paragraphs, start=1):
+        identifier = _paragraph_id(paragraph.context)
+        if identifier not in seen:
+            seen.add(identifier)
+            values = {"id": identifier, "text": paragraph.context, "title": paragraph.title}
+            yield Row(path, number, values)
+
+
+def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:
+    number = 0
+    for paragraph in paragraphs:
+        for position, item in enumerate(paragraph.questions):
+            number += 1
+            place = f"{paragraph.place}.qas[{position}]"
+            if not is_object(item):
+                problems.add("expected a question object", path=path, line=number, field=place)
+                continue
+            answers = _squad_answers(item.get("answers"))
+            if answers is None:
+                message = "expected a list of objects with 'text' and 'answer_start'"
+                problems.add(message, path=path, line=number, field=f"{place}.answers")
+                continue
+            yield Row(path, number, _squad_case(item, answers, paragraph))
+
+
+def _squad_case(
+    question: Values, answers: list[tuple[str, object]], paragraph: _Paragraph
+) -> dict[str, object]:
+    impossible = question.get("is_impossible")
+    case: dict[str, object] = {
+        "id": question.get("id"),
+        "query": question.get("question"),
+        "cluster": paragraph.title,
+        "metadata": {k: v for k, v in question.items() if k not in _QUESTION_FIELDS},
+    }
+    if impossible is not None:
+        case["is_impossible"] = impossible
+    elif answers:  # SQuAD 1.1 has no such field: each of its questions has an answer
+        case["answerable"] = True
+    if impossible is True:
+        return case | _NO_GOLD | {"paragraph_id": _paragraph_id(paragraph.context)}
+    return case | {"answers": [text for text, _ in answers]} | _gold(paragraph.context, answers)
+
+
+def _squad_answers(value: object) -> list[tuple[str, object]] | None:
+    if value is not None and not isinstance(value, list):
+        return None
+    answers: list[Values] = [item if is_object(item) else {} for item in _list(value)]
+    found = [(answer.get("text"), answer.get("answer_start")) for answer in answers]
+    texts = [(text, start) for text, start in found if isinstance(text, str)]
+    return texts if len(texts) == len(found) else None
+
+
+_NO_GOLD: Mapping[str, object] = {"reference_contexts": [], "reference_context_ids": []}
+"""Of SQuAD 2.0: the paragraph was written beside the question and does not answer it."""
+
+
+def _gold(context: str, answers: Iterable[tuple[str, object]]) -> dict[str, object]:
+    """The paragraph as gold context, and the spans of distinct answers as evidence.
+
+    An answer is a text and its offset in the paragraph, in characters.
+    """
+    identifier = _paragraph_id(context)
+    spans: list[dict[str, object]] = []
+    for text, start in dict.fromkeys(answers):
+        span: dict[str, object] = {"text": text, "document_id": identifier}
+        if type(start) is int and start >= 0 and context.startswith(text, start):
+            span |= {"start": start, "end": start + len(text)}
+        spans.append(span)
+    return {
+        "reference_contexts": [context],
+        "reference_context_ids": [identifier],
+        "evidence": spans,
+    }
+
+
+def _paragraph_id(text: str) -> str:
+    """The id of a paragraph: SQuAD names none, so it is made from the text."""
+    return derived_id("p", text, digits=12)
+
+
+def flatten_squad_row(values: Values) -> Values:
+    """Reads ``context`` and ``answers: {text: [...], answer_start: [...]}`` as SQuAD means them.
+
+    A row of any other shape comes back as it is.
+    """
+    answers = cast("Values", values.get("answers"))
+    context, texts, starts = values.get("context"), answers.get("text"), answers.get("answer_start")
+    if not isinstance(context, str) or not isinstance(texts, list) or not isinstance(starts, list):
+        return values
+    row = {name: value for name, value in values.items() if name != "context"}
+    if isinstance(row.get("title"), str) and "cluster" not in row:
+        row["cluster"] = row.pop("title")
+    row.setdefault("answerable", bool(texts))
+    if not texts:
+        return row | _NO_GOLD | {"context": context}
+    pairs = zip(_list(texts), _list(starts), strict=False)
+    return row | _gold(context, [(text, start) for text, start in pairs if isinstance(text, str)])
+
+
+_ANSWERABLE = {"ANSWERABLE": True, "PARTIAL": True, "UNANSWERABLE": False}
+"""Of questions that are underspecified, or no questions, it is unknown what is right."""
+_TAKEN = {"task_id", "history", "input", "contexts", "targets", "annotations", "task_type"}
+_HISTORY_NOTE = (
+    "MTRAG: the last question of each conversation is asked alone; what was said before is in the "
+    "metadata as 'history'"
+)
+
+
+def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+    """Yields one row a task: the last turn of a conversation is the case."""
+    if source.suffix != ".json":
+        for row in read_json_lines(source, kind=kind, problems=problems):
+            yield from _mtrag_task(row, {}, source, problems)
+        return
+    value = load(source, problems)
+    whole: Values = value if is_object(value) else {}
+    documents = [one for one in _list(whole.get("documents")) if is_object(one)]
+    texts = {str(one.get("document_id")): one.get("text") for one in documents}
+    for number, task in enumerate(_list(whole.get("tasks")), start=1):
+        if is_object(task):
+            yield from _mtrag_task(Row(source.name, number, task), texts, source, problems)
+
+
+def _mtrag_task(row: Row, texts: Values, source: Source, problems: Problems) -> Iterator[Row]:
+    task = row.values
+    turns = [_turn(one) for one in _list(task.get("history", task.get("input")))]
+    contexts = [one for one in _list(task.get("contexts")) if is_object(one)]
+    ids = [one.get("document_id", one.get("pid")) for one in contexts]
+    if not turns or turns[-1]["speaker"] != "user":
+        message = "expected turns of a conversation that end with the user's question"
+        problems.add(message, path=row.path, line=row.line)
+        return
+    if len(turns) > 1:
+        source.notes[_HISTORY_NOTE] = None
+    labels = {name.casefold(): value for name, value in task.items()}
+    kinds = [str(one) for one in _list(labels.get("answerability"))]
+    given = zip(contexts, ids, strict=True)
+    gold = [text for one, id in given if (text := one.get("text", texts.get(str(id))))]
+    rest = {name: value for name, value in task.items() if name not in _TAKEN}
+    yield row._replace(
+        values={
+            "id": task.get("task_id"),
+            "query": turns[-1]["text"],
+            "reference": [_turn(one)["text"] for one in _list(task.get("targets"))],
+            "reference_contexts": gold or None,
+            "reference_context_ids": ids or None,
+            "answerable": _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None,
+            "cluster": str(task.get("task_id")).partition("<::>")[0],
+            "tags": [*kinds, *map(str, _list(labels.get("multiturn", labels.get("multi-turn"))))],
+            "metadata": {"history": turns[:-1], **rest},
+        }
+    )
+
+
+def _turn(value: object) -> dict[str, object]:
+    """A turn: an object with speaker and text, both in a list, or the text alone."""
+    if is_object(value):
+        return {"speaker": value.get("speaker"), "text": value.get("text")}
+    items = _list(value)
+    if len(items) == 2:
+        return {"speaker": items[0], "text": items[1]}
+    return {"speaker": None, "text": value}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
