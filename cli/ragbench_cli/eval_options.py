@@ -1,29 +1,43 @@
-"""What an evaluation can be told: the options of ``ragbench eval``."""
+"""The options of ``ragbench eval``, each a field of the record that its values become."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ragbench_cli.options import argument, option
+from ragbench_cli import console
+from ragbench_cli.options import (
+    ASKING,
+    CASES,
+    JUDGING,
+    MEASURED,
+    OUTPUT,
+    EngineOption,
+    EngineWorkersOption,
+    json_object,
+    one_of,
+    option,
+)
+from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption, ValidatorChoice
 
-MATCHINGS = ("auto", "id", "document_id", "text")
+if TYPE_CHECKING:
+    from ragbench.core.metric import Metric
+    from ragbench.io.read import Selection
+    from ragbench.metrics.matching import Matching
+    from ragbench.stages.stage import CallSettings
+    from ragbench_cli.systems import System
+
+_MATCHINGS = ("auto", "id", "document_id", "text")
 """How retrieved chunks can be matched with the gold."""
+GIVE_UP_AFTER = 100
 
 
-def _matching(typed: str) -> list[str]:
-    return [name for name in MATCHINGS if name.startswith(typed)]
+def _matchings(typed: str) -> list[str]:
+    return [name for name in _MATCHINGS if name.startswith(typed)]
 
 
-def _formats(typed: str) -> list[str]:
-    from ragbench.io.dumps.forms import form_names
-    from ragbench.io.formats import READERS
-
-    names = dict.fromkeys((*READERS.targets(), *form_names()))
-    return [name for name in names if name.startswith(typed)]
-
-
-def _metrics(typed: str) -> list[str]:
+def complete_metrics(typed: str) -> list[str]:
     from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")
@@ -34,300 +48,336 @@ def _metrics(typed: str) -> list[str]:
     ]
 
 
-DatasetArgument = Annotated[
-    str,
-    argument(
-        metavar="DATASET",
-        help="File or folder with cases, with or without recorded answers; a run; '-' for "
-        "standard input, 'hf:OWNER/NAME' for the hub. See: ragbench show formats.",
-    ),
-]
-AnswersOption = Annotated[
-    str | None,
-    option(
-        "--answers",
-        help="File with recorded answers or retrievals, joined with the cases by id, else by the "
-        "exact question.",
-        metavar="FILE",
-    ),
-]
-AnswersFormatOption = Annotated[
-    str | None,
-    option(
-        "--answers-format",
-        help="Format of --answers; detected if omitted.",
-        metavar="FORMAT",
-        complete=_formats,
-    ),
-]
-AskAgainOption = Annotated[
-    bool,
-    option(
-        "--ask-again",
-        help="Ask the RAG for everything and ignore recorded answers. By default recorded "
-        "answers are used and only the rest is asked.",
-    ),
-]
-SplitOption = Annotated[
-    str | None,
-    option(
-        "--split",
-        help="Part to read from a source with several: a split of a BEIR or Hugging Face "
-        "dataset, a provider or prompt of promptfoo. With --answers, the part of that "
-        "file.",
-        metavar="NAME",
-    ),
-]
-QueriesOption = Annotated[
-    Path | None,
-    option("--queries", help="File with the queries of a TREC run.", metavar="FILE"),
-]
-QrelsOption = Annotated[
-    Path | None,
-    option(
-        "--qrels",
-        help="Relevance judgements (qrels) of a TREC run; by default those next to it or "
-        "in the corpus folder.",
-        metavar="FILE",
-    ),
-]
-RagOption = Annotated[
-    str | None,
-    option(
-        "--rag",
-        help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
-        "or an http(s) address. Without it, recorded answers are scored; if there are "
-        "none, the baseline RAG over the dataset's own corpus is.",
-        metavar="RAG",
-    ),
-]
-PipelineOption = Annotated[
-    Path | None,
-    option(
-        "--pipeline",
-        help="YAML file that describes the stages of a RAG. See docs/pipeline.md.",
-        metavar="FILE",
-    ),
-]
 RagArgsOption = Annotated[
     str | None,
-    option("--rag-args", help="Arguments for the class or factory, as JSON.", metavar="JSON"),
-]
-CorpusOption = Annotated[
-    str | None,
     option(
-        "--corpus",
-        help="Documents for the baseline RAG, or for a pipeline that names none; by default "
-        "those next to the cases. Also the texts of a source that holds only ids.",
-        metavar="PATH",
-    ),
-]
-PostRetrievalOption = Annotated[
-    Path | None,
-    option(
-        "--post-retrieval",
-        help="YAML file with operators to run between the RAG's retrieval and its generation. "
-        "See docs/post_retrieval.md.",
-        metavar="FILE",
-    ),
-]
-ValidateOption = Annotated[
-    str | None,
-    option(
-        "--validate",
-        help="Validate what was retrieved with this validator: auto, lexical, local, llm or "
-        "cascade. Adds the answer/abstain matrix to the report. See docs/validate.md.",
-        metavar="NAME",
-    ),
-]
-MetricsOption = Annotated[
-    str | None,
-    option(
-        "--metrics",
-        "-m",
-        help="Metrics by name, or functions of your own as file.py:function, separated by commas. "
-        "See: ragbench show metrics.",
-        metavar="LIST",
-        complete=_metrics,
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    option(
-        "--out",
-        "-o",
-        help="Folder of the run. By default a folder under reports/ derived from the "
-        "arguments, so that the same command resumes the same run.",
-        metavar="FOLDER",
+        "--rag-args",
+        help="Arguments for the class or factory, as JSON.",
+        metavar="JSON",
+        panel=CASES,
     ),
 ]
 LimitOption = Annotated[
-    int | None, option("--limit", help="Take only the first N cases.", metavar="N")
-]
-SampleOption = Annotated[
-    int | None, option("--sample", help="Draw N cases at random.", metavar="N")
-]
-SeedOption = Annotated[
-    int, option("--seed", help="Seed of the draw.", metavar="N", show_default=True)
-]
-TopKOption = Annotated[
     int | None,
-    option(
-        "--top-k",
-        help="How many contexts to ask for. By default the RAG decides.",
-        metavar="K",
-        min=1,
-    ),
+    option("--limit", help="Take only the first N cases.", metavar="N", panel=CASES),
 ]
-BatchSizeOption = Annotated[
-    int,
-    option(
-        "--batch-size",
-        help="Queries per batch, for a RAG that supports batching.",
-        metavar="N",
-        min=1,
-        show_default=True,
-    ),
-]
-ConcurrencyOption = Annotated[
-    int | None,
-    option(
-        "--concurrency",
-        help="Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a "
-        "RAG that allows it.",
-        metavar="N",
-        min=1,
-    ),
-]
-TimeoutOption = Annotated[
-    float | None, option("--timeout", help="Time limit per query, in seconds.", metavar="SECONDS")
-]
-GiveUpAfterOption = Annotated[
-    int,
-    option(
-        "--give-up-after",
-        help="Ask no more once a stage has failed for the first N cases and answered none: a dead "
-        "key, a service that is down. 0 asks all the same.",
-        metavar="N",
-        min=0,
-        show_default=True,
-    ),
-]
-MaxErrorRateOption = Annotated[
-    float | None,
-    option(
-        "--max-error-rate",
-        help="Largest share of failed cases per stage, 0 to 1; above it the exit code is 1. "
-        "[default: 1, no limit]",
-        metavar="SHARE",
-    ),
-]
-MatchingOption = Annotated[
-    str,
-    option(
-        "--matching",
-        help="How retrieved chunks are matched with the relevant ones: auto, id, "
-        "document_id or text.",
-        metavar="HOW",
-        show_default=True,
-        complete=_matching,
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    option(
-        "--format",
-        help="Format of the dataset; detected if omitted. See: ragbench show formats and "
-        "ragbench show dumps.",
-        metavar="FORMAT",
-        complete=_formats,
-    ),
-]
-FieldOption = Annotated[
-    list[str] | None,
-    option(
-        "--field",
-        help="Where a field is found, such as query=Frage, response=said or "
-        "retrieved_contexts=outputs.docs (dots lead into objects); repeatable. For --answers: "
-        "answers.response=said.",
-        metavar="TARGET=SOURCE",
-    ),
-]
-DryRunOption = Annotated[
-    bool,
-    option(
-        "--dry-run",
-        help="Estimate calls, tokens and cost of the judged metrics without judging. The RAG "
-        "is asked, and its answers are kept for the run.",
-    ),
-]
-MaxCostOption = Annotated[
-    str | None,
-    option(
-        "--max-cost",
-        help="Cap on what models may cost in this command; needs a known price.",
-        metavar="AMOUNT",
-    ),
-]
-MaxCostRunOption = Annotated[
-    str | None,
-    option(
-        "--max-cost-run",
-        help="The most that models may cost in all commands of this run together, those included "
-        "that were killed.",
-        metavar="AMOUNT",
-    ),
-]
-RagRepeatsOption = Annotated[
-    int,
-    option(
-        "--rag-repeats",
-        help="How many times the RAG is asked for each case, retrieval and generation. A score is "
-        "the mean; the report shows how much of the variance is the system's own noise. Needs "
-        "--rag.",
-        metavar="N",
-        min=1,
-        show_default=True,
-    ),
-]
-RepeatsOption = Annotated[
-    int,
-    option(
-        "--repeats",
-        help="How many times each case is judged. A score is the mean; the report shows how "
-        "far the judge agrees with itself.",
-        metavar="N",
-        min=1,
-        show_default=True,
-    ),
-]
-CanariesOption = Annotated[
-    int,
-    option(
-        "--canaries",
-        help="Put N claims of known truth, made of the run's own contexts, to its judge: the "
-        "report then tells how often it is wrong.",
-        metavar="N",
-        min=0,
-        show_default=True,
-    ),
-]
-NoPreflightOption = Annotated[
-    bool,
-    option("--no-preflight", help="Do not try the models before the first judgement."),
-]
-FreshOption = Annotated[
-    bool, option("--fresh", help="Ask everything again: stored answers of this run are dropped.")
-]
-ReuseOption = Annotated[
-    bool,
-    option(
-        "--reuse",
-        help="Reuse the stored answers of the latest run even where it is unknown whether "
-        "something has changed, such as a model behind an API. The report says so.",
-    ),
-]
-RetryFailedOption = Annotated[
-    bool, option("--retry-failed", help="Retry what failed in an earlier run.")
-]
-QuietOption = Annotated[bool, option("--quiet", "-q", help="Show no progress and no hints.")]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SystemChoice:
+    """What the options say of the RAG, and of what stands behind its retrieval."""
+
+    rag: Annotated[
+        str | None,
+        option(
+            "--rag",
+            help="Your RAG: package.module:attr (a class, a factory or an instance), file.py:attr "
+            "or an http(s) address. Without it recorded answers are scored, else the baseline RAG "
+            "over the dataset's own corpus.",
+            metavar="RAG",
+            panel=CASES,
+        ),
+    ] = None
+    pipeline: Annotated[
+        Path | None,
+        option(
+            "--pipeline",
+            help="YAML file that describes the stages of a RAG. See docs/pipeline.md.",
+            metavar="FILE",
+            panel=CASES,
+        ),
+    ] = None
+    rag_args: RagArgsOption = None
+    operators: Annotated[
+        Path | None,
+        option(
+            "--post-retrieval",
+            help="YAML file with operators to run between the RAG's retrieval and its generation. "
+            "See docs/post_retrieval.md.",
+            metavar="FILE",
+            panel=CASES,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        from ragbench.errors import ConfigError
+
+        given = {
+            "--rag": self.rag,
+            "--rag-args": self.rag_args,
+            "--post-retrieval": self.operators,
+        }
+        for name, value in given.items():
+            if value is not None and self.pipeline is not None:
+                raise ConfigError(
+                    f"{name} and --pipeline cannot be combined: the file describes the whole system"
+                )
+        _ = self.arguments
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the RAG or of the baseline."""
+        return json_object(self.rag_args, "--rag-args")
+
+    def named(self, system: System) -> object:
+        """What tells the system from others by names: an edited file is another version of it."""
+        if self.pipeline is not None:
+            return str(self.pipeline)
+        return system.description if self.rag is None else (self.rag, self.rag_args)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measuring:
+    """What is measured, and of which cases."""
+
+    spelled: Annotated[
+        str | None,
+        option(
+            "--metrics",
+            "-m",
+            help="Metrics by name, or functions of your own as file.py:function, separated by "
+            "commas. See: ragbench show metrics.",
+            metavar="LIST",
+            complete=complete_metrics,
+            panel=MEASURED,
+        ),
+    ] = None
+    validate: Annotated[
+        str | None,
+        option(
+            "--validate",
+            help="Validate what was retrieved: auto, lexical, local, llm or cascade. Shows how "
+            "often the system answers without evidence. See docs/validate.md.",
+            metavar="NAME",
+            panel=MEASURED,
+        ),
+    ] = None
+    validator_args: ValidatorArgsOption = None
+    calibration: CalibrationOption = None
+    matched: Annotated[
+        str,
+        option(
+            "--matching",
+            help="How retrieved chunks are matched with the relevant ones: auto, id, "
+            "document_id or text.",
+            metavar="HOW",
+            show_default=True,
+            complete=_matchings,
+            panel=MEASURED,
+            rare=True,
+        ),
+    ] = "auto"
+    limit: LimitOption = None
+    sample: Annotated[
+        int | None,
+        option("--sample", help="Draw N cases at random.", metavar="N", panel=CASES),
+    ] = None
+    seed: Annotated[
+        int,
+        option(
+            "--seed",
+            help="Seed of the draw.",
+            metavar="N",
+            show_default=True,
+            panel=CASES,
+            rare=True,
+        ),
+    ] = 0
+    canaries: Annotated[
+        int,
+        option(
+            "--canaries",
+            help="Put N claims of known truth, made of the run's own contexts, to its judge: the "
+            "report then shows how often it is wrong.",
+            metavar="N",
+            min=0,
+            show_default=True,
+            panel=JUDGING,
+            rare=True,
+        ),
+    ] = 0
+
+    def metrics(self) -> tuple[Metric, ...]:
+        from ragbench.errors import ConfigError
+        from ragbench.metrics.registry import default_metrics, parse_metrics
+
+        with console.users_code():  # a file of the user's own may print
+            given = self.spelled
+            chosen = default_metrics() if given is None else parse_metrics(given)
+        if not chosen:
+            raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
+        return tuple(chosen)
+
+    @property
+    def matching(self) -> Matching:
+        from ragbench.metrics.matching import Matching
+
+        return Matching(one_of(self.matched, _MATCHINGS, "--matching"))
+
+    @property
+    def selection(self) -> Selection:
+        from ragbench.io.read import Selection
+
+        return Selection(limit=self.limit, sample=self.sample, seed=self.seed)
+
+    @property
+    def validator(self) -> ValidatorChoice | None:
+        from ragbench.errors import ConfigError
+
+        if self.validate is not None:
+            return ValidatorChoice(
+                name=self.validate, settings=self.validator_args, calibration=self.calibration
+            )
+        given = {"--calibration": self.calibration, "--validator-args": self.validator_args}
+        for name, value in given.items():
+            if value is not None:
+                raise ConfigError(f"{name} is for a validator: name one with --validate")
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """How the system is asked."""
+
+    top_k: Annotated[
+        int | None,
+        option(
+            "--top-k",
+            help="How many contexts to ask for. By default the RAG decides.",
+            metavar="K",
+            min=1,
+            panel=ASKING,
+        ),
+    ] = None
+    concurrency: Annotated[
+        int | None,
+        option(
+            "--concurrency",
+            help="Concurrent calls. By default 1, or what the pipeline sets; more than 1 needs a "
+            "RAG that allows it.",
+            metavar="N",
+            min=1,
+            panel=ASKING,
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        option(
+            "--timeout", help="Time limit per query, in seconds.", metavar="SECONDS", panel=ASKING
+        ),
+    ] = None
+    repeats: Annotated[
+        int,
+        option(
+            "--rag-repeats",
+            help="How many times the RAG is asked for each case. A score is the mean; the report "
+            "shows how much of the variance is the system's own noise. Needs --rag.",
+            metavar="N",
+            min=1,
+            show_default=True,
+            panel=ASKING,
+        ),
+    ] = 1
+    batch_size: Annotated[
+        int,
+        option(
+            "--batch-size",
+            help="Queries per batch, for a RAG that supports batching.",
+            metavar="N",
+            min=1,
+            show_default=True,
+            panel=ASKING,
+            rare=True,
+        ),
+    ] = 32
+    give_up_after: Annotated[
+        int,
+        option(
+            "--give-up-after",
+            help="Stop asking once a stage has failed for each of the first N cases. 0: never.",
+            metavar="N",
+            min=0,
+            show_default=True,
+            panel=ASKING,
+            rare=True,
+        ),
+    ] = GIVE_UP_AFTER
+    max_error_rate: Annotated[
+        float | None,
+        option(
+            "--max-error-rate",
+            help="Largest share of failed cases per stage, 0 to 1; above it the exit code is 1. "
+            "[default: 1, no limit]",
+            metavar="SHARE",
+            panel=ASKING,
+            rare=True,
+        ),
+    ] = None
+    engine: EngineOption = "local"
+    workers: EngineWorkersOption = None
+
+    def check(self, system: SystemChoice, *, dry_run: bool) -> None:
+        """Refuses what cannot be, before anything is read."""
+        from ragbench.errors import ConfigError
+
+        share = self.max_error_rate
+        if self.timeout is not None and not self.timeout > 0:
+            raise ConfigError(f"--timeout must be more than 0 seconds, not {self.timeout:g}")
+        if share is not None and not 0 <= share <= 1:
+            raise ConfigError(f"--max-error-rate must be between 0 and 1, not {share:g}")
+        if self.repeats == 1:
+            return
+        if system.rag is None:
+            raise ConfigError(
+                "--rag-repeats needs --rag: recorded answers are the same each time, and so are "
+                "the cached answers of a pipeline's models"
+            )
+        if dry_run:
+            raise ConfigError(
+                "--dry-run cannot be combined with --rag-repeats: estimate one repeat and multiply"
+            )
+
+    def limits(self, system: System) -> CallSettings:
+        from ragbench.stages.stage import CallSettings
+
+        return CallSettings(
+            batch_size=self.batch_size,
+            concurrency=self.concurrency or system.concurrency,
+            timeout=self.timeout,
+            give_up_after=self.give_up_after,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keeping:
+    """Where the run is kept, and what of an earlier one is used."""
+
+    out: Annotated[
+        Path | None,
+        option(
+            "--out",
+            "-o",
+            help="Folder of the run. By default one under reports/ derived from the arguments, so "
+            "that the same command resumes the same run.",
+            metavar="FOLDER",
+            panel=OUTPUT,
+        ),
+    ] = None
+    retry_failed: Annotated[
+        bool,
+        option("--retry-failed", help="Retry what failed in an earlier run.", panel=ASKING),
+    ] = False
+    fresh: Annotated[
+        bool,
+        option("--fresh", help="Ask everything again; drop the stored answers.", panel=ASKING),
+    ] = False
+    reuse: Annotated[
+        bool,
+        option(
+            "--reuse",
+            help="Reuse the stored answers of the latest run even where it is unknown whether "
+            "something has changed, such as a model behind an API. The report says so.",
+            panel=ASKING,
+            rare=True,
+        ),
+    ] = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from ragbench_cli import console
+from ragbench_cli.options import CASES, EncodingOption, argument, mapping, option
 
 if TYPE_CHECKING:
     from ragbench.core.case import Case
@@ -17,21 +18,118 @@ if TYPE_CHECKING:
     from ragbench.io.source_info import SourceInfo
 
 
+def _formats(typed: str) -> list[str]:
+    from ragbench.io.dumps.forms import form_names
+    from ragbench.io.formats import READERS
+
+    names = dict.fromkeys((*READERS.targets(), *form_names()))
+    return [name for name in names if name.startswith(typed)]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceChoice:
     """What the options say of it."""
 
-    dataset: str
-    format: str | None = None
-    fields: dict[str, str] = field(default_factory=dict[str, str])
-    split: str | None = None
-    encoding: str | None = None
-    corpus: str | None = None
-    queries: Path | None = None
-    qrels: Path | None = None
-    answers: str | None = None
-    answers_format: str | None = None
-    ask_again: bool = False
+    dataset: Annotated[
+        str,
+        argument(
+            metavar="DATASET",
+            help="File or folder with cases, with or without recorded answers; a run; '-' for "
+            "standard input, 'hf:OWNER/NAME' for the hub. See: ragbench show formats.",
+        ),
+    ]
+    answers: Annotated[
+        str | None,
+        option(
+            "--answers",
+            help="File with recorded answers, joined with the cases by id, else by question.",
+            metavar="FILE",
+            panel=CASES,
+        ),
+    ] = None
+    corpus: Annotated[
+        str | None,
+        option(
+            "--corpus",
+            help="Documents for the baseline RAG, or for a pipeline that names none; by default "
+            "those next to the cases. Also the texts of a source that holds only ids.",
+            metavar="PATH",
+            panel=CASES,
+        ),
+    ] = None
+    field: Annotated[
+        list[str] | None,
+        option(
+            "--field",
+            help="Where a field is found, such as query=Frage or retrieved_contexts=outputs.docs "
+            "(dots lead into objects); repeatable. For --answers: answers.response=text.",
+            metavar="TARGET=SOURCE",
+            panel=CASES,
+        ),
+    ] = None
+    ask_again: Annotated[
+        bool,
+        option("--ask-again", help="Ignore recorded answers and ask the RAG for all.", panel=CASES),
+    ] = False
+    format: Annotated[
+        str | None,
+        option(
+            "--format",
+            help="Format of the dataset; detected if omitted.",
+            metavar="FORMAT",
+            complete=_formats,
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    answers_format: Annotated[
+        str | None,
+        option(
+            "--answers-format",
+            help="Format of --answers; detected if omitted.",
+            metavar="FORMAT",
+            complete=_formats,
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        option(
+            "--split",
+            help="Part to read: a split of a BEIR or Hugging Face dataset, a provider or prompt of "
+            "promptfoo. With --answers, the part of that file.",
+            metavar="NAME",
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    queries: Annotated[
+        Path | None,
+        option(
+            "--queries",
+            help="File with the queries of a TREC run.",
+            metavar="FILE",
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    qrels: Annotated[
+        Path | None,
+        option(
+            "--qrels",
+            help="Relevance judgements (qrels) of a TREC run; by default those next to it or in "
+            "the corpus folder.",
+            metavar="FILE",
+            panel=CASES,
+            rare=True,
+        ),
+    ] = None
+    encoding: EncodingOption = None
+
+    @property
+    def fields(self) -> dict[str, str]:
+        return mapping(self.field, "--field") or {}
 
     @property
     def identity(self) -> tuple[object, ...]:

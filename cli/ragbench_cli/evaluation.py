@@ -14,92 +14,57 @@ from ragbench.core.report import Report
 from ragbench.errors import ConfigError
 from ragbench.io.read import Selection
 from ragbench.ledger.watch import Watch
-from ragbench.metrics.matching import Matching
 from ragbench.post.build import Resources, load_post_retrieval
 from ragbench.post.stage import PostRetrieval
 from ragbench.rag.load import load_rag, may_be_on_workers
+from ragbench.stages.dry_run import DryRun
 from ragbench.stages.on_workers import Workers
 from ragbench.stages.rag import chunk_service
-from ragbench.stages.stage import CallSettings
 from ragbench.validators.validator import Validator
 from ragbench.verbs.evaluate import evaluate
 from ragbench.verbs.rag_repeats import evaluate_repeatedly
 from ragbench.workers.open import check_engine
 from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
-from ragbench_cli.eval_end import Evaluated
+from ragbench_cli.eval_options import Asking, Keeping, Measuring, SystemChoice
 from ragbench_cli.eval_source import OpenedSource, SourceChoice, opened_source, say_lines
 from ragbench_cli.models import ModelChoice, ModelsInUse, models_in_use, with_canaries
-from ragbench_cli.names import dataset_name, run_folder
 from ragbench_cli.receipts import booked_run
 from ragbench_cli.systems import (
     DocumentsBeside,
     PipelineFile,
     System,
-    SystemChoice,
     chosen_system,
+    dataset_name,
+    run_folder,
 )
 from ragbench_cli.validator_options import ValidatorChoice, validator_maker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measuring:
-    """What is measured, and of which cases."""
+class Evaluated:
+    """What came of an evaluation."""
 
-    metrics: tuple[Metric, ...]
-    selection: Selection
-    matching: Matching
-    canaries: int = 0
-    """How many claims of known truth are put to the judge."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asking:
-    """How the system is asked."""
-
-    top_k: int | None = None
-    batch_size: int = 32
-    concurrency: int | None = None
-    """Calls in flight; the system says when not given."""
-    timeout: float | None = None
-    """Seconds per query."""
-    give_up_after: int = 100
-    engine: str = "local"
-    workers: int | None = None
-    repeats: int = 1
-    """How often it is asked for each case."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Keeping:
-    """Where the run is kept, and what of an earlier one is used."""
-
-    out: Path | None = None
-    """The run folder; derived from what is asked when not given."""
-    fresh: bool = False
-    """Nothing is used."""
-    reuse: bool = False
-    """Stored outcomes are used even where it is not known whether something has changed."""
-    retry_failed: bool = False
+    report: Report
+    folder: Path
+    estimate: DryRun | None
+    """What judging would take, where it was only counted."""
+    is_asked: bool
+    """Whether a RAG was asked; else all of it was recorded."""
 
 
 def evaluated(
     cases: SourceChoice,
     system: SystemChoice,
     models: ModelChoice,
-    validator: ValidatorChoice | None,
     measuring: Measuring,
     asking: Asking,
     keeping: Keeping,
     *,
-    dry_run: bool,
     quiet: bool,
 ) -> Evaluated:
     """Opens what the options name, runs it in its folder, and books what it cost."""
-    metrics = measuring.metrics
-    with _opened(
-        cases, system, models, validator, metrics=metrics, dry_run=dry_run, quiet=quiet
-    ) as parts:
+    with _opened(cases, system, models, measuring, quiet=quiet) as parts:
         identity = _identity(cases, system, parts.system, measuring.selection, asking.top_k)
         folder = keeping.out or run_folder(
             cases.dataset,
@@ -110,7 +75,7 @@ def evaluated(
         )
         parts.source.check_out(folder)
         with booked_run(parts.models, parts.system.receipts, folder, quiet=quiet):
-            workers = _workers(asking, system, parts.make_validator, quiet=quiet)
+            workers = _workers(asking, system, parts, quiet=quiet)
             report = _run(parts, folder, measuring, asking, keeping, workers)
     return Evaluated(
         report=report,
@@ -126,6 +91,7 @@ class _Parts:
 
     source: OpenedSource
     system: System
+    metrics: tuple[Metric, ...]
     operators: PostRetrieval | None
     """What stands between retrieval and generation."""
     models: ModelsInUse
@@ -144,19 +110,18 @@ def _opened(
     source: SourceChoice,
     system: SystemChoice,
     models: ModelChoice,
-    validator: ValidatorChoice | None,
+    measuring: Measuring,
     *,
-    metrics: tuple[Metric, ...],
-    dry_run: bool,
     quiet: bool,
 ) -> Generator[_Parts]:
+    metrics, validator = measuring.metrics(), measuring.validator
     rag, file = system.rag, system.pipeline
     with (
         Watch() as watch,
         console.stop_on_signal() as stopped,
         console.users_code(),
         opened_source(source, has_rag=rag is not None, has_pipeline=file is not None) as cases,
-        models_in_use(models, metrics, dry_run=dry_run) as used,
+        models_in_use(models, metrics) as used,
         chosen_system(
             rag=rag,
             pipeline=None if file is None else PipelineFile(file, models.llm.config, used.budget),
@@ -172,6 +137,7 @@ def _opened(
         yield _Parts(
             source=cases,
             system=asked,
+            metrics=metrics,
             operators=_operators(system.operators, asked, used),
             models=used,
             validator=judge,
@@ -236,7 +202,7 @@ def _run(
         post_retrieval=parts.operators,
         validator=parts.validator,
         locator=system.locator,
-        metrics=measuring.metrics,
+        metrics=parts.metrics,
         name=dataset_name(source.choice.dataset),
         source=source.choice.dataset,
         notes=(*source.notes, *system.notes),
@@ -244,12 +210,7 @@ def _run(
         rag_description=system.description,
         top_k=asking.top_k,
         selection=measuring.selection,
-        limits=CallSettings(
-            batch_size=asking.batch_size,
-            concurrency=asking.concurrency or system.concurrency,
-            timeout=asking.timeout,
-            give_up_after=asking.give_up_after,
-        ),
+        limits=asking.limits(system),
         matching=measuring.matching,
         judging=models.judging,
         corpus=system.documents,
@@ -270,13 +231,7 @@ def _run(
     return with_canaries(report, models, folder, measuring.canaries, seed, parts.stopped)
 
 
-def _workers(
-    asking: Asking,
-    system: SystemChoice,
-    make_validator: Callable[[], Validator] | None,
-    *,
-    quiet: bool,
-) -> Workers | None:
+def _workers(asking: Asking, system: SystemChoice, parts: _Parts, *, quiet: bool) -> Workers | None:
     if check_engine(asking.engine) == "local":
         if asking.workers is not None:
             raise ConfigError("--workers needs --engine processes or --engine ray")
@@ -290,5 +245,8 @@ def _workers(
             "built on workers"
         )
     return Workers(
-        engine=asking.engine, count=asking.workers, make_rag=make_rag, make_validator=make_validator
+        engine=asking.engine,
+        count=asking.workers,
+        make_rag=make_rag,
+        make_validator=parts.make_validator,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from ragbench_cli.options import option
+from ragbench_cli.options import JUDGING, option
 
 if TYPE_CHECKING:
     from ragbench.llm.settings import LLMSettings
@@ -17,7 +17,8 @@ DEFAULT_CONFIG = Path("ragbench.yaml")
 """Read where no other file is named and it exists."""
 
 LLMModelOption = Annotated[
-    str | None, option("--llm-model", help="Name of the language model.", metavar="NAME")
+    str | None,
+    option("--llm-model", help="Name of the language model.", metavar="NAME", panel=JUDGING),
 ]
 LLMBaseUrlOption = Annotated[
     str | None,
@@ -25,14 +26,28 @@ LLMBaseUrlOption = Annotated[
         "--llm-base-url",
         help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1.",
         metavar="URL",
+        panel=JUDGING,
     ),
 ]
 LLMKeyVariableOption = Annotated[
     str | None,
-    option("--llm-api-key-env", help="Environment variable with its API key.", metavar="NAME"),
+    option(
+        "--llm-api-key-env",
+        help="Environment variable with its API key.",
+        metavar="NAME",
+        panel=JUDGING,
+        rare=True,
+    ),
 ]
 LLMKeyFileOption = Annotated[
-    Path | None, option("--llm-api-key-file", help="File with its API key.", metavar="FILE")
+    Path | None,
+    option(
+        "--llm-api-key-file",
+        help="File with its API key.",
+        metavar="FILE",
+        panel=JUDGING,
+        rare=True,
+    ),
 ]
 PanelOption = Annotated[
     str | None,
@@ -42,6 +57,8 @@ PanelOption = Annotated[
         "commas, such as anthropic/claude-haiku-4-5. Each judges every case; a score is their "
         "mean.",
         metavar="LIST",
+        panel=JUDGING,
+        rare=True,
     ),
 ]
 ConfigOption = Annotated[
@@ -51,6 +68,7 @@ ConfigOption = Annotated[
         help="YAML file with sections llm and embeddings. By default ragbench.yaml, where "
         "there is one.",
         metavar="FILE",
+        panel=JUDGING,
     ),
 ]
 
@@ -59,11 +77,11 @@ ConfigOption = Annotated[
 class LLMChoice:
     """The language model that options name; what they leave out, a file or the environment says."""
 
-    model: str | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-    api_key_file: Path | None = None
-    config: Path | None = None
+    model: LLMModelOption = None
+    base_url: LLMBaseUrlOption = None
+    api_key_env: LLMKeyVariableOption = None
+    api_key_file: LLMKeyFileOption = None
+    config: ConfigOption = None
     """ragbench.yaml, where there is one, when not given."""
 
     def settings(self) -> LLMSettings:

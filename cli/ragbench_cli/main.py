@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode, Invocation
+from ragbench_cli.options import RARE
 
 COMMANDS = {
     "eval": ("evaluate", "Evaluate a RAG on a dataset, or recorded answers."),
@@ -63,6 +64,39 @@ def _unchanged(_: Any, value: Any) -> Any:
     return value
 
 
+_SHOWS_ALL = "ragbench.help_all"
+
+
+class _Command(TyperCommand):
+    """A command whose help shows its options in panels; those rarely needed with --help-all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help-all" in args:
+            ctx.meta[_SHOWS_ALL] = True
+            args = ["--help"]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.name != "help":
+                is_argument = parameter.param_type_name == "argument"
+                panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None)
+                panels.setdefault(panel or "Options", []).append(record)
+        hidden = 0
+        for panel, records in panels.items():
+            if panel.endswith(RARE) and _SHOWS_ALL not in ctx.meta:
+                hidden += len(records)
+                continue
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl(records)
+        if hidden:
+            formatter.write_paragraph()
+            formatter.write_text(f"{hidden} more options: {ctx.command_path} --help-all")
+
+
 class _LazyCommand(TyperCommand):
     """Stands for a command in lists, and becomes it when it is called."""
 
@@ -82,8 +116,10 @@ class _LazyCommand(TyperCommand):
         if hasattr(module, "app"):
             alone.add_typer(module.app, name=name, context_settings=settings)
             group: Any = typer.main.get_command(alone)
+            for each in group.commands[name].commands.values():
+                each.__class__ = _Command  # typer.Typer has no setting for that of its commands
             return group.commands[name]
-        alone.command(name, context_settings=settings)(module.command)
+        alone.command(name, cls=_Command, context_settings=settings)(module.command)
         return typer.main.get_command(alone)
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from ragbench_cli import console
-from ragbench_cli.llm_options import LLMChoice
+from ragbench_cli.llm_options import LLMChoice, PanelOption
+from ragbench_cli.options import JUDGING, option
 
 if TYPE_CHECKING:
     from ragbench.core.metric import Metric, Need
@@ -40,11 +41,58 @@ class ModelChoice:
     """What the command line says about models."""
 
     llm: LLMChoice = field(default_factory=LLMChoice)
-    max_cost: str | None = None
-    max_cost_run: str | None = None
-    panel: str | None = None
-    repeats: int = 1
-    preflight: bool = True
+    dry_run: Annotated[
+        bool,
+        option(
+            "--dry-run",
+            help="Estimate calls, tokens and cost of the judged metrics without judging. The RAG "
+            "is asked, and its answers are kept for the run.",
+            panel=JUDGING,
+        ),
+    ] = False
+    max_cost: Annotated[
+        str | None,
+        option(
+            "--max-cost",
+            help="Cap on what models may cost in this command; needs a known price.",
+            metavar="AMOUNT",
+            panel=JUDGING,
+        ),
+    ] = None
+    max_cost_run: Annotated[
+        str | None,
+        option(
+            "--max-cost-run",
+            help="Cap on what models may cost in all commands of this run together, those included "
+            "that were killed.",
+            metavar="AMOUNT",
+            panel=JUDGING,
+            rare=True,
+        ),
+    ] = None
+    panel: PanelOption = None
+    repeats: Annotated[
+        int,
+        option(
+            "--repeats",
+            help="How many times each case is judged. A score is the mean; the report shows how "
+            "far the judge agrees with itself.",
+            metavar="N",
+            min=1,
+            show_default=True,
+            panel=JUDGING,
+            rare=True,
+        ),
+    ] = 1
+    no_preflight: Annotated[
+        bool,
+        option(
+            "--no-preflight",
+            help="Do not try the models before the first judgement.",
+            panel=JUDGING,
+            rare=True,
+        ),
+    ] = False
 
     def budget(self) -> Budget:
         """What may be spent: by this command, and by all commands of its run."""
@@ -132,9 +180,7 @@ def _named(choice: ModelChoice, needs: Collection[Need]) -> _Named:
 
 
 @contextmanager
-def models_in_use(
-    choice: ModelChoice, metrics: Sequence[Metric], *, dry_run: bool
-) -> Generator[ModelsInUse]:
+def models_in_use(choice: ModelChoice, metrics: Sequence[Metric]) -> Generator[ModelsInUse]:
     """Gives the models for the length of a block; none is opened before it is asked."""
     from ragbench.core.metric import Need
     from ragbench.llm.session import LLMSession, open_models
@@ -150,7 +196,7 @@ def models_in_use(
     with ExitStack() as stack:
         session = stack.enter_context(LLMSession(opening))
         counter = None
-        if dry_run:
+        if choice.dry_run:
             from ragbench.stages.dry_run import DryRun
 
             counter = stack.enter_context(DryRun(named.judge, named.embeddings, named.panel))
@@ -171,7 +217,7 @@ def _judging(
         embeddings=named.embeddings,
         panel=named.panel,
         repeats=choice.repeats,
-        preflight=choice.preflight,
+        preflight=not choice.no_preflight,
         rehearsal=counter,
     )
 

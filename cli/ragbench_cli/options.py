@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
 import typer
+
+CASES = "What is evaluated"
+ASKING = "How it is asked"
+MEASURED = "What is measured"
+JUDGING = "Judging"
+ENGINE = "Where it runs"
+OUTPUT = "Output"
+RARE = " (rarely needed)"
+"""Ends the name of a panel that only --help-all shows."""
 
 
 def option(
@@ -17,8 +29,10 @@ def option(
     min: int | None = None,
     show_default: bool = False,
     complete: Callable[[str], list[str]] | None = None,
+    panel: str = "Options",
+    rare: bool = False,
 ) -> Any:
-    """An option in this program's manner.
+    """An option in this program's manner: a panel in the help, shown by --help-all alone if rare.
 
     Its value may also come from an environment variable, which the program's own help explains
     once, instead of every option for itself.
@@ -32,6 +46,7 @@ def option(
         show_default=show_default,
         show_envvar=False,
         autocompletion=complete,
+        rich_help_panel=f"{panel}{RARE}" if rare else panel,
     )
 
 
@@ -46,8 +61,77 @@ def argument(*, metavar: str, help: str, complete: Callable[[str], list[str]] | 
     )
 
 
+def takes_records(command: Callable[..., None]) -> Callable[..., None]:
+    """Makes each field of a command's records an option of the command.
+
+    A record is a dataclass whose fields are annotated with `option` or `argument`, or are records.
+    """
+    parameters: list[inspect.Parameter] = []
+    records: dict[str, type] = {}
+    hints = get_type_hints(command, include_extras=True)
+    for name, parameter in inspect.signature(command).parameters.items():
+        if is_dataclass(hints[name]):
+            records[name] = hints[name]
+            parameters += _parameters(hints[name])
+        else:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(parameter.replace(annotation=hints[name], kind=kind))
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        made = {name: _record(kind, given) for name, kind in records.items()}
+        command(**given, **made)
+
+    signature = inspect.Signature(parameters)
+    call.__dict__["__signature__"] = signature
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    return call
+
+
+def _parameters(record: type) -> list[inspect.Parameter]:
+    found: list[inspect.Parameter] = []
+    for field, kind in _options_of(record):
+        if is_dataclass(kind):
+            found += _parameters(cast("type", kind))
+            continue
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        found.append(
+            inspect.Parameter(
+                _name(field, kind),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=kind,
+            )
+        )
+    return found
+
+
+def _record(record: type, given: dict[str, Any]) -> Any:
+    """The record that values of options make; takes them out."""
+    values = {
+        field.name: _record(cast("type", kind), given)
+        if is_dataclass(kind)
+        else given.pop(_name(field, kind))
+        for field, kind in _options_of(record)
+    }
+    return record(**values)
+
+
+def _options_of(record: type) -> Iterable[tuple[Field[Any], Any]]:
+    hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
+    return [(each, hints[each.name]) for each in fields(record)]
+
+
+def _name(field: Field[Any], kind: Any) -> str:
+    """The name of an option's parameter, and so of its environment variable: that of its flag."""
+    flag = getattr(get_args(kind)[-1], "default", None)  # where Typer keeps the first name
+    if isinstance(flag, str) and flag.startswith("--"):
+        return flag.lstrip("-").replace("-", "_")
+    return field.name
+
+
 JsonOption = Annotated[
-    bool, option("--json", help="Print JSON to standard output instead of text.")
+    bool, option("--json", help="Print JSON to standard output instead of text.", panel=OUTPUT)
 ]
 
 
@@ -59,12 +143,12 @@ EngineOption = Annotated[
     str,
     option(
         "--engine",
-        help="Where the work is done: local (this process), processes (of this machine), ray (the "
-        "cluster that RAY_ADDRESS names or this machine belongs to, else a Ray of its own) or "
-        "ray://HOST:PORT. See docs/cluster.md.",
+        help="local (this process), processes (of this machine), ray or ray://HOST:PORT. See "
+        "docs/cluster.md.",
         metavar="ENGINE",
         show_default=True,
         complete=_engines,
+        panel=ENGINE,
     ),
 ]
 EngineWorkersOption = Annotated[
@@ -75,6 +159,8 @@ EngineWorkersOption = Annotated[
         "or cluster.",
         metavar="N",
         min=1,
+        panel=ENGINE,
+        rare=True,
     ),
 ]
 EncodingOption = Annotated[
@@ -82,8 +168,10 @@ EncodingOption = Annotated[
     option(
         "--encoding",
         help="How text files are encoded, such as cp1252, gb18030 or shift_jis. By default UTF-8, "
-        "or UTF-16 with a byte order mark; else guessed, and the guess is said.",
+        "or UTF-16 with a byte order mark; else detected, and reported.",
         metavar="NAME",
+        panel=CASES,
+        rare=True,
     ),
 ]
 RunArgument = Annotated[Path, argument(metavar="RUN", help="Folder of a run.")]

@@ -25,7 +25,7 @@ from ragbench.verbs.evaluate import evaluate
 from ragbench.verbs.gate import gate_run
 from ragbench.views.gate import limit_text
 from ragbench.views.write import write_reports
-from ragbench_cli.names import dataset_name
+from ragbench_cli.systems import dataset_name
 
 _DEFAULT_CONFIG = Path("ragbench.yaml")
 

@@ -1,23 +1,24 @@
-"""The RAG that a command asks, and what it is called."""
+"""The RAG that a command asks; what datasets, RAGs, runs and collections are called."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from ragbench.core.chunk import Document
 from ragbench.errors import ConfigError, DataError
-from ragbench.rag.load import describe_rag
 from ragbench_cli import console
-from ragbench_cli.names import rag_name
-from ragbench_cli.options import json_object
+from ragbench_cli.eval_options import RagArgsOption
+from ragbench_cli.options import json_object, option
 
 if TYPE_CHECKING:
+    from ragbench.core.chunk import Document
     from ragbench.llm.book import Receipt
     from ragbench.llm.budget import Budget
+    from ragbench.llm.endpoint import Price
     from ragbench.llm.session import Chat
     from ragbench.pipeline.baseline import BaselineRAG
     from ragbench.pipeline.gold import GoldLocator
@@ -57,48 +58,10 @@ class System(NamedTuple):
 
 
 def user_rag(spec: str, arguments: dict[str, Any]) -> System:
-    from ragbench.rag.load import load_rag
+    from ragbench.rag.load import describe_rag, load_rag
 
     rag = load_rag(spec, arguments)
     return System(rag, rag_name(spec), dict(describe_rag(rag, spec, arguments)))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemChoice:
-    """What the options say of the RAG, and of what stands behind its retrieval.
-
-    Raises:
-        ConfigError: two of them say the same thing, or the arguments are not JSON.
-    """
-
-    rag: str | None = None
-    pipeline: Path | None = None
-    rag_args: str | None = None
-    """Arguments of the RAG or of the baseline, as JSON."""
-    operators: Path | None = None
-    """File of operators between retrieval and generation."""
-
-    def __post_init__(self) -> None:
-        said = {
-            "--rag": self.rag,
-            "--rag-args": self.rag_args,
-            "--post-retrieval": self.operators,
-        }
-        for name, value in said.items():
-            if value is not None and self.pipeline is not None:
-                raise ConfigError(f"{name} has no use with --pipeline: its file says all of that")
-        _ = self.arguments
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the RAG or of the baseline."""
-        return json_object(self.rag_args, "--rag-args")
-
-    def named(self, system: System) -> object:
-        """What tells the system from others by names: an edited file is another version of it."""
-        if self.pipeline is not None:
-            return str(self.pipeline)
-        return system.description if self.rag is None else (self.rag, self.rag_args)
 
 
 class DocumentsBeside(NamedTuple):
@@ -189,6 +152,8 @@ def chosen_system(
 
 def baseline(arguments: dict[str, Any], documents: DocumentsBeside) -> System:
     """The RAG that ragbench brings, over the documents that belong to a dataset."""
+    from ragbench.rag.load import describe_rag
+
     rag, read = _baseline_over(documents, arguments)
     described = dict(describe_rag(rag, "baseline", arguments))
     return System(rag, "baseline", described, documents=lambda: read)
@@ -200,6 +165,7 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
     import os
 
     from ragbench.pipeline.read import load_pipeline
+    from ragbench.rag.load import describe_rag
     from ragbench_cli.llm_options import llm_section
 
     path = file.path
@@ -226,6 +192,90 @@ def open_pipeline(file: PipelineFile, documents: DocumentsBeside) -> Generator[S
         )
         for line in opened.notes[len(told) :]:
             console.say(line)
+
+
+class Answerer(NamedTuple):
+    """Whose generation answers, nobody's when None; and the price of its tokens, where known."""
+
+    rag: RAG | None
+    name: str | None
+    price: Price | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeneratorChoice:
+    """Whose generation answers where nothing is retrieved, as the command line says it."""
+
+    rag: Annotated[
+        str | None,
+        option(
+            "--rag",
+            help="RAG whose generation answers from what each variant leaves: package.module:attr, "
+            "file.py:attr or an http(s) address.",
+            metavar="RAG",
+        ),
+    ] = None
+    arguments: RagArgsOption = None
+    pipeline: Annotated[
+        Path | None,
+        option(
+            "--pipeline",
+            help="YAML file of a RAG whose generation answers. See docs/pipeline.md.",
+            metavar="FILE",
+        ),
+    ] = None
+    price: Annotated[
+        str | None,
+        option(
+            "--price",
+            help="Price of a million tokens of --rag's prompts and answers, such as 0.15,0.60. A "
+            "pipeline's model has its own.",
+            metavar="IN,OUT",
+        ),
+    ] = None
+
+    @contextmanager
+    def opened(self, run: Path, budget: Budget) -> Generator[Answerer]:
+        """The RAG and the price of its tokens, for the length of a block."""
+        from ragbench.ledger.folder import RunFolder
+        from ragbench.ledger.manifest import read_manifest
+
+        if self.rag is None and self.pipeline is None:
+            self._refuse(self.arguments, "--rag-args")
+            self._refuse(self.price, "--price")
+            yield Answerer(None, None, None)
+            return
+        if self.rag is not None and self.pipeline is not None:
+            raise ConfigError("--rag and --pipeline cannot be combined: give one of them")
+        source = read_manifest(RunFolder(path=run).manifest).dataset.source
+        with chosen_system(
+            rag=self.rag,
+            pipeline=None if self.pipeline is None else PipelineFile(self.pipeline, None, budget),
+            arguments=json_object(self.arguments, "--rag-args"),
+            documents=DocumentsBeside(source),
+        ) as system:
+            prices = {chat.price for chat in system.chats}
+            typed = _price(self.price)
+            known = prices.pop() if len(prices) == 1 else None
+            yield Answerer(system.rag, system.name, typed or known)
+
+    def _refuse(self, value: object, name: str) -> None:
+        if value is not None:
+            raise ConfigError(f"{name} needs --rag or --pipeline")
+
+
+def _price(typed: str | None) -> Price | None:
+    from ragbench.llm.endpoint import Price
+    from ragbench_cli.models import amount
+
+    if typed is None:
+        return None
+    first, comma, second = typed.partition(",")
+    paid = amount(first, "--price")
+    got = amount(second if comma else first, "--price")
+    assert paid is not None
+    assert got is not None
+    return Price(input=paid, output=got, origin="--price")
 
 
 def _baseline_over(
@@ -259,3 +309,58 @@ def _documents_beside(dataset: str) -> str:
         if beside and path.stem.split(".")[0] != "corpus":
             return str(beside[0])
     return dataset
+
+
+_GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
+"""File names that say nothing: the folder's name says more."""
+
+
+def dataset_name(source: str) -> str:
+    """A short name of a dataset, from how the user names it."""
+    if source == "-":
+        return "stdin"
+    if source.startswith("hf:"):
+        return source[3:]
+    path = Path(source)
+    name = path.name.split(".")[0]
+    if name in _GENERIC or not name:
+        name = path.resolve().parent.name if name else path.resolve().name
+    return name or "dataset"
+
+
+def rag_name(spec: str) -> str:
+    """A short name of a RAG, from how the user names it; without credentials."""
+    from ragbench.masking import mask_url
+
+    if "://" in spec:
+        return mask_url(spec).split("://", 1)[1]
+    return spec.rpartition(":")[2]
+
+
+def run_folder(dataset: str, rag: str, identity: object, *, stay: bool, quiet: bool) -> Path:
+    """The folder that the same command always arrives at; another where something changed since."""
+    from ragbench.ledger.fingerprint import fingerprint
+    from ragbench.ledger.folder import run_name
+    from ragbench.stages.reuse import run_version
+
+    name = run_name(dataset_name(dataset), rag, fingerprint((dataset, identity)))
+    version = run_version(Path("reports") / name, leaving_out=[dataset])
+    if version.earlier is None or stay:
+        return version.earlier or version.folder
+    if not quiet:
+        reasons = [*version.because[:3], *(["..."] if len(version.because) > 3 else [])]
+        known = "changed since" if version.is_changed else "no telling what changed since"
+        console.say(f"{known} {version.earlier}: {'; '.join(reasons)}")
+        console.say(f"This run goes to {version.folder}; --reuse keeps the stored answers instead.")
+        console.say(f"Compare them with: ragbench compare {version.earlier} {version.folder}")
+    return version.folder
+
+
+def collection_name(source: str) -> str:
+    """A name for a collection that every store takes, from how the user names the corpus."""
+    path = Path(source)
+    name = path.name.split(".")[0] or path.resolve().name
+    if name in ("corpus", "documents"):
+        name = path.resolve().parent.name
+    cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return cleaned if cleaned[:1].isalpha() else f"corpus_{cleaned}".rstrip("_")

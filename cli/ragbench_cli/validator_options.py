@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ragbench_cli import console
 from ragbench_cli.llm_options import LLMChoice
-from ragbench_cli.options import option
+from ragbench_cli.options import MEASURED, option
 
 if TYPE_CHECKING:
     from ragbench.core.chat import ChatModel
@@ -43,7 +43,13 @@ ValidatorOption = Annotated[
 ]
 ValidatorArgsOption = Annotated[
     str | None,
-    option("--validator-args", help="Settings of the validator, as JSON.", metavar="JSON"),
+    option(
+        "--validator-args",
+        help="Settings of the validator, as JSON.",
+        metavar="JSON",
+        panel=MEASURED,
+        rare=True,
+    ),
 ]
 CalibrationOption = Annotated[
     Path | None,
@@ -51,6 +57,8 @@ CalibrationOption = Annotated[
         "--calibration",
         help="File that ragbench calibrate wrote, for probabilities that fit your data.",
         metavar="FILE",
+        panel=MEASURED,
+        rare=True,
     ),
 ]
 WorkersOption = Annotated[

@@ -47,10 +47,28 @@ def test_help_has_an_example_and_keeps_its_lines(
 
 @pytest.mark.parametrize("command", SPELLED, ids=" ".join)
 def test_every_option_has_a_help_text(ragbench: Ragbench, command: list[str]) -> None:
-    options = ragbench(*command, "--help").out.split("Options:\n")[1].split("\n\n")[0]
-    for line in options.splitlines():
+    lines = ragbench(*command, "--help-all" if command else "--help").out.splitlines()
+    for line in lines:
         if line.startswith("  -"):
             assert re.match(r"  -.+?(  +\S|$)", line), line
+
+
+def test_the_help_of_eval_shows_what_is_common_by_what_it_is_for(ragbench: Ragbench) -> None:
+    common, all_of_it = (ragbench("eval", flag).out for flag in ("--help", "--help-all"))
+    assert len(common.split()) < 600
+    panels = re.findall(r"^(\w[\w ]+):$", common, re.M)
+    assert panels == [
+        "Arguments",
+        "What is evaluated",
+        "What is measured",
+        "How it is asked",
+        "Where it runs",
+        "Judging",
+        "Output",
+    ]
+    shown, known = (set(re.findall(r"(?<=[ ,])--[\w-]+", text)) for text in (common, all_of_it))
+    assert "--seed" in known - shown
+    assert f"{len(known - shown)} more options: ragbench eval --help-all" in common
 
 
 def test_every_short_help_is_whole(ragbench: Ragbench) -> None:

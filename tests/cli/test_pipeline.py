@@ -53,9 +53,9 @@ def test_an_edited_file_finds_its_retrievals_again(ragbench: Ragbench) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--rag", "rags.py:Plain"), "--rag has no use with --pipeline"),
-        (("--rag-args", "{}"), "--rag-args has no use with --pipeline"),
-        (("--post-retrieval", "x.yaml"), "--post-retrieval has no use with --pipeline"),
+        (("--rag", "rags.py:Plain"), "--rag and --pipeline cannot be combined"),
+        (("--rag-args", "{}"), "--rag-args and --pipeline cannot be combined"),
+        (("--post-retrieval", "x.yaml"), "--post-retrieval and --pipeline cannot be combined"),
         (("--corpus", "office/corpus.jsonl"), "rag.yaml names its corpus"),
     ],
 )

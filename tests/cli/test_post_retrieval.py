@@ -157,7 +157,7 @@ def test_an_ablation_with_somebody_who_answers(ragbench: Ragbench) -> None:
     done = ragbench(*asked, "--rag", "reader.py:Dead")
     assert (done.code, "nothing was measured" in done.err) == (2, True)
     for wrong, said in (
-        (("--price", "1"), "--price has no use without --rag or --pipeline"),
+        (("--price", "1"), "--price needs --rag or --pipeline"),
         (("--rag", "reader.py:Reader", "--pipeline", "rag.yaml"), "give one of them"),
         (("--rag", "reader.py:Reader", "--price", "dear"), "--price must be a number"),
         (("--json", "--md", "-"), "both want standard output"),

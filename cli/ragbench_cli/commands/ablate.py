@@ -13,32 +13,18 @@ import typer
 from ragbench.core.ablation import Ablation
 from ragbench.errors import ConfigError
 from ragbench_cli import console
-from ragbench_cli.answerers import (
-    GeneratorChoice,
-    GeneratorOption,
-    GeneratorPipelineOption,
-    PriceOption,
-)
 from ragbench_cli.console import ExitCode
-from ragbench_cli.eval_options import LimitOption, RagArgsOption
+from ragbench_cli.eval_options import LimitOption, complete_metrics
 from ragbench_cli.html_options import HtmlFolderOption, HtmlOption, write_page
 from ragbench_cli.llm_options import LLMBaseUrlOption, LLMChoice, LLMModelOption
-from ragbench_cli.options import JsonOption, RunArgument, option
+from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
+from ragbench_cli.systems import GeneratorChoice
 
 
-def _metrics(typed: str) -> list[str]:
-    from ragbench.metrics.registry import definitions
-
-    before, comma, last = typed.rpartition(",")
-    return [
-        f"{before}{comma}{definition.name}"
-        for definition in definitions()
-        if definition.name.casefold().startswith(last.casefold())
-    ]
-
-
+@takes_records
 def command(
     run: RunArgument,
+    answering: GeneratorChoice,
     variants: Annotated[
         Path,
         option(
@@ -56,7 +42,7 @@ def command(
             help="Metrics by name, separated by commas. By default those of the run's retriever, "
             "behind end_to_end_f1 and token_f1 where somebody answers.",
             metavar="LIST",
-            complete=_metrics,
+            complete=complete_metrics,
         ),
     ] = None,
     counter: Annotated[
@@ -99,10 +85,6 @@ def command(
             metavar="AMOUNT",
         ),
     ] = None,
-    rag: GeneratorOption = None,
-    rag_args: RagArgsOption = None,
-    pipeline: GeneratorPipelineOption = None,
-    price: PriceOption = None,
     md: Annotated[
         str | None,
         option("--md", help="Write the ablation as Markdown; - prints it.", metavar="FILE"),
@@ -139,7 +121,6 @@ def command(
         stack.enter_context(console.users_code())
         tokens = token_counter(counter)
         budget = Budget(amount(max_cost, "--max-cost"))
-        answering = GeneratorChoice(rag=rag, arguments=rag_args, pipeline=pipeline, price=price)
         answerer = stack.enter_context(answering.opened(run, budget))
         asked = LLMChoice(model=llm_model, base_url=llm_base_url)
         chat = stack.enter_context(language_model("post_retrieve", asked.settings, budget=budget))

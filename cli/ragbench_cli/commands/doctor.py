@@ -9,19 +9,13 @@ import typer
 
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
-from ragbench_cli.llm_options import (
-    DEFAULT_CONFIG,
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMChoice,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
-)
-from ragbench_cli.options import JsonOption, option
+from ragbench_cli.llm_options import DEFAULT_CONFIG, LLMChoice
+from ragbench_cli.options import JsonOption, option, takes_records
 
 
+@takes_records
 def command(
+    model: LLMChoice,
     rag: Annotated[
         str | None,
         option(
@@ -77,11 +71,6 @@ def command(
             "the section llm of ragbench.yaml, or of --config.",
         ),
     ] = False,
-    llm_model: LLMModelOption = None,
-    llm_base_url: LLMBaseUrlOption = None,
-    llm_api_key_env: LLMKeyVariableOption = None,
-    llm_api_key_file: LLMKeyFileOption = None,
-    config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check the installation, a RAG, a dataset and models.
@@ -120,20 +109,13 @@ def command(
         from ragbench_cli.checks import check_dataset
 
         checks += check_dataset(dataset, corpus)
-    if llm or fix or llm_model is not None or llm_base_url is not None:
+    if llm or fix or model.model is not None or model.base_url is not None:
         from ragbench_cli.checks import check_llm
 
-        asked = LLMChoice(
-            model=llm_model,
-            base_url=llm_base_url,
-            api_key_env=llm_api_key_env,
-            api_key_file=llm_api_key_file,
-            config=config,
-        )
         checks += check_llm(
-            asked.settings,
-            asked.embeddings,
-            fix=(config or DEFAULT_CONFIG) if fix else None,
+            model.settings,
+            model.embeddings,
+            fix=(model.config or DEFAULT_CONFIG) if fix else None,
         )
     installed = check_installation()
     if json:

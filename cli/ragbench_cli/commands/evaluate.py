@@ -2,138 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench_cli import console
-from ragbench_cli.console import invocation_of
-from ragbench_cli.eval_options import (
-    MATCHINGS,
-    AnswersFormatOption,
-    AnswersOption,
-    AskAgainOption,
-    BatchSizeOption,
-    CanariesOption,
-    ConcurrencyOption,
-    CorpusOption,
-    DatasetArgument,
-    DryRunOption,
-    FieldOption,
-    FormatOption,
-    FreshOption,
-    GiveUpAfterOption,
-    LimitOption,
-    MatchingOption,
-    MaxCostOption,
-    MaxCostRunOption,
-    MaxErrorRateOption,
-    MetricsOption,
-    NoPreflightOption,
-    OutOption,
-    PipelineOption,
-    PostRetrievalOption,
-    QrelsOption,
-    QueriesOption,
-    QuietOption,
-    RagArgsOption,
-    RagOption,
-    RagRepeatsOption,
-    RepeatsOption,
-    RetryFailedOption,
-    ReuseOption,
-    SampleOption,
-    SeedOption,
-    SplitOption,
-    TimeoutOption,
-    TopKOption,
-    ValidateOption,
-)
+from ragbench_cli.console import ExitCode, Invocation, invocation_of
+from ragbench_cli.eval_options import Asking, Keeping, Measuring, SystemChoice
 from ragbench_cli.eval_source import SourceChoice
-from ragbench_cli.llm_options import (
-    ConfigOption,
-    LLMBaseUrlOption,
-    LLMChoice,
-    LLMKeyFileOption,
-    LLMKeyVariableOption,
-    LLMModelOption,
-    PanelOption,
-)
 from ragbench_cli.models import ModelChoice
-from ragbench_cli.options import (
-    EncodingOption,
-    EngineOption,
-    EngineWorkersOption,
-    JsonOption,
-    mapping,
-    one_of,
-)
-from ragbench_cli.validator_options import CalibrationOption, ValidatorArgsOption, ValidatorChoice
+from ragbench_cli.options import OUTPUT, JsonOption, option, takes_records
 
 if TYPE_CHECKING:
-    from ragbench.core.metric import Metric
-    from ragbench.metrics.matching import Matching
+    from ragbench.core.report import CaseRow, Report
+    from ragbench_cli.evaluation import Evaluated
 
 
+@takes_records
 def command(
     context: typer.Context,
-    dataset: DatasetArgument,
-    answers: AnswersOption = None,
-    rag: RagOption = None,
-    pipeline: PipelineOption = None,
-    rag_args: RagArgsOption = None,
-    corpus: CorpusOption = None,
-    post_retrieval: PostRetrievalOption = None,
-    validate: ValidateOption = None,
-    validator_args: ValidatorArgsOption = None,
-    calibration: CalibrationOption = None,
-    metrics: MetricsOption = None,
-    out: OutOption = None,
-    limit: LimitOption = None,
-    sample: SampleOption = None,
-    seed: SeedOption = 0,
-    top_k: TopKOption = None,
-    batch_size: BatchSizeOption = 32,
-    concurrency: ConcurrencyOption = None,
-    timeout: TimeoutOption = None,
-    max_error_rate: MaxErrorRateOption = None,
-    give_up_after: GiveUpAfterOption = 100,
-    engine: EngineOption = "local",
-    workers: EngineWorkersOption = None,
-    matching: MatchingOption = "auto",
-    format: FormatOption = None,
-    answers_format: AnswersFormatOption = None,
-    field: FieldOption = None,
-    split: SplitOption = None,
-    queries: QueriesOption = None,
-    qrels: QrelsOption = None,
-    encoding: EncodingOption = None,
-    ask_again: AskAgainOption = False,
-    llm_model: LLMModelOption = None,
-    llm_base_url: LLMBaseUrlOption = None,
-    llm_api_key_env: LLMKeyVariableOption = None,
-    llm_api_key_file: LLMKeyFileOption = None,
-    config: ConfigOption = None,
-    dry_run: DryRunOption = False,
-    max_cost: MaxCostOption = None,
-    max_cost_run: MaxCostRunOption = None,
-    rag_repeats: RagRepeatsOption = 1,
-    repeats: RepeatsOption = 1,
-    panel: PanelOption = None,
-    canaries: CanariesOption = 0,
-    no_preflight: NoPreflightOption = False,
-    fresh: FreshOption = False,
-    reuse: ReuseOption = False,
-    retry_failed: RetryFailedOption = False,
-    quiet: QuietOption = False,
+    system: SystemChoice,
+    cases: SourceChoice,
+    measuring: Measuring,
+    asking: Asking,
+    models: ModelChoice,
+    keeping: Keeping,
+    quiet: Annotated[
+        bool, option("--quiet", "-q", help="Show no progress and no hints.", panel=OUTPUT)
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Evaluate a RAG on a dataset, or recorded answers.
 
-    Runs every question through the RAG, scores the answers and writes a report. What a file has
-    already recorded is not asked again. The same command continues an interrupted run, and
-    computes only what has changed.
+    Asks the RAG every question, scores the answers and writes a report. Recorded answers are not
+    asked for again. The same command resumes an interrupted run, and computes only what changed.
 
     \b
     Examples:
@@ -141,98 +46,122 @@ def command(
       ragbench eval answers.jsonl
       ragbench eval cases.jsonl --answers results.json
       ragbench eval cases.jsonl --rag my_module:MyRAG -m recall@5,nDCG@10,token_f1
-      ragbench eval datasets/pellorin --pipeline rag.yaml
       ragbench eval squad.json --rag http://localhost:8000 --limit 100 --out run
       ragbench eval cases.jsonl --rag my_module:MyRAG -m ragas:faithfulness --dry-run
     """
-    from ragbench.io.read import Selection
-    from ragbench_cli.eval_end import end, show
-    from ragbench_cli.evaluation import Asking, Keeping, Measuring, evaluated
-    from ragbench_cli.systems import SystemChoice
+    from ragbench_cli.evaluation import evaluated
 
-    _check_limits(timeout, max_error_rate)
-    _check_repeats(rag_repeats, rag=rag, dry_run=dry_run)
-    cases = SourceChoice(
-        dataset=dataset, format=format, fields=mapping(field, "--field") or {}, split=split,
-        encoding=encoding, corpus=corpus, queries=queries, qrels=qrels, answers=answers,
-        answers_format=answers_format, ask_again=ask_again,
-    )  # fmt: skip
-    system = SystemChoice(rag=rag, pipeline=pipeline, rag_args=rag_args, operators=post_retrieval)
-    models = ModelChoice(
-        llm=LLMChoice(
-            model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
-            api_key_file=llm_api_key_file, config=config,
-        ),
-        panel=panel, repeats=repeats, max_cost=max_cost,
-        max_cost_run=max_cost_run, preflight=not no_preflight,
-    )  # fmt: skip
-    judge = _validator(validate, validator_args, calibration)
-    measuring = Measuring(
-        metrics=_metrics(metrics), matching=_matching(matching), canaries=canaries,
-        selection=Selection(limit=limit, sample=sample, seed=seed),
-    )  # fmt: skip
-    asking = Asking(
-        top_k=top_k, batch_size=batch_size, concurrency=concurrency, timeout=timeout,
-        engine=engine, workers=workers, repeats=rag_repeats, give_up_after=give_up_after,
-    )  # fmt: skip
-    keeping = Keeping(out=out, fresh=fresh, reuse=reuse, retry_failed=retry_failed)
-    done = evaluated(
-        cases, system, models, judge, measuring, asking, keeping, dry_run=dry_run, quiet=quiet
-    )
-    show(done, invocation_of(context), as_json=json, quiet=quiet)
-    end(done, 1.0 if max_error_rate is None else max_error_rate)
+    asking.check(system, dry_run=models.dry_run)
+    done = evaluated(cases, system, models, measuring, asking, keeping, quiet=quiet)
+    _show(done, invocation_of(context), as_json=json, quiet=quiet)
+    _end(done, 1.0 if asking.max_error_rate is None else asking.max_error_rate)
 
 
-def _metrics(spelled: str | None) -> tuple[Metric, ...]:
-    from ragbench.errors import ConfigError
-    from ragbench.metrics.registry import default_metrics, parse_metrics
+def _show(done: Evaluated, invocation: Invocation, *, as_json: bool, quiet: bool) -> None:
+    """Writes a run's reports and prints what came of it; of a dry run what judging would take."""
+    from ragbench.views.write import write_reports
+    from ragbench_cli.costs import estimate_object, print_estimate
+    from ragbench_cli.report_tables import print_report
 
-    with console.users_code():  # a file of the user's own may print
-        chosen = default_metrics() if spelled is None else parse_metrics(spelled)
-    if not chosen:
-        raise ConfigError("--metrics names no metric. 'ragbench show metrics' lists all")
-    return tuple(chosen)
-
-
-def _matching(name: str) -> Matching:
-    from ragbench.metrics.matching import Matching
-
-    return Matching(one_of(name, MATCHINGS, "--matching"))
-
-
-def _validator(
-    name: str | None, settings: str | None, calibration: Path | None
-) -> ValidatorChoice | None:
-    """What the options say of the validator; None without one."""
-    from ragbench.errors import ConfigError
-
-    if name is not None:
-        return ValidatorChoice(name=name, settings=settings, calibration=calibration)
-    for option, given in (("--calibration", calibration), ("--validator-args", settings)):
-        if given is not None:
-            raise ConfigError(f"{option} is for a validator: name one with --validate")
-    return None
-
-
-def _check_limits(timeout: float | None, max_error_rate: float | None) -> None:
-    """Refuses a time that is none, and a share that is none."""
-    from ragbench.errors import ConfigError
-
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
-    if max_error_rate is not None and not 0 <= max_error_rate <= 1:
-        raise ConfigError(f"--max-error-rate must be between 0 and 1, not {max_error_rate:g}")
-
-
-def _check_repeats(count: int, *, rag: str | None, dry_run: bool) -> None:
-    from ragbench.errors import ConfigError
-
-    if count == 1:
+    if done.estimate is not None:
+        estimate, cases = done.estimate.estimate(), done.estimate.cases
+        if as_json:
+            console.print_json(estimate_object(estimate, cases))
+        else:
+            print_estimate(estimate, cases)
         return
-    if rag is None:
-        raise ConfigError(
-            "--rag-repeats needs --rag: recorded answers are the same each time, and so are the "
-            "kept answers of a pipeline's models"
+    write_reports(done.report, done.folder)
+    if as_json:
+        console.print_file(done.folder / "report.json")
+    else:
+        print_report(done.report, is_full=False)
+    if not quiet:
+        console.say("")
+        console.say(
+            f"report  {done.folder / 'report.html'} (also report.md, report.json, cases.csv)"
         )
-    if dry_run:
-        raise ConfigError("--dry-run estimates one time: multiply it, and leave --rag-repeats out")
+        for line in _next(done, invocation):
+            console.say(line)
+
+
+def _next(done: Evaluated, invocation: Invocation) -> Iterator[str]:
+    """The one command that says most now."""
+    report, place = done.report, shlex.quote(str(done.folder))
+    again = partial(invocation.with_options, without=("--fresh",))
+    if report.failures and done.is_asked:
+        yield f"retry   {invocation.again('--retry-failed', without=('--fresh',))}"
+    elif _nothing_succeeded(report):
+        return
+    elif _lacks_gold(report):
+        yield "Nothing to compare with: no case has a reference answer or relevant contexts."
+        if report.validation is None:
+            yield f"next    {again('--validate', 'lexical')}"
+        else:
+            yield f"next    {again('-m', 'support', '--llm-model', 'MODEL', '--dry-run')}"
+    elif any(count.cause.is_loss for count in report.causes):
+        yield f"next    ragbench explain {place}"
+    else:
+        yield f"next    ragbench report {place}"
+
+
+def _lacks_gold(report: Report) -> bool:
+    """Whether no metric that compares with gold has a value, because no case has any."""
+    from ragbench.core.metric import Need
+
+    free = {
+        *(Need.QUERY, Need.RETRIEVED_CONTEXTS, Need.RETRIEVED_CONTEXT_IDS, Need.SCORES),
+        *(Need.CONTEXT_METADATA, Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE),
+        *(Need.RETRIEVAL_LATENCY, Need.GENERATION_LATENCY, Need.TOKENS),
+    }
+    wanted = [one for one in report.summaries if not one.metric.definition.needs <= free]
+    if not wanted or any(one.measured for one in wanted):
+        return False
+    return not any(map(_has_gold, report.rows()))
+
+
+def _has_gold(row: CaseRow) -> bool:
+    story = row.story
+    ids = row.reference_ids or (story is not None and story.gold_ids)
+    return row.reference is not None or bool(ids) or bool(story is not None and story.gold_texts)
+
+
+def _end(done: Evaluated, most: float) -> None:
+    """Ends with the exit code that says how far the numbers can be used.
+
+    Args:
+        most: the largest share of cases in which a stage may fail.
+    """
+    if done.estimate is not None:
+        return
+    report = done.report
+    if _nothing_succeeded(report):
+        console.say("Error: no call succeeded, so nothing was measured.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    dead = [
+        one.stage
+        for one in report.stages
+        if one.failed > one.recorded and not one.measured + one.abstained
+    ]
+    if dead:
+        console.say(f"Error: no call of {' and '.join(dead)} succeeded.")
+        raise typer.Exit(ExitCode.CANNOT_RUN)
+    cases = report.manifest["dataset"]["cases"]
+    failing = [one for one in report.stages if one.failed > most * cases]
+    if failing:
+        told = ", ".join(f"{one.stage} {one.failed:,} of {cases:,}" for one in failing)
+        console.say(f"Error: too many cases failed: {told} (--max-error-rate {most:g}).")
+        raise typer.Exit(ExitCode.FAILED)
+    if not report.is_comparable and _lacks_a_comparison(report):
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+
+
+def _lacks_a_comparison(report: Report) -> bool:
+    """Whether a metric that was asked for needed the gold contexts, and could not be told."""
+    from ragbench.metrics.matching import NOT_COMPARABLE
+
+    reasons = (reason for summary in report.summaries for reason, _ in summary.reasons)
+    return NOT_COMPARABLE in reasons
+
+
+def _nothing_succeeded(report: Report) -> bool:
+    return all(stage.measured + stage.abstained == 0 for stage in report.stages)

@@ -291,7 +291,7 @@ def _judging(run: Path) -> Generator[Judging | None]:
     from ragbench_cli.models import ModelChoice, models_in_use
 
     metrics = stored_metrics(column for column in read_run(run).metrics if column.has_cells)
-    with models_in_use(ModelChoice(), metrics, dry_run=False) as models:
+    with models_in_use(ModelChoice(), metrics) as models:
         yield models.judging
 
 

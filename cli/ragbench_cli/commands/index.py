@@ -155,8 +155,8 @@ def command(
     from ragbench.pipeline.chunking import ChunkSize, make_chunker
     from ragbench.pipeline.index import index
     from ragbench.text.token_counter import token_counter
-    from ragbench_cli.names import collection_name
     from ragbench_cli.options import mapping
+    from ragbench_cli.systems import collection_name
 
     if sum((corpus is not None, list_, check, drop is not None)) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")

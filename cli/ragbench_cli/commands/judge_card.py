@@ -122,7 +122,7 @@ def command(
             model=llm_model, base_url=llm_base_url, api_key_env=llm_api_key_env,
             api_key_file=llm_api_key_file, config=config,
         ),
-        max_cost=max_cost, repeats=repeats, preflight=not no_preflight,
+        max_cost=max_cost, repeats=repeats, no_preflight=no_preflight,
     )  # fmt: skip
     card_of = partial(judge_card, tuple(drawn), judged, labels=str(labels), probes=tried, seed=seed)
     card = _judged(card_of, judged, choice, quiet=quiet)
@@ -140,10 +140,7 @@ def _judged(
     from ragbench_cli.models import models_in_use
     from ragbench_cli.receipts import say_receipt
 
-    with (
-        console.stop_on_signal() as stopped,
-        models_in_use(choice, [metric], dry_run=False) as models,
-    ):
+    with console.stop_on_signal() as stopped, models_in_use(choice, [metric]) as models:
         if models.judging is None:
             raise ConfigError(f"{metric.name} asks no model: there is no judge to measure")
         try:
