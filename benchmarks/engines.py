@@ -31,7 +31,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
 
 from benchmarks.validate_throughput import records  # noqa: E402
-from ragbench.workers.open import opened_engine  # noqa: E402
+from ragbench.workers.engines import opened_engine  # noqa: E402
 from ragbench.workers.pool import WorkerPool, one_by_one  # noqa: E402
 
 COMMAND = (sys.executable, "-c", "from ragbench_cli.main import run; run()")

@@ -23,7 +23,7 @@ from ragbench.stages.rag import chunk_service
 from ragbench.validators.validator import Validator
 from ragbench.verbs.evaluate import evaluate
 from ragbench.verbs.rag_repeats import evaluate_repeatedly
-from ragbench.workers.open import check_engine
+from ragbench.workers.engines import check_engine
 from ragbench_cli import console
 from ragbench_cli.console import StageAdvance
 from ragbench_cli.eval_options import Asking, Keeping, Measuring, SystemChoice

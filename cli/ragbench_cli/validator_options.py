@@ -123,7 +123,7 @@ def validator_maker(
 
 def chosen_engine(engine: str, *, may_be_many: bool) -> str:
     """The engine that an option names; this process for a validator that asks a language model."""
-    from ragbench.workers.open import check_engine
+    from ragbench.workers.engines import check_engine
 
     kind = check_engine(engine)
     if may_be_many:

@@ -30,7 +30,6 @@ class WarningCount:
     queries: int
     chunks: int
     examples: tuple[str, ...]
-    """Ids of the first queries."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,8 +55,6 @@ class ScoreCutoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeakQuery:
-    """A query that retrieval did badly on."""
-
     query_id: str
     query: str
     retrieval_quality: str
@@ -67,8 +64,6 @@ class WeakQuery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceCount:
-    """What one source gave."""
-
     source: str
     chunks: int
     relevant: int
@@ -79,7 +74,6 @@ class PairedDumps:
     """This dump against an earlier one, on the queries that both hold."""
 
     against: str
-    """The file of the earlier verdicts."""
     queries: int
     won: int
     """Queries whose answer is present here and was not there."""
@@ -95,11 +89,8 @@ class EarlierRetrieval:
     answer_present: bool
     answer_probability: float
     quality: str
-    """Good, Partial or Poor."""
     chunk_ids: tuple[str, ...]
-    """In the order of the chunks."""
     relevant_ids: tuple[str, ...]
-    """Most probable first."""
     quotes: tuple[tuple[str, str], ...]
     """Evidence: the chunk's id and the text."""
 
@@ -126,7 +117,6 @@ class RetrievalDoctor:
     sources: tuple[SourceCount, ...]
     """Those with most chunks, where chunks name their document or source."""
     weakest: tuple[WeakQuery, ...]
-    """The queries with the lowest probability of an answer."""
     findings: tuple[DoctorFinding, ...]
     compared: PairedDumps | None
     """None where there is no earlier dump."""
@@ -138,18 +128,13 @@ class DumpSummary:
 
     dump: str
     mapping: Mapping[str, str | None]
-    """How the dump was read."""
     validator: str
     identity: str
     """Changes whenever the same dump could get other verdicts."""
     queries: int
-    """Verdicts; failed ones are not verdicts."""
     failed: int
-    """Queries for which the validator raised."""
     malformed: int
-    """Records that could not be read."""
     repeated_ids: int
-    """Queries with an id that an earlier one has."""
     reused: int
     """Verdicts of an earlier run: neither the query, its chunks nor the validator have changed."""
     reused_from: str | None
@@ -158,13 +143,9 @@ class DumpSummary:
     relevant_chunks: int
     answer_present: Share
     quality: Mapping[str, int]
-    """Queries by Good, Partial and Poor."""
     warnings: tuple[WarningCount, ...]
-    """The most frequent first."""
     problems: tuple[str, ...]
-    """The first of what is malformed."""
     failures: tuple[str, ...]
-    """The first of what failed."""
     details: Mapping[str, float]
     """Sums of what the validator counts, such as escalated queries or fabricated quotes."""
     demands: tuple[RequiredShare, ...]
@@ -172,7 +153,6 @@ class DumpSummary:
 
     @property
     def is_met(self) -> bool:
-        """Whether everything that was asked for is met."""
         return all(demand.is_met for demand in self.demands)
 
 
@@ -180,15 +160,12 @@ class WarningKind(StrEnum):
     """What can be wrong with a dump without keeping it from being judged."""
 
     NO_CHUNKS = "no_chunks"
-    """Nothing was retrieved."""
     EMPTY_QUERY = "empty_query"
-    """The query has no words."""
     UNCLEAR_QUERY = "unclear_query"
     """The query says too little to tell what would answer it."""
     MALFORMED_CHUNK = "malformed_chunk"
     """An entry is not a chunk, and was left out."""
     EMPTY_TEXT = "empty_text"
-    """A chunk has no text, such as one with metadata alone."""
     DAMAGED_TEXT = "damaged_text"
     """A text holds letters that only a wrong encoding or binary data leaves behind."""
     MISSING_ID = "missing_id"
@@ -200,13 +177,9 @@ class WarningKind(StrEnum):
     LONG_TEXT = "long_text"
     """A chunk is more a document than a passage."""
     TRUNCATED_TEXT = "truncated_text"
-    """A chunk ends in the middle of a sentence."""
     OTHER_LANGUAGE = "other_language"
-    """A chunk is in another language than the query."""
     INVALID_SCORE = "invalid_score"
-    """A score is not a finite number."""
     MISSING_SCORE = "missing_score"
-    """Some chunks have a score and others have none."""
     UNORDERED_SCORES = "unordered_scores"
     """The chunks stand neither in the order of rising scores nor of falling ones."""
     MIXED_SCORE_DIRECTIONS = "mixed_score_directions"
@@ -219,11 +192,9 @@ class DumpWarning:
 
     kind: WarningKind
     message: str
-    """What is wrong, in one sentence."""
     count: int
     """How many chunks it is wrong with; 1 where it is wrong with the query."""
     chunk_ids: tuple[str, ...] = ()
-    """The first of them."""
 
     def __str__(self) -> str:
         examples = f" ({', '.join(self.chunk_ids)})" if self.chunk_ids else ""
@@ -240,24 +211,20 @@ class RetrievalDump:
     chunks: tuple[Chunk, ...]
     """Their ids are unique; their scores are higher for better ones."""
     warnings: tuple[DumpWarning, ...] = ()
-    """What was wrong already when it was read."""
     answer_present: bool | None = None
     """Label: whether the answer is in the chunks; None where nobody said."""
     relevant_ids: frozenset[str] | None = None
     """Label: ids of the relevant chunks; None where nobody said."""
     answers: tuple[str, ...] = ()
-    """Right answers, where the dump has them."""
 
 
 class RetrievalQuality(StrEnum):
     """How much a retrieval is worth to whoever has to answer from it."""
 
     GOOD = "Good"
-    """The answer is present."""
     PARTIAL = "Partial"
     """Something speaks for an answer, or for a part of it, but not enough for a Yes."""
     POOR = "Poor"
-    """Nothing relevant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,11 +233,8 @@ class EvidenceQuote:
 
     chunk_id: str
     start: int
-    """Offset of its first character in the chunk's text."""
     end: int
-    """Offset behind its last character."""
     text: str
-    """Character for character what stands there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -290,7 +254,6 @@ class Verdict:
     """The verdict on one retrieval."""
 
     query_id: str
-    """The query's; empty where none was given."""
     relevant_chunk_ids: tuple[str, ...]
     """The chunks that hold an answer or a part of one, most probable first."""
     relevance: Mapping[str, float]
@@ -306,7 +269,6 @@ class Verdict:
     """The verdict in a sentence: "No relevant information found in retrieved data." when no chunk
     is relevant."""
     validator: str
-    """Who says so."""
     reasons: tuple[str, ...] = ()
     """What the verdict rests on, in sentences."""
     warnings: tuple[str, ...] = ()
@@ -316,7 +278,6 @@ class Verdict:
     """Those of the warnings that `ragbench.validators.inspect` found; None where a validator did
     not use it."""
     conflicts: tuple[Conflict, ...] = ()
-    """Evidence that contradicts other evidence."""
     details: Mapping[str, float] = field(default_factory=dict[str, float])
     """Counts by name, such as ``fabricated_quotes`` or ``escalated``."""
 
@@ -334,7 +295,6 @@ class MatrixCell:
 
     @property
     def meaning(self) -> str:
-        """What such a case is, in a few words."""
         if self.answer_present:
             return "answered from evidence" if self.answered else "declined though it was there"
         return "answered, no evidence shown" if self.answered else "declined, none shown"
@@ -347,9 +307,7 @@ class ValidationTable:
     validator: str
     verdicts: int
     quality: Mapping[str, int]
-    """Cases by Good, Partial and Poor."""
     answer_present: Share
-    """Cases whose chunks hold the answer."""
     matrix: tuple[MatrixCell, ...]
     """Four cells: present and answered, present and abstained, absent and answered, absent and
     abstained."""

@@ -25,9 +25,8 @@ from ragbench.stores.registry import open_database
 from ragbench.stores.words import WordsForm
 from ragbench.stores.writers import sole_writer
 from ragbench.text.language import guess_language
-from ragbench.workers.open import check_engine, opened_engine
+from ragbench.workers.engines import check_engine, opened_engine, thread_engine
 from ragbench.workers.pool import Map, WorkerPool
-from ragbench.workers.processes import Threads
 
 if TYPE_CHECKING:
     from ragbench.embedders.embedder import Vectors
@@ -108,7 +107,7 @@ def index(
         format: name of the corpus's format; recognised when not given.
         encoding: of its text files; UTF-8, or UTF-16 with a byte order mark, when not given.
         fields: field of a document to field of the source.
-        engine: where texts are embedded; see `ragbench.workers.open.opened_engine`. What waits
+        engine: where texts are embedded; see `ragbench.workers.engines.opened_engine`. What waits
             for an endpoint does so in this process.
         workers: how many embed; one per processor of the machine or cluster when not given.
         words: who ranks by words: ``"here"`` ragbench, from an index of all chunks that a search
@@ -198,7 +197,7 @@ def index_documents(
     )
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, head, words) as store:
-        here: Embedding = WorkerPool(partial(_passages, embedder), Threads(1))
+        here: Embedding = WorkerPool(partial(_passages, embedder), thread_engine())
         unread = partial(too_long, embedder)
         writing = Writing(store=store, pool=pool or here, chunker=chunker, unread=unread)
         told = 0

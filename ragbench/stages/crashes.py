@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar, cast
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.errors import RagbenchError, RunError
 from ragbench.stages.calls import attempt
-from ragbench.workers.processes import end_with_parent
+from ragbench.workers.engines import end_with_parent
 
 _WIDTH = 8
 """Bytes of a slot: a case's number and 1, so that 0 is a free one."""

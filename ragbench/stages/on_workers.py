@@ -24,7 +24,7 @@ from ragbench.stages.score import ScoreStage, lost_cells, scorer
 from ragbench.stages.stage import Stage
 from ragbench.stages.validate import VALIDATE, validate_stage
 from ragbench.validators.validator import Validator
-from ragbench.workers.open import opened_engine
+from ragbench.workers.engines import opened_engine
 from ragbench.workers.pool import Map, Task, WorkerPool, by_kind
 
 

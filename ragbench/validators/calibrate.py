@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ragbench.core.validation import Verdict
 from ragbench.errors import InputError
@@ -27,10 +28,10 @@ _ERRORS = (0.01, 0.02, 0.05, 0.1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Label:
-    """What a person says of one retrieval."""
+class Labelled:
+    """A verdict, and what a person says of the same retrieval."""
 
-    query_id: str
+    verdict: Verdict
     answer_present: bool
     relevant_chunk_ids: frozenset[str] | None = None
     """The chunks that hold an answer; None where that was not judged."""
@@ -85,20 +86,23 @@ class CalibrationReport:
     """What the user should know, in sentences."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
+class _Scored(NamedTuple):
     probability: float
     called: bool
     positive: bool
 
 
+class _Query(NamedTuple):
+    answer: _Scored
+    chunks: Sequence[_Scored]
+
+
 def calibrate(
-    verdicts: Sequence[Verdict],
-    labels: Sequence[Label],
+    labelled: Sequence[Labelled],
+    validator: str,
     *,
     precision: float = 0.98,
     error: float | None = None,
-    validator: str | None = None,
     seed: int = 7,
 ) -> CalibrationReport:
     """Learns a Platt scale and thresholds from labels.
@@ -111,61 +115,134 @@ def calibrate(
     is the one with the best F1, at most a quarter of the odds of the former. Figures "after" come
     from five-fold cross-validation over queries, so that they hold for queries that were not
     learned from.
-
-    Args:
-        error: instead of the precision: the share of queries without the answer that may be called
-            Yes, in (0, 1). It holds for queries that could be exchanged with the labelled ones.
     """
-    if error is not None and not 0 < error < 1:
-        raise InputError(f"the error must lie between 0 and 1, not {error:g}")
-    if not 0 < precision < 1:
-        raise InputError(f"the precision must lie between 0 and 1, not {precision:g}")
-    known = {verdict.query_id: verdict for verdict in verdicts}
-    names = {verdict.validator for verdict in verdicts}
-    if validator is None and len(names) != 1:
-        raise InputError("calibrate the verdicts of one validator at a time: " + ", ".join(names))
-    pairs = [(known[one.query_id], one) for one in labels if one.query_id in known]
-    _check_enough(pairs)
-    folds = _folds(len(pairs), seed)
-    answers = [_answer_rows([pair]) for pair in pairs]
-    chunks = [_chunk_rows([pair]) for pair in pairs]
-    of_chunks = [row.positive for row in _flat(chunks)]
+    for name, share in (("error", error), ("precision", precision)):
+        if share is not None and not 0 < share < 1:
+            raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
+    _check_enough(labelled)
+    queries = [_scored(one) for one in labelled]
+    of_chunks = [row.positive for one in queries for row in one.chunks]
     has_chunks = min(sum(of_chunks), len(of_chunks) - sum(of_chunks)) >= _FEWEST
-    fit = _fitter(precision, error, has_chunks=has_chunks)
-    learned = fit(_flat(answers), _flat(chunks))
-    after = _quality(_crossed(answers, answers, chunks, folds, fit, _present))
-    of_chunk = _quality(_crossed(chunks, answers, chunks, folds, fit, _relevant))
+    learn = _learner(precision, error, has_chunks=has_chunks)
+    learned = learn(queries)
+    answers, chunks = _crossed(queries, learn, seed)
+    after = _quality(answers)
+    notes = _notes(after, precision) if error is None else _error_notes(after, error)
+    if of_chunks and not has_chunks:
+        notes.append(
+            f"labels of chunks: {sum(of_chunks)} relevant, {len(of_chunks) - sum(of_chunks)} not. "
+            f"At least {_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
+        )
+    before = [row for one in queries for row in one.chunks]
     return CalibrationReport(
         calibration=Calibration(
-            validator=validator or names.pop(),
+            validator=validator,
             scale=learned.scale,
             thresholds=learned.thresholds,
-            labels=len(pairs),
+            labels=len(queries),
         ),
-        answer_before=_quality(_flat(answers)),
+        answer_before=_quality([one.answer for one in queries]),
         answer_after=after,
-        chunk_before=_quality(_flat(chunks)) if has_chunks else None,
-        chunk_after=of_chunk if has_chunks else None,
-        tradeoffs=_tradeoffs(answers, chunks, folds, error=error),
+        chunk_before=_quality(before) if has_chunks else None,
+        chunk_after=_quality(chunks) if has_chunks else None,
+        tradeoffs=_tradeoffs(queries, seed, error=error),
         error=error,
-        notes=(
-            *_notes(len(labels) - len(pairs), after, precision, error),
-            *([] if has_chunks else _about_chunks(of_chunks)),
-        ),
+        notes=tuple(notes),
     )
+
+
+def _check_enough(labelled: Sequence[Labelled]) -> None:
+    positive = sum(one.answer_present for one in labelled)
+    if min(positive, len(labelled) - positive) < _FEWEST:
+        raise InputError(
+            f"{positive} labels say that the answer is present, {len(labelled) - positive} that it "
+            f"is not: at least {_FEWEST} of either kind, with verdicts, are needed"
+        )
+
+
+def _scored(one: Labelled) -> _Query:
+    verdict, relevant = one.verdict, one.relevant_chunk_ids
+    return _Query(
+        _Scored(verdict.answer_probability, verdict.answer_present, one.answer_present),
+        [
+            _Scored(probability, id_ in verdict.relevant_chunk_ids, id_ in relevant)
+            for id_, probability in verdict.relevance.items()
+        ]
+        if relevant is not None
+        else [],
+    )
+
+
+class _Learned(NamedTuple):
+    scale: PlattScale
+    thresholds: Thresholds
+
+
+Learn = Callable[[Sequence[_Query]], _Learned]
+
+
+def _learner(precision: float, error: float | None, *, has_chunks: bool) -> Learn:
+    def learn(queries: Sequence[_Query]) -> _Learned:
+        answers = [one.answer for one in queries]
+        scale = _platt(answers)
+        scaled = _on(scale, answers)
+        limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
+        present = _inside(limit)
+        chunks = _on(scale, [row for one in queries for row in one.chunks])
+        best = _best_f1(chunks) if has_chunks else 0.5
+        relevant = min(logistic(logit(present) - _BAND), best)
+        return _Learned(scale, Thresholds(relevant=_inside(relevant), present=present))
+
+    return learn
+
+
+def _on(scale: PlattScale, rows: Sequence[_Scored]) -> list[_Scored]:
+    return [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
+
+
+def _crossed(
+    queries: Sequence[_Query], learn: Learn, seed: int
+) -> tuple[list[_Scored], list[_Scored]]:
+    """Answers and chunks as calibrations learned on the other folds have them."""
+    order = list(range(len(queries)))
+    random.Random(seed).shuffle(order)
+    answers: list[_Scored] = []
+    chunks: list[_Scored] = []
+    for fold in range(_FOLDS):
+        own = frozenset(order[fold::_FOLDS])
+        scale, limits = learn([one for at, one in enumerate(queries) if at not in own])
+        for at in sorted(own):
+            answers += (answer := _called(scale, [queries[at].answer], limits.present))
+            # Where the answer is present, only chunks that reach it are relevant.
+            floor = limits.present if answer[0].called else limits.relevant
+            chunks += _called(scale, queries[at].chunks, floor)
+    return answers, chunks
+
+
+def _called(scale: PlattScale, rows: Sequence[_Scored], floor: float) -> list[_Scored]:
+    return [row._replace(called=row.probability >= floor) for row in _on(scale, rows)]
+
+
+def _tradeoffs(
+    queries: Sequence[_Query], seed: int, *, error: float | None
+) -> tuple[Tradeoff, ...]:
+    """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
+    found: list[Tradeoff] = []
+    for target in _PRECISIONS if error is None else _ERRORS:
+        learn = _learner(target, None if error is None else target, has_chunks=False)
+        answers, _ = _crossed(queries, learn, seed)
+        found.append(Tradeoff(target=target, quality=_quality(answers)))
+    return tuple(found)
 
 
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
     """The mean gap between probability and share of positives, over ten bins of equal width.
 
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks".
-
-    Returns:
-        A value in [0, 1]; 0 for no rows.
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks". 0 for no rows.
     """
     rows = reliability(probabilities, labels)
     total = sum(count for _, _, count in rows)
-    return sum(count * abs(told - seen) for told, seen, count in rows) / total if total else 0.0
+    return sum(count * abs(mean - seen) for mean, seen, count in rows) / total if total else 0.0
 
 
 def reliability(
@@ -187,127 +264,6 @@ def reliability(
         for rows in bins
         if rows
     ]
-
-
-Pairs = Sequence[tuple[Verdict, Label]]
-
-
-def _check_enough(pairs: Pairs) -> None:
-    positive = sum(label.answer_present for _, label in pairs)
-    fewest = min(positive, len(pairs) - positive)
-    if fewest < _FEWEST:
-        raise InputError(
-            f"{positive} labels say that the answer is present, {len(pairs) - positive} that it is "
-            f"not: at least {_FEWEST} of either kind, with verdicts, are needed"
-        )
-
-
-def _answer_rows(pairs: Pairs) -> list[_Scored]:
-    return [
-        _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
-        for verdict, label in pairs
-    ]
-
-
-def _chunk_rows(pairs: Pairs) -> list[_Scored]:
-    return [
-        _Scored(probability, id_ in verdict.relevant_chunk_ids, id_ in label.relevant_chunk_ids)
-        for verdict, label in pairs
-        if label.relevant_chunk_ids is not None
-        for id_, probability in verdict.relevance.items()
-    ]
-
-
-def _flat(groups: Sequence[Sequence[_Scored]]) -> list[_Scored]:
-    return [row for rows in groups for row in rows]
-
-
-def _folds(count: int, seed: int) -> list[int]:
-    order = list(range(count))
-    random.Random(seed).shuffle(order)
-    folds = [0] * count
-    for place, at in enumerate(order):
-        folds[at] = place % _FOLDS
-    return folds
-
-
-@dataclass(frozen=True, slots=True)
-class _Learned:
-    scale: PlattScale
-    thresholds: Thresholds
-
-
-Fit = Callable[[Sequence[_Scored], Sequence[_Scored]], _Learned]
-"""From rows of answers and rows of chunks."""
-
-
-def _fitter(precision: float, error: float | None, *, has_chunks: bool) -> Fit:
-    def fit(answers: Sequence[_Scored], chunks: Sequence[_Scored]) -> _Learned:
-        scale = _platt(answers)
-        scaled = _on(scale, answers)
-        limit = _smallest(scaled, precision) if error is None else _conformal(scaled, error)
-        present = _inside(limit)
-        highest = logistic(logit(present) - _BAND)
-        relevant = min(highest, _best_f1(_on(scale, chunks)) if has_chunks else 0.5)
-        return _Learned(scale, Thresholds(relevant=_inside(relevant), present=present))
-
-    return fit
-
-
-def _on(scale: PlattScale, rows: Sequence[_Scored]) -> list[_Scored]:
-    return [_Scored(scale.apply(row.probability), True, row.positive) for row in rows]
-
-
-def _present(learned: _Learned, _answers: Sequence[_Scored]) -> float:
-    return learned.thresholds.present
-
-
-def _relevant(learned: _Learned, answers: Sequence[_Scored]) -> float:
-    """From where on a query's chunks are relevant; see `ragbench.validators.verdict.decide`."""
-    limits = learned.thresholds
-    is_present = any(learned.scale.apply(one.probability) >= limits.present for one in answers)
-    return limits.present if is_present else limits.relevant
-
-
-def _crossed(
-    groups: Sequence[Sequence[_Scored]],
-    answers: Sequence[Sequence[_Scored]],
-    chunks: Sequence[Sequence[_Scored]],
-    folds: Sequence[int],
-    fit: Fit,
-    limit: Callable[[_Learned, Sequence[_Scored]], float],
-) -> list[_Scored]:
-    """Rows as calibrations learned on the other folds have them."""
-    found: list[_Scored] = []
-    for fold in range(_FOLDS):
-        rest = [at for at, of in enumerate(folds) if of != fold]
-        own = [at for at, of in enumerate(folds) if of == fold and groups[at]]
-        if not own or not rest:
-            continue
-        learned = fit(_flat([answers[at] for at in rest]), _flat([chunks[at] for at in rest]))
-        for at in own:
-            floor = limit(learned, answers[at])
-            for row in groups[at]:
-                probability = learned.scale.apply(row.probability)
-                found.append(_Scored(probability, probability >= floor, row.positive))
-    return found
-
-
-def _tradeoffs(
-    answers: Sequence[Sequence[_Scored]],
-    chunks: Sequence[Sequence[_Scored]],
-    folds: Sequence[int],
-    *,
-    error: float | None,
-) -> tuple[Tradeoff, ...]:
-    """What other targets would keep: a 98 % that costs nearly every Yes is seen at once."""
-    targets = _PRECISIONS if error is None else _ERRORS
-    found: list[Tradeoff] = []
-    for target in targets:
-        fit = _fitter(target, None if error is None else target, has_chunks=False)
-        rows = _crossed(answers, answers, chunks, folds, fit, _present)
-        found.append(Tradeoff(target=target, quality=_quality(rows)))
-    return tuple(found)
 
 
 def _conformal(rows: Sequence[_Scored], error: float) -> float:
@@ -341,9 +297,9 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     ridge = np.diag([_RIDGE, _RIDGE])
     centre = np.array([1.0, 0.0])
     for _ in range(100):
-        told = 1 / (1 + np.exp(-(point @ columns)))
-        slope = columns @ (told - targets) + ridge @ (point - centre)
-        curve = (columns * (told * (1 - told))) @ columns.T + ridge
+        predicted = 1 / (1 + np.exp(-(point @ columns)))
+        slope = columns @ (predicted - targets) + ridge @ (point - centre)
+        curve = (columns * (predicted * (1 - predicted))) @ columns.T + ridge
         step = np.linalg.solve(curve, slope)
         # A step that is too long is cut: Newton's method may overshoot on few rows.
         point = point - step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
@@ -402,32 +358,21 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(unknown: int, after: Quality, precision: float, error: float | None) -> tuple[str, ...]:
-    notes: list[str] = []
-    if unknown:
-        notes.append(f"{unknown} labels are for queries without a verdict: passed over")
-    if error is not None:
-        absent = after.count - after.positive
-        if math.floor(error * (absent + 1)) < 1:
-            notes.append(
-                f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
-                f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
-            )
-        return tuple(notes)
+def _notes(after: Quality, precision: float) -> list[str]:
     low, _ = after.precision_interval
-    if low < precision:
-        notes.append(
-            f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "
-            "More labels narrow it"
-        )
-    return tuple(notes)
-
-
-def _about_chunks(labels: Sequence[bool]) -> list[str]:
-    """Why the threshold of chunks stays as it is; nothing where no chunk was labelled."""
-    if not labels:
+    if low >= precision:
         return []
     return [
-        f"labels of chunks: {sum(labels)} relevant, {len(labels) - sum(labels)} not. At least "
-        f"{_FEWEST} of either kind are needed: the threshold of a chunk is not learned"
+        f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "
+        "More labels narrow it"
+    ]
+
+
+def _error_notes(after: Quality, error: float) -> list[str]:
+    absent = after.count - after.positive
+    if math.floor(error * (absent + 1)) >= 1:
+        return []
+    return [
+        f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
+        f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
     ]

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ragbench.core.validation import RetrievalDump, Verdict
-from ragbench.errors import (
-    ConfigError,
-    DataError,
-    InterruptedRunError,
-    LLMStoppedError,
-    MissingExtraError,
-    Problem,
-)
+from ragbench.core.validation import RetrievalDump
+from ragbench.errors import DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
-from ragbench.validators.calibrate import CalibrationReport, Label, calibrate
+from ragbench.stages.validate import validator_call
+from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.validator import Validator
-from ragbench.workers.open import opened_engine
+from ragbench.workers.engines import opened_engine
 from ragbench.workers.pool import WorkerPool, one_by_one
 
 
@@ -59,54 +54,60 @@ def calibrate_dump(
         precision: what a Yes should reach, in (0, 1).
         error: instead of it, the share of queries without the answer that may be called Yes.
         seed: of the folds of cross-validation.
-        engine: where they are judged; see `ragbench.workers.open.opened_engine`.
+        engine: where they are judged; see `ragbench.workers.engines.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
         stopped: asked between queries.
-        advance: told how many queries were judged.
+        advance: called with 1 for each judged query.
 
     Raises:
         DataError: no query has a label.
-        InputError: too few labels of either kind, or a precision that is none.
+        InputError: too few labels of either kind, or a precision out of range.
         InterruptedRunError: `stopped` said so; nothing is kept.
     """
-    verdicts: list[Verdict] = []
-    labels: list[Label] = []
-    counts = {"unlabelled": 0, "failed": 0}
+    judged: list[Labelled] = []
+    labels = deque[RetrievalDump]()
+    unlabelled = failed = 0
 
     def labelled() -> Iterator[RetrievalDump]:
+        nonlocal unlabelled
         for retrieval in dump:
             if retrieval.answer_present is None:
-                counts["unlabelled"] += 1
+                unlabelled += 1
             else:
+                labels.append(replace(retrieval, chunks=()))
                 yield retrieval
 
-    judge = partial(one_by_one, partial(_judge_with, make))
+    judge = partial(one_by_one, partial(validator_call, make))
     with (
         opened_engine(engine, workers=workers) as where,
         WorkerPool(judge, where, stopped=stopped) as pool,
     ):
-        for verdict, label in pool.map(labelled()):
-            if verdict is None:
-                counts["failed"] += 1
+        for outcome in pool.map(labelled()):
+            label = labels.popleft()
+            if outcome.value is None:
+                failed += 1
             else:
-                name = str(len(labels))  # ids of a dump may stand more than once
-                verdicts.append(replace(verdict, query_id=name))
-                labels.append(replace(label, query_id=name))
+                judged.append(
+                    Labelled(
+                        verdict=outcome.value,
+                        answer_present=bool(label.answer_present),
+                        relevant_chunk_ids=label.relevant_ids,
+                    )
+                )
             if advance is not None:
                 advance(1)
     if stopped():
         raise InterruptedRunError("the labels were not all judged; nothing was written")
-    if not labels:
+    if not judged:
         raise DataError(dump.problems.items or [_unlabelled(dump.name)])
-    report = calibrate(
-        verdicts,
-        labels,
-        precision=precision,
-        error=error,
-        validator=make().name,
-        seed=seed,
+    report = calibrate(judged, make().name, precision=precision, error=error, seed=seed)
+    return DumpCalibration(
+        report=report,
+        labelled=len(judged),
+        unlabelled=unlabelled,
+        failed=failed,
+        malformed=dump.malformed,
     )
-    return DumpCalibration(report=report, labelled=len(labels), malformed=dump.malformed, **counts)
 
 
 def _unlabelled(name: str) -> Problem:
@@ -115,24 +116,3 @@ def _unlabelled(name: str) -> Problem:
         "false), or name the field with --map answer_present=FIELD"
     )
     return Problem(message=message, path=name, field="answer_present")
-
-
-def _judge_with(
-    make: Callable[[], Validator],
-) -> Callable[[RetrievalDump], tuple[Verdict | None, Label]]:
-    validator = make()
-
-    def judge(dump: RetrievalDump) -> tuple[Verdict | None, Label]:
-        label = Label(
-            query_id=dump.query_id,
-            answer_present=bool(dump.answer_present),
-            relevant_chunk_ids=dump.relevant_ids,
-        )
-        try:
-            return validator.validate(dump.query, dump.chunks), label
-        except (ConfigError, MissingExtraError, LLMStoppedError):
-            raise  # every other query would fail alike
-        except Exception:  # noqa: BLE001  # counted; one query's failure is no other's
-            return None, label
-
-    return judge

@@ -64,8 +64,7 @@ from ragbench.stages.validate import (
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator
-from ragbench.workers.engine import Engine
-from ragbench.workers.open import opened_engine
+from ragbench.workers.engines import Engine, opened_engine
 from ragbench.workers.pool import Task, WorkerPool, one_by_one
 
 MOST_MALFORMED = 0.1
@@ -131,7 +130,7 @@ def validate_dump(
         emit: given each verdict, in the order of the dump.
         demands: what the summary is held against.
         against: verdicts on another retriever's dump of the same queries, for a paired test.
-        engine: where they are judged; see `ragbench.workers.open.opened_engine`.
+        engine: where they are judged; see `ragbench.workers.engines.opened_engine`.
         workers: processes that judge; None for one per processor, 1 for this process.
         threads: concurrent calls in this process, for a validator that waits for an answer; only
             with one worker.

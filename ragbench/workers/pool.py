@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from ragbench.errors import RunError
-from ragbench.workers.engine import Engine, Worker, WorkerLostError
+from ragbench.workers.engines import Engine, Worker, WorkerLostError
 
 AnyT = TypeVar("AnyT")
 ItemT = TypeVar("ItemT")

@@ -7,20 +7,18 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ragbench.errors import ConfigError
 from ragbench.plugins import require
-from ragbench.workers.engine import Make, WorkerLostError
-from ragbench.workers.processes import use_one_thread
+from ragbench.workers.engines import Engine, Make, Worker, use_one_thread
 
 
 @contextmanager
-def ray_engine(address: str | None, workers: int | None) -> Generator[RayActors]:
+def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
     """Connects to a cluster, or starts a Ray on this machine that ends with this."""
     # Ray reports each start to its makers and takes SIGTERM for itself, unless it is kept from it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -43,60 +41,39 @@ def ray_engine(address: str | None, workers: int | None) -> Generator[RayActors]
         with suppress(ValueError, TypeError):  # not the main thread: nothing was changed
             signal.signal(signal.SIGTERM, before)
     try:
-        yield RayActors(ray, workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
+        count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        yield Engine(start=partial(_start, ray), count=count)
     finally:
         if not was_there:
             ray.shutdown()
 
 
-@dataclass(frozen=True, slots=True)
-class RayActors:
-    """Actors of a cluster."""
+def _start(ray: Any, make: Make) -> Worker:
+    made: bytes = ray.cloudpickle.dumps(make)
+    # Replaced by the pool when it ends: Ray would not say which batch was with it.
+    remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
+    # It waits for what the cluster lacks: a free processor.
+    actor = remote.remote(made, str(Path.cwd()), sys.path)
+    known = ray.exceptions
 
-    ray: Any
-    count: int
-    capacity: int = 2
-    batch: int = 16
-    fewest: int | None = 0
-
-    def start(self, make: Make) -> _RayWorker:
-        """See `Engine.start`. What the actor lacks by then, it waits for: a free processor."""
-        made: bytes = self.ray.cloudpickle.dumps(make)
-        # Replaced by the pool when it ends: Ray would not say which batch was with it.
-        remote = self.ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
-        actor = remote.remote(made, str(Path.cwd()), sys.path)
-        return _RayWorker(self.ray, actor, actor.is_there.remote().future())
-
-
-@dataclass(frozen=True, slots=True)
-class _RayWorker:
-    ray: Any
-    actor: Any
-    ready: Future[Any]
-
-    def submit(self, items: Sequence[Any]) -> Future[Any]:
-        try:
-            future: Future[Any] = self.actor.call.remote(items).future()
-        except self._losses() as error:
-            raise WorkerLostError from error
-        return future
-
-    def result(self, future: Future[Any]) -> Any:
-        try:
-            is_error, found = future.result()
-        except self._losses() as error:
-            raise WorkerLostError from error
-        if is_error:
-            raise found
-        return found
-
-    def close(self) -> None:
+    def close() -> None:
         with suppress(Exception):  # it has ended, or the cluster is gone
-            self.ray.kill(self.actor)
+            ray.kill(actor)
 
-    def _losses(self) -> tuple[type[Exception], ...]:
-        known = self.ray.exceptions
-        return (known.RayActorError, known.ObjectLostError, known.WorkerCrashedError)
+    return Worker(
+        call=lambda items: actor.call.remote(items).future(),
+        close=close,
+        ready=actor.is_there.remote().future(),
+        losses=(known.RayActorError, known.ObjectLostError, known.WorkerCrashedError),
+        unpack=_values,
+    )
+
+
+def _values(found: tuple[bool, Any]) -> Sequence[Any]:
+    is_error, values = found
+    if is_error:
+        raise values
+    return cast("Sequence[Any]", values)
 
 
 # --- on the cluster

@@ -31,13 +31,19 @@ from ragbench import Document, index, open_embedder, open_store
 from ragbench.errors import ConfigError, RunError
 from ragbench.io.dumps.pieces import SplitDump
 from ragbench.stages import far_dump
-from ragbench.workers.engine import Engine, available_cpus
-from ragbench.workers.open import check_engine, opened_engine
+from ragbench.workers.engines import (
+    Engine,
+    check_engine,
+    opened_engine,
+    process_engine,
+    thread_engine,
+)
 from ragbench.workers.pool import WorkerPool, one_by_one
-from ragbench.workers.processes import Processes, Threads
 from ragbench_cli.main import main
 
-ENGINES = ("processes", pytest.param("ray", marks=pytest.mark.extra("ray")))
+# A cluster takes seconds to start: by default only one command runs on it.
+RAY = [pytest.mark.extra("ray"), pytest.mark.nightly]
+ENGINES = ("processes", pytest.param("ray", marks=RAY))
 SOON = 60.0
 """Seconds for something that happens at once on an idle machine."""
 
@@ -152,7 +158,7 @@ def test_results_come_in_order_from_at_most_two_processes(engine: Engine) -> Non
     assert [square for square, _ in found] == [number * number for number in range(400)]
     pids = {pid for _, pid in found}
     assert len(pids) <= 2
-    assert isinstance(engine, Threads) == (os.getpid() in pids)
+    assert (engine.batch == 1) == (os.getpid() in pids)
 
 
 def test_few_items_are_read_ahead(engine: Engine) -> None:
@@ -224,6 +230,7 @@ def test_it_is_one_clear_error_where_nobody_says_what_it_gave(apart: Engine) -> 
         mapped(partial(dying, 50), range(100), apart, batch=8)
 
 
+@pytest.mark.nightly
 def test_workers_that_never_give_a_result_end_the_run(apart: Engine) -> None:
     with pytest.raises(RunError, match="a worker process ended without a result"):
         mapped(partial(dying, *range(100)), range(100), apart, lost=lambda number: number)
@@ -249,7 +256,7 @@ def test_a_killed_worker_is_replaced(apart: Engine, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "engine"), [(10, Processes(2)), (200, Threads(1)), (0, Processes(2))]
+    ("items", "engine"), [(10, process_engine(2)), (200, thread_engine()), (0, process_engine(2))]
 )
 def test_few_items_or_one_worker_stay_here(items: int, engine: Engine) -> None:
     found = mapped(squares, range(items), engine, batch=8)
@@ -266,11 +273,11 @@ def test_threads_work_side_by_side() -> None:
 
         return call
 
-    assert mapped(meeting, range(20), Threads(2)) == list(range(20))
+    assert mapped(meeting, range(20), thread_engine(2)) == list(range(20))
 
 
 def test_heavy_items_make_small_batches() -> None:
-    with pool_of(squares, Processes(2)) as pool:
+    with pool_of(squares, process_engine(2)) as pool:
         light, heavy = list(pool.cut(range(64))), list(pool.cut(range(64), lambda _: 300_000))
         few = list(pool.cut(range(31)))
     assert [len(batch) for batch in light] == [16] * 4
@@ -280,7 +287,7 @@ def test_heavy_items_make_small_batches() -> None:
 
 def test_what_is_dropped_is_not_called() -> None:
     called: list[int] = []
-    with pool_of(lambda: called.append, Threads(1)) as pool:
+    with pool_of(lambda: called.append, thread_engine()) as pool:
         first, second, third = (pool.begin([number]) for number in range(3))
         assert pool.drop(second)
         for batch in (first, third):
@@ -288,12 +295,8 @@ def test_what_is_dropped_is_not_called() -> None:
     assert called == [0, 2]
 
 
-def test_there_is_a_processor() -> None:
-    assert available_cpus() >= 1
-
-
 @pytest.mark.parametrize("text", ["cluster", "ray://", "processes://2", ""])
-def test_an_engine_that_is_none_is_refused(text: str) -> None:
+def test_an_unknown_engine_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected local, processes, ray or ray://HOST:PORT"):
         check_engine(text)
 
@@ -321,6 +324,14 @@ def validate(dump: str, out: str, *options: str) -> list[str]:
 
 
 @pytest.mark.extra("ray")
+def test_a_command_on_a_cluster_gives_the_same_bytes(cluster: str, dump: str) -> None:
+    assert main(validate(dump, "ray.jsonl", "--engine", "ray", "--workers", "1")) == 0
+    assert main(validate(dump, "here.jsonl", "--engine", "local")) == 0
+    assert Path("ray.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
+
+
+@pytest.mark.nightly
+@pytest.mark.extra("ray")
 def test_a_killed_command_on_a_cluster_continues_to_the_same_bytes(cluster: str, dump: str) -> None:
     command = [
         *(sys.executable, "-c", "from ragbench_cli.main import run; run()"),
@@ -346,6 +357,7 @@ def test_a_killed_command_on_a_cluster_continues_to_the_same_bytes(cluster: str,
     assert Path("ray.jsonl").read_bytes() == Path("here.jsonl").read_bytes()
 
 
+@pytest.mark.nightly
 @pytest.mark.extra("ray")
 def test_workers_of_a_cluster_read_a_dump_that_is_named_by_its_address(
     cluster: str, dump: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -530,7 +542,7 @@ def test_standard_output_holds_the_verdicts_alone_though_ray_talks(
     @contextmanager
     def talking(*_: Any, **__: Any) -> Generator[Engine]:
         print("(raylet) A worker died")
-        yield Threads(1)
+        yield thread_engine()
 
     monkeypatch.setattr("ragbench.verbs.validate.opened_engine", talking)
     assert main(["validate", dump, "--json", "-q", "--engine", "ray", "--limit", "3"]) == 0

@@ -1,0 +1,182 @@
+"""Where workers run: threads of this process, processes of this machine, or a cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context, parent_process
+from typing import Any
+
+from ragbench.errors import ConfigError
+from ragbench.plugins import load_attribute
+
+Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
+"""Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
+one: it is called once in each worker."""
+
+
+class WorkerLostError(Exception):
+    """A worker ended, and whatever it was given is lost with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """Computes batches, one after the other."""
+
+    call: Callable[[Sequence[Any]], Future[Any]]
+    close: Callable[[], None]
+    """Ends the worker; nothing happens where it has ended."""
+    ready: Future[Any] | None = None
+    """Done when the worker can be given batches; None where that is at once."""
+    losses: tuple[type[Exception], ...] = ()
+    """What is raised when it has ended."""
+    unpack: Callable[[Any], Sequence[Any]] = lambda found: found
+    """From what a batch gave to its values."""
+
+    def submit(self, items: Sequence[Any]) -> Future[Any]:
+        try:
+            return self.call(items)
+        except self.losses as error:
+            raise WorkerLostError from error
+
+    def result(self, future: Future[Any]) -> Sequence[Any]:
+        try:
+            found = future.result()
+        except self.losses as error:
+            raise WorkerLostError from error
+        return self.unpack(found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """A kind of workers, and how they are given work."""
+
+    start: Callable[[Make], Worker]
+    count: int = 1
+    """Workers at most."""
+    capacity: int = 2
+    """Batches that a worker is given at a time: enough that it is never idle."""
+    batch: int = 16
+    """Items per batch, where nobody says."""
+    fewest: int | None = 0
+    """Batches that must wait before workers are worth their start. None starts none ever: all is
+    called in this thread."""
+
+
+ENGINES = ("local", "processes", "ray")
+
+
+def check_engine(text: str) -> str:
+    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``."""
+    kind, separator, address = text.partition("://")
+    if kind not in ENGINES or (separator and (kind != "ray" or not address)):
+        raise ConfigError(f"--engine {text}: expected local, processes, ray or ray://HOST:PORT")
+    return kind
+
+
+@contextmanager
+def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
+    kind = check_engine(text)
+    if kind == "ray":
+        opened = load_attribute("ragbench.workers.ray_actors:ray_engine")
+        with opened(None if text == kind else text, workers) as engine:
+            yield engine
+    elif kind == "processes":
+        count = workers or available_cpus()
+        yield thread_engine() if count == 1 else process_engine(count)
+    else:
+        yield thread_engine(threads)
+
+
+def available_cpus() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
+
+
+def thread_engine(threads: int = 1) -> Engine:
+    """Calls in threads of this process, one item each; with one thread, in the caller's own."""
+
+    def start(make: Make) -> Worker:
+        # The call is made once, and must bear several threads.
+        call, executor = make(), ThreadPoolExecutor(threads)
+        return Worker(
+            call=lambda items: executor.submit(call, items), close=partial(_end, executor)
+        )
+
+    if threads == 1:
+        return Engine(start=start, capacity=1, batch=1, fewest=None)
+    return Engine(start=start, capacity=2 * threads, batch=1)
+
+
+def _end(executor: ThreadPoolExecutor | ProcessPoolExecutor) -> None:
+    executor.shutdown(cancel_futures=True)
+
+
+def process_engine(count: int) -> Engine:
+    """Processes of this machine, each started anew so that it holds no locks of this one."""
+    return Engine(start=_start_process, count=count, fewest=2)
+
+
+def _start_process(make: Make) -> Worker:
+    # An executor for each: one that a process dies in is broken as a whole.
+    context = get_context("spawn")
+    executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
+    return Worker(
+        call=lambda items: executor.submit(_call, items),
+        close=partial(_end, executor),
+        ready=executor.submit(_is_there),
+        losses=(BrokenProcessPool,),
+    )
+
+
+# --- in a worker process
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+_make: Make | None = None
+_made: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+
+
+def use_one_thread() -> None:
+    """Lets numeric libraries use one thread: workers do what threads would."""
+    for name in _ONE_THREAD:
+        os.environ.setdefault(name, "1")
+
+
+def _begin(make: Make) -> None:
+    global _make
+    use_one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    _make = make
+
+
+def end_with_parent() -> None:
+    """Ends this process with its parent, which cannot do so when it is killed."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _is_there() -> None:
+    """Answered once the process is there."""
+
+
+def _call(items: Sequence[Any]) -> list[Any]:
+    global _made
+    if _made is None:  # not when it starts: what it raises must get to the parent
+        if _make is None:
+            raise RuntimeError("the worker was not prepared")
+        _made = _make()
+    return [*_made(items)]
