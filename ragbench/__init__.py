@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ragbench.core.chunk import Chunk, Document, Node
     from ragbench.core.config import RAGConfig
     from ragbench.core.metric import Skip
+    from ragbench.core.outcome import Cell, Failure, Known, Outcome, Status
+    from ragbench.core.report import Report
     from ragbench.core.result import GenerationResult, RetrievalResult
+    from ragbench.core.trace import Entry, Trace
     from ragbench.embedders.embedder import open_embedder
     from ragbench.errors import RagbenchError
     from ragbench.gate.compare import compare
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
     from ragbench.io.labels import read_labels
     from ragbench.io.own_form import write_cases
     from ragbench.io.ragas import prepare, to_dataset
-    from ragbench.io.read import read_cases, read_documents
+    from ragbench.io.read import Selection, read_cases, read_documents
     from ragbench.io.sources import open_source
+    from ragbench.metrics.matching import Matching
     from ragbench.metrics.metric import metric
     from ragbench.metrics.registry import parse_metrics
     from ragbench.pipeline.baseline import BaselineRAG
@@ -42,9 +46,11 @@ if TYPE_CHECKING:
     from ragbench.post.rerank import rerank
     from ragbench.post.stage import PostRetrieval
     from ragbench.rag.adapt import as_rag
+    from ragbench.rag.fallback import PartialBatchError
     from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
     from ragbench.rag.load import load_rag
     from ragbench.stages.on_workers import Workers
+    from ragbench.stages.stage import CallSettings
     from ragbench.stats.decide import RegressionQuestion, decide
     from ragbench.stats.paired import pair
     from ragbench.stores.attached import attach
@@ -57,21 +63,29 @@ if TYPE_CHECKING:
     from ragbench.verbs.gate import gate_run
     from ragbench.verbs.judge_card import judge_card
     from ragbench.verbs.models import open_chat, open_judge
-    from ragbench.verbs.report import report_of
+    from ragbench.verbs.report import open_traces, report_of
     from ragbench.verbs.validate import validate_dump
 
 __all__ = [
     "AsyncRAGInterface",
     "BaselineRAG",
+    "CallSettings",
     "Case",
+    "Cell",
     "Chunk",
     "Document",
+    "Entry",
     "Evidence",
+    "Failure",
     "FigureLimits",
     "GateConfig",
     "GenerationResult",
+    "Known",
+    "Matching",
     "MetricGate",
     "Node",
+    "Outcome",
+    "PartialBatchError",
     "Piece",
     "Pipeline",
     "PipelineRAG",
@@ -81,8 +95,12 @@ __all__ = [
     "RAGInterface",
     "RagbenchError",
     "RegressionQuestion",
+    "Report",
     "RetrievalResult",
+    "Selection",
     "Skip",
+    "Status",
+    "Trace",
     "Transformed",
     "Workers",
     "ablate",
@@ -110,6 +128,7 @@ __all__ = [
     "open_judge",
     "open_source",
     "open_store",
+    "open_traces",
     "pair",
     "parse_metrics",
     "prepare",
@@ -129,7 +148,10 @@ _PLACES = {
     "core.chunk": ("Chunk", "Document", "Node"),
     "core.config": ("RAGConfig",),
     "core.metric": ("Skip",),
+    "core.outcome": ("Cell", "Failure", "Known", "Outcome", "Status"),
+    "core.report": ("Report",),
     "core.result": ("GenerationResult", "RetrievalResult"),
+    "core.trace": ("Entry", "Trace"),
     "embedders.embedder": ("open_embedder",),
     "errors": ("RagbenchError",),
     "gate.compare": ("compare",),
@@ -140,8 +162,9 @@ _PLACES = {
     "io.labels": ("read_labels",),
     "io.own_form": ("write_cases",),
     "io.ragas": ("prepare", "to_dataset"),
-    "io.read": ("read_cases", "read_documents"),
+    "io.read": ("Selection", "read_cases", "read_documents"),
     "io.sources": ("open_source",),
+    "metrics.matching": ("Matching",),
     "metrics.metric": ("metric",),
     "metrics.registry": ("parse_metrics",),
     "pipeline.baseline": ("BaselineRAG",),
@@ -158,9 +181,11 @@ _PLACES = {
     "post.rerank": ("rerank",),
     "post.stage": ("PostRetrieval",),
     "rag.adapt": ("as_rag",),
+    "rag.fallback": ("PartialBatchError",),
     "rag.interface": ("AsyncRAGInterface", "RAGInterface"),
     "rag.load": ("load_rag",),
     "stages.on_workers": ("Workers",),
+    "stages.stage": ("CallSettings",),
     "stats.decide": ("RegressionQuestion", "decide"),
     "stats.paired": ("pair",),
     "stores.attached": ("attach",),
@@ -173,7 +198,7 @@ _PLACES = {
     "verbs.gate": ("gate_run",),
     "verbs.judge_card": ("judge_card",),
     "verbs.models": ("open_chat", "open_judge"),
-    "verbs.report": ("report_of",),
+    "verbs.report": ("open_traces", "report_of"),
     "verbs.validate": ("validate_dump",),
 }
 

@@ -30,36 +30,72 @@ CHANGES = """# Changelog
 """
 
 
-def chosen(*names: str) -> list[str]:
-    nearest, _ = QUICK["tests_of"]([ROOT / name for name in names])
-    return [path.relative_to(ROOT).as_posix() for path in nearest]
-
-
 def test_every_module_of_the_product_is_reached_by_a_test() -> None:
     modules = [*(ROOT / "ragbench").rglob("*.py"), *(ROOT / "cli" / "ragbench_cli").rglob("*.py")]
     _, untested = QUICK["tests_of"](modules)
     assert untested == []
 
 
+SMALL_PROJECT = {
+    "ragbench/__init__.py": "if TYPE_CHECKING:\n    from ragbench.gate.gate import decide\n",
+    "ragbench/gate/gate.py": "from ragbench.gate.drops import drop\nNAMES = 'names.toml'\n",
+    "ragbench/gate/drops.py": "",
+    "ragbench/gate/names.toml": "",
+    "ragbench/gate/late.py": "",
+    "ragbench/gate/registry.py": "LATE = {'late': 'ragbench.gate.late:Late'}",
+    "ragbench/gate/lonely.py": "",
+    "cli/ragbench_cli/main.py": "",
+    "cli/ragbench_cli/commands/gate.py": "",
+    "tests/cli/conftest.py": "from ragbench_cli.main import main",
+    "tests/cli/test_gate.py": "",
+    "tests/cli/test_other.py": "",
+    "tests/unit/helper.py": "from ragbench.gate.registry import LATE",
+    "tests/unit/test_drops.py": "from ragbench.gate.gate import decide",
+    "tests/unit/test_face.py": "from ragbench import decide",
+    "tests/unit/test_late.py": "from tests.unit.helper import LATE",
+    "tests/unit/test_page.py": "PAGE = ROOT / 'docs' / 'page.md'",
+    "docs/page.md": "",
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The program in a project of its own."""
+    root = tmp_path_factory.mktemp("small")
+    program = (ROOT / ".ci" / "quick.py").read_text("utf-8")
+    for name, text in {**SMALL_PROJECT, ".ci/quick.py": program}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, "utf-8")
+    return runpy.run_path(str(root / ".ci" / "quick.py"))
+
+
 @pytest.mark.parametrize(
-    ("changed", "test"),
+    ("changed", "nearest"),
     [
-        ("ragbench/core/fusion.py", "tests/unit/pipeline/test_fusion.py"),  # imported
-        ("ragbench/gate/drops.py", "tests/unit/gate/test_gate.py"),  # through another module
-        ("ragbench/post/filter.py", "tests/unit/post/operators/test_filters.py"),  # by its name
-        ("cli/ragbench_cli/commands/gate.py", "tests/cli/test_gate.py"),  # through a fixture
-        ("ragbench/text/declining.toml", "tests/unit/text/test_declining.py"),  # read by a module
-        ("docs/advanced_example.md", "tests/unit/rag/test_docs_advanced_example.py"),
-        ("tests/unit/io/traces.py", "tests/unit/io/export/test_csv_table.py"),
+        ("ragbench/gate/drops.py", ["test_drops", "test_face"]),  # its name first
+        ("ragbench/gate/gate.py", ["test_drops", "test_face"]),  # imported, and through the face
+        ("ragbench/gate/late.py", ["test_late"]),  # through a helper, looked up by name
+        ("ragbench/gate/names.toml", ["test_drops", "test_face"]),  # read by a module
+        ("cli/ragbench_cli/commands/gate.py", ["test_gate", "test_other"]),  # through a fixture
+        ("tests/unit/helper.py", ["test_late"]),
+        ("tests/unit/test_late.py", ["test_late"]),
+        ("docs/page.md", ["test_page"]),
+        ("LICENSE", []),
     ],
 )
-def test_a_change_brings_its_nearest_tests(changed: str, test: str) -> None:
-    assert test in chosen(changed)[:10]
+def test_a_change_brings_its_tests_the_nearest_first(
+    small: Any, changed: str, nearest: list[str]
+) -> None:
+    found, untested = small["tests_of"]([small["ROOT"] / changed])
+    assert [path.stem for path in found] == nearest
+    assert untested == []
 
 
-def test_a_changed_test_runs_itself_and_what_nothing_reads_runs_none() -> None:
-    assert chosen("tests/unit/io/test_trec.py") == ["tests/unit/io/test_trec.py"]
-    assert chosen(f"{__name__}.unread") == []  # spelled out here, a test would name it
+def test_a_module_that_no_test_reaches_is_named(small: Any) -> None:
+    root = small["ROOT"]
+    found, untested = small["tests_of"]([root / "ragbench/gate/lonely.py", root / "docs/page.md"])
+    assert [path.stem for path in found] == ["test_page"]
+    assert untested == ["ragbench.gate.lonely"]
 
 
 @pytest.fixture
@@ -107,7 +143,8 @@ def test_a_reversed_gate_is_red(checkout: Path) -> None:
     assert "test_gate.py::" in done.stdout
 
 
-def test_a_module_that_no_test_reaches_is_red_and_named(checkout: Path) -> None:
+@pytest.mark.nightly
+def test_a_module_that_no_test_reaches_is_red(checkout: Path) -> None:
     name = "lonely"  # a test that spelled out the dotted name would count as one that reaches it
     (checkout / "ragbench" / "gate" / f"{name}.py").write_text("NUMBER = 1\n", "utf-8")
     done = quick(checkout)

@@ -66,7 +66,7 @@ def test_any_message_can_be_written_down(text: str) -> None:
     orjson.dumps(failure)
 
 
-def test_a_message_that_cannot_be_made_is_said_so() -> None:
+def test_a_message_that_cannot_be_made_is_reported() -> None:
     class Broken(Exception):
         def __str__(self) -> str:
             raise RuntimeError("nested")

@@ -31,7 +31,7 @@ def run(code: str) -> dict[str, Any]:
     return space
 
 
-def test_the_sentences_are_those_that_are_said() -> None:
+def test_the_sentences_are_those_that_are_noted() -> None:
     assert reuse_sentence(329, "answer", "09:17") in PAGE
     assert asked_again_sentence(Reuse(False, False, "prompts.py changed (3 lines)")) in PAGE
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import BaselineRAG, evaluate, read_cases
-from ragbench.io.read import Selection
+from ragbench import BaselineRAG, Selection, evaluate, read_cases
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "run_folder.md").read_text("utf-8")

@@ -92,14 +92,6 @@ def test_two_settings_are_two_things(name: str) -> None:
     assert described(one) == described(one)
 
 
-def test_an_attribute_of_a_class_that_is_set_from_outside_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = described(Power())
-    monkeypatch.setattr(Power, "limit", 4)
-    assert described(Power()) != before
-
-
 def test_equal_settings_are_one_thing() -> None:
     assert described(Power(2)) == described(Power(2))
     assert described(scale(2)) == described(scale(2))
@@ -117,24 +109,6 @@ def test_a_field_that_is_no_setting_counts_nowhere() -> None:
 
     assert described(Counting(calls=3)) == described(Counting())
     assert described(Counting(power=2)) != described(Counting())
-
-
-def test_objects_that_hold_each_other_end() -> None:
-    one, two = Power(), Power()
-    one.deep, two.deep = two, one
-    assert json.dumps(described(one))
-
-
-def test_credentials_in_objects_of_any_class_are_masked() -> None:
-    class Client:
-        def __init__(self) -> None:
-            self.api_key, self._token = "hush", "hush"
-            self.url = "https://bob:hush@db/x"
-
-    def call(header: str = "Bearer hush12345") -> str:
-        return header
-
-    assert "hush" not in json.dumps(described([Client(), call]))
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from ragbench.ledger.manifest import (
     MetricInfo,
     RagInfo,
     git_state,
-    package_versions,
     read_manifest,
     write_atomic,
     write_manifest,
@@ -60,11 +59,6 @@ def test_a_field_of_a_later_version_is_refused(tmp_path: Path) -> None:
         read_manifest(path)
 
 
-def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunMismatchError, match=r"is not a run folder: it has no manifest\.json"):
-        read_manifest(tmp_path / "manifest.json")
-
-
 def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,11 +75,6 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(
         write_atomic(path, b"new content")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_versions_of_what_is_installed_only() -> None:
-    found = package_versions(["orjson", "no-such-package-at-all"])
-    assert list(found) == ["orjson"]
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -107,12 +96,3 @@ def test_the_commit_and_whether_tracked_files_changed(tmp_path: Path) -> None:
     assert clean["dirty"] is False
     (tmp_path / "a").write_text("2", encoding="utf-8")
     assert git_state(tmp_path) == clean | {"dirty": True}
-
-
-def test_outside_of_a_repository_there_is_no_commit(tmp_path: Path) -> None:
-    assert git_state(tmp_path) is None
-
-
-def test_without_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_state(tmp_path) is None

@@ -1,122 +1,71 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ragbench import Case, GenerationResult, RetrievalResult
-from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.core.trace import SampleRow, SampleRowError, Trace, normalise_id, sample_row
-from ragbench.errors import InputError
+from ragbench import Case, Failure, GenerationResult, Outcome, RetrievalResult, Status, Trace
+from ragbench.core.trace import SampleRow, SampleRowError, normalise_id, sample_row
 
 TEXT_FIELDS = [
     "user_input", "response", "reference", "persona_name", "query_style", "query_length",
 ]  # fmt: skip
-LIST_FIELDS = ["retrieved_contexts", "reference_contexts", "multi_responses"]
-ID_FIELDS = ["retrieved_context_ids", "reference_context_ids"]
+LIST_FIELDS = [
+    "retrieved_contexts", "reference_contexts", "multi_responses", "retrieved_context_ids",
+    "reference_context_ids",
+]  # fmt: skip
 
 FAILED: Outcome[Any] = Outcome(
     status=Status.FAILED, failure=Failure(type="ValueError", message="boom", stage="retrieve")
 )
 SKIPPED: Outcome[Any] = Outcome(status=Status.SKIPPED, reason="no generator")
 
-not_text = st.one_of(
-    st.integers(), st.floats(), st.binary(), st.booleans(), st.lists(st.text()), st.just({})
-)
-not_id = st.one_of(st.booleans(), st.floats(), st.none(), st.binary())
-
 
 def measured(value: Any) -> Outcome[Any]:
     return Outcome(status=Status.MEASURED, value=value)
 
 
-def row(**values: Any) -> SampleRow:
-    return SampleRow(**values)
+def test_everything_is_unknown_at_first() -> None:
+    assert set(SampleRow().as_mapping().values()) == {None}
+    assert len(SampleRow().as_mapping()) == 12
 
 
-def test_everything_is_unknown_at_first_and_nothing_can_be_changed() -> None:
-    empty = SampleRow()
-    assert set(empty.as_mapping().values()) == {None}
-    assert len(empty.as_mapping()) == 12
-    with pytest.raises(FrozenInstanceError):
-        empty.response = "x"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        *(({name: wrong}, f"field '{name}': must be a string")
+          for name in TEXT_FIELDS for wrong in (3, b"a", ["a"])),
+        *(({name: wrong}, f"field '{name}': must be a list")
+          for name in LIST_FIELDS for wrong in ("a", 3, {"a": 1}, {"a"})),
+        *(({name: ["a", wrong]}, "element 1 must be a string")
+          for name in LIST_FIELDS for wrong in (None, 3, b"a")),
+        *(({"rubrics": wrong}, "field 'rubrics'")
+          for wrong in (["a"], {"a": 1}, {1: "a"}, {"a": None}, "text")),
+        ({"retrieved_contexts": ["a"], "retrieved_context_ids": []}, "has 0 ids for 1"),
+    ],
+)  # fmt: skip
+def test_a_field_of_another_type_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(SampleRowError, match=message):
+        SampleRow(**values)
 
 
-@pytest.mark.parametrize("field", TEXT_FIELDS)
-@given(value=not_text)
-def test_a_text_field_takes_only_text(field: str, value: object) -> None:
-    with pytest.raises(SampleRowError, match=f"field '{field}': must be a string"):
-        row(**{field: value})
+def test_lists_and_subclasses_of_str_are_kept_as_they_are() -> None:
+    texts, ids = [np.str_("a")], ["1"]
+    made = SampleRow(retrieved_contexts=texts, retrieved_context_ids=ids, rubrics={"a": "b"})
+    assert made.retrieved_contexts is texts
+    assert made.retrieved_context_ids is ids
 
 
-@pytest.mark.parametrize("field", LIST_FIELDS + ID_FIELDS)
-@given(
-    value=st.one_of(
-        st.text(), st.binary(), st.integers(), st.just({"a"}), st.just({"a": 1}), st.floats()
-    )
-)
-def test_a_list_field_takes_only_lists(field: str, value: object) -> None:
-    with pytest.raises(SampleRowError, match=f"field '{field}': must be a list"):
-        row(**{field: value})
+@pytest.mark.parametrize(("given", "kept"), [("7", "7"), (7, "7"), (np.int64(7), "7")])
+def test_ids_become_strings(given: Any, kept: str) -> None:
+    assert normalise_id(given) == kept
+    found = SampleRow.from_mapping({"reference_context_ids": [given]})
+    assert found.reference_context_ids == [kept]
 
 
-@pytest.mark.parametrize("field", LIST_FIELDS + ID_FIELDS)
-@given(before=st.lists(st.text(), max_size=3), wrong=st.one_of(st.none(), not_text))
-def test_a_list_field_names_the_element_that_is_no_string(
-    field: str, before: list[str], wrong: object
-) -> None:
-    with pytest.raises(SampleRowError, match=f"element {len(before)} must be a string"):
-        row(**{field: [*before, wrong]})
-
-
-@given(contexts=st.lists(st.text()), ids=st.lists(st.text()))
-def test_retrieved_ids_and_contexts_pair_up(contexts: list[str], ids: list[str]) -> None:
-    if len(contexts) == len(ids):
-        made = row(retrieved_contexts=contexts, retrieved_context_ids=ids)
-        assert made.retrieved_contexts is contexts
-        assert made.retrieved_context_ids is ids
-    else:
-        with pytest.raises(SampleRowError, match=f"has {len(ids)} ids for {len(contexts)}"):
-            row(retrieved_contexts=contexts, retrieved_context_ids=ids)
-
-
-def test_ids_without_contexts_and_contexts_without_ids_are_both_fine() -> None:
-    assert row(retrieved_context_ids=["a"]).retrieved_contexts is None
-    assert row(retrieved_contexts=["a"]).retrieved_context_ids is None
-
-
-@pytest.mark.parametrize("value", [["a"], {"a": 1}, {1: "a"}, {"a": None}, "text"])
-def test_rubrics_map_strings_to_strings(value: object) -> None:
-    with pytest.raises(SampleRowError, match="field 'rubrics'"):
-        row(rubrics=value)
-    assert row(rubrics={"a": "b"}).rubrics == {"a": "b"}
-
-
-def test_a_subclass_of_str_is_a_string() -> None:
-    texts = [np.str_("a")]
-    assert row(retrieved_contexts=texts).retrieved_contexts is texts
-
-
-@given(value=st.one_of(st.text(), st.integers()))
-def test_ids_become_strings(value: str | int) -> None:
-    assert normalise_id(value) == str(value)
-    assert SampleRow.from_mapping({"reference_context_ids": [value]}).reference_context_ids == [
-        str(value)
-    ]
-
-
-def test_numpy_whole_numbers_are_ids() -> None:
-    assert normalise_id(np.int64(7)) == "7"
-
-
-@given(wrong=not_id)
-def test_what_is_no_id_is_refused(wrong: object) -> None:
-    with pytest.raises(TypeError, match="whole number"):
-        normalise_id(wrong)
+@pytest.mark.parametrize("wrong", [True, 1.0, None, b"a"])
+def test_an_id_of_another_type_is_refused(wrong: object) -> None:
     with pytest.raises(SampleRowError, match=r"case 'line 3'.*element 1: an id must be"):
         SampleRow.from_mapping({"retrieved_context_ids": ["a", wrong]}, case="line 3")
 
@@ -128,22 +77,6 @@ def test_unknown_keys_are_refused(key: str, hint: str) -> None:
     with pytest.raises(SampleRowError, match=hint) as caught:
         SampleRow.from_mapping({"user_input": "q", key: "x"}, case="c1")
     assert (caught.value.field, caught.value.case) == (key, "c1")
-    assert isinstance(caught.value, InputError)
-
-
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={name: st.text() for name in TEXT_FIELDS}
-        | {name: st.lists(st.text()) for name in ["reference_contexts", "multi_responses"]}
-        | {"reference_context_ids": st.lists(st.text())}
-        | {"rubrics": st.dictionaries(st.text(), st.text())},
-    )
-)
-def test_a_mapping_comes_back_as_it_went_in(values: dict[str, Any]) -> None:
-    back = SampleRow.from_mapping(values).as_mapping()
-    assert {name: value for name, value in back.items() if value is not None} == values
-    assert all(back[name] is value for name, value in values.items())
 
 
 def test_every_field_of_a_full_trace_is_found_and_lists_are_not_copied() -> None:
@@ -242,20 +175,6 @@ def test_metadata_of_another_type_is_the_users_own() -> None:
     case = Case(id="c", query="q", metadata=metadata)
     made = sample_row(Trace(case=case, retrieval=SKIPPED, generation=SKIPPED))
     assert made == SampleRow(user_input="q")
-
-
-def test_an_error_names_the_case_and_the_field() -> None:
-    wrong: Any = ["a", None]
-    trace = Trace(
-        case=Case(id="c7", query="q"),
-        retrieval=measured(RetrievalResult(wrong)),
-        generation=SKIPPED,
-    )
-    with pytest.raises(SampleRowError) as caught:
-        sample_row(trace)
-    assert str(caught.value) == (
-        "case 'c7': field 'retrieved_contexts': element 1 must be a string, not None"
-    )
 
 
 def test_whole_number_ids_of_a_rag_become_strings() -> None:

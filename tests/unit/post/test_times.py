@@ -19,8 +19,8 @@ from ragbench.post.rerankers.fusion import ReciprocalRankFusionReranker
 from ragbench.post.rerankers.weighted import Factor, TimeWeightedReranker, WeightedReranker
 from ragbench.post.times import age_text, known_time
 from ragbench.verbs.report import open_traces
+from tests.behaviour.rags import NotingRAG, cases, run
 from tests.unit.post.operators.builders import chunk
-from tests.unit.verbs.rags import NotingRAG, cases, run
 
 NOW = datetime(2024, 6, 2, tzinfo=UTC)
 

@@ -169,7 +169,7 @@ def test_a_chain_that_says_it_gives_documents_is_a_retriever() -> None:
     assert rag.retrieve("q") == ["q 0"]
 
 
-def test_a_retriever_in_disguise_is_told_apart_when_it_answers() -> None:
+def test_a_retriever_in_disguise_is_distinguished_when_it_answers() -> None:
     chain = Fixed() | RunnableLambda(lambda documents: documents[:1])  # pyright: ignore[reportIndexIssue]
     with pytest.raises(InterfaceError, match=r"not a list. For a retriever say as_rag\(retrieve="):
         rag_of(chain).retrieve("q")

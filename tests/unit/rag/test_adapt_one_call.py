@@ -1,14 +1,13 @@
 """Systems that retrieve and answer in one call are asked once a query."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
 
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult, as_rag
 from ragbench.errors import InterfaceError
-from ragbench.rag.one_call import ANSWER_KEY, AnswerMemo
+from ragbench.rag.one_call import ANSWER_KEY
 
 
 class System:
@@ -31,15 +30,6 @@ def rag_of(system: Any) -> Any:
     return rag
 
 
-def test_it_is_asked_once_for_both_halves() -> None:
-    system = System()
-    rag = rag_of(system)
-    retrieval = rag.retrieve_with_metadata("q")
-    assert (retrieval.contexts, retrieval.context_ids) == (["about q"], ["1"])
-    assert rag.generate_with_metadata("q", retrieval.contexts).response == "answer to q"
-    assert system.asked == ["q"]
-
-
 def test_a_whole_batch_is_asked_once_a_query_whatever_the_order() -> None:
     system = System()
     rag = rag_of(system)
@@ -58,15 +48,6 @@ def test_another_process_continues_from_the_stored_retrieval() -> None:
     rag.restore("q", stored)
     assert rag.generate("q", list(stored.contexts)) == "answer to q"
     assert system.asked == []
-
-
-def test_restoring_what_holds_no_answer_changes_nothing() -> None:
-    system = System()
-    rag = rag_of(system)
-    rag.restore("q", RetrievalResult(["about q"]))
-    rag.restore("q", RetrievalResult(["about q"], metadata={"took": 1}))
-    rag.generate("q", ["about q"])
-    assert system.asked == ["q"]
 
 
 def test_without_the_memo_it_is_asked_again_and_says_so() -> None:
@@ -174,39 +155,3 @@ def test_top_k_goes_to_a_function_that_takes_it() -> None:
     assert len(rag_of(ask).retrieve("q", top_k=3)) == 3
     with pytest.raises(InterfaceError, match="System takes no top_k"):
         rag_of(System()).retrieve("q", top_k=3)
-
-
-def test_the_memo_forgets_what_was_unused_for_longest() -> None:
-    memo = AnswerMemo(size=2)
-    memo.put("a", [], GenerationResult("1"))
-    memo.put("b", [], GenerationResult("2"))
-    assert memo.get("a", []) == GenerationResult("1")
-    memo.put("c", [], GenerationResult("3"))
-    assert memo.get("b", []) is None
-    assert memo.get("a", []) == GenerationResult("1")
-
-
-def test_the_memo_tells_texts_apart_that_join_alike() -> None:
-    memo = AnswerMemo()
-    memo.put("a", ["bc", "d"], GenerationResult("1"))
-    assert memo.get("a", ["b", "cd"]) is None
-    assert memo.get("ab", ["c", "d"]) is None
-    memo.put("\ud800", [], GenerationResult("2"))
-    assert memo.get("\ud800", []) == GenerationResult("2")
-
-
-def test_threads_share_a_memo() -> None:
-    system = System()
-    rag = rag_of(system)
-
-    def work(start: int) -> None:
-        for number in range(start, start + 50):
-            contexts = rag.retrieve(str(number))
-            assert rag.generate(str(number), contexts) == f"answer to {number}"
-
-    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 50, 100)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(map(int, system.asked)) == list(range(150))

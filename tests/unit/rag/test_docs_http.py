@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import GenerationResult, RetrievalResult
-from ragbench.rag.fallback import PartialBatchError
+from ragbench import GenerationResult, PartialBatchError, RetrievalResult
 from ragbench.rag.http import HTTPRag
 
 pytestmark = pytest.mark.extra("http")

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from ragbench import GenerationResult, RAGInterface, RetrievalResult, as_rag
+from ragbench import GenerationResult, PartialBatchError, RAGInterface, RetrievalResult, as_rag
 from ragbench.core.origin import Origin
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError
 from ragbench.io.http import HTTPRagError, JsonEndpoint
 from ragbench.ledger.inputs import Inputs
 from ragbench.ledger.origin import Reuse, may_reuse, still_same
 from ragbench.ledger.watch import Watch
-from ragbench.rag.fallback import PartialBatchError
 from ragbench.rag.http import HTTPRag, RemoteQueryError, http_rag
 from ragbench.rag.load import describe_rag, stage_origin
 from ragbench.rag.one_call import ANSWER_KEY
@@ -175,7 +174,7 @@ def test_an_error_shows_status_url_and_the_head_of_the_body(
     assert len(server.requests) == 1  # the server may have done the work: not repeated
 
 
-def test_no_json_is_told(server: Any, answer: Any, make: Make) -> None:
+def test_no_json_is_reported(server: Any, answer: Any, make: Make) -> None:
     server.then(answer(text="<html>hello"))
     with pytest.raises(HTTPRagError, match="answered with no JSON: <html>hello"):
         make(server.url).retrieve("q")
@@ -244,7 +243,7 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_no_server_is_told_after_the_retries(endpoint: Any) -> None:
+def test_no_server_is_reported_after_the_retries(endpoint: Any) -> None:
     waits: list[float] = []
     url = f"http://bob:s3cret@127.0.0.1:{free_port()}"
     with pytest.raises(HTTPRagError, match="cannot be reached after 4 attempts") as told:
@@ -262,7 +261,7 @@ def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Any, endpoint: A
             endpoint(url, timeout=0.05).post("/x", {})
 
 
-def test_a_broken_answer_is_told_and_not_asked_again(
+def test_a_broken_answer_is_reported_and_not_asked_again(
     server: Any, answer: Any, endpoint: Any
 ) -> None:
     server.then(answer({"ok": 1}, headers={"content-encoding": "gzip"}))
@@ -444,7 +443,7 @@ def test_answers_of_a_version_are_used_again_and_those_of_another_are_not(
     assert change.sentence == 'stage_identity.version: "7" -> "8"'
 
 
-def test_a_server_that_is_replaced_while_it_is_asked_is_said(
+def test_a_server_that_is_replaced_while_it_is_asked_is_reported(
     server: Any, answer: Any, make: Make
 ) -> None:
     server.page = answer({"version": "7"})

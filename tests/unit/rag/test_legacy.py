@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragbench import RAGConfig, RAGInterface, RetrievalResult
-from ragbench.errors import ConfigError, InterfaceError
+from ragbench.errors import InterfaceError
 
 
 class Plain(RAGInterface):
@@ -39,29 +39,6 @@ def test_a_class_that_never_calls_super_has_a_configuration_of_its_own() -> None
     first.config.top_k = 1
     assert (first.config.top_k, second.config.top_k, Plain().config.top_k) == (1, 5, 5)
     assert len(first.retrieve("q")) == 1
-
-
-class OwnBatch(Plain):
-    def __init__(self) -> None:
-        self.batches: list[list[str]] = []
-
-    def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
-        self.batches.append(queries)
-        return [[query] for query in queries]
-
-
-def test_an_own_batch_method_gets_the_batch() -> None:
-    with pytest.warns(UserWarning, match=r"Later\.retrieve is never called by ragbench"):
-
-        class Later(OwnBatch):  # pyright: ignore[reportUnusedClass]
-            def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-                return ["never"]
-
-    rag = OwnBatch()
-    queries = ["q", "r"]
-    assert [r.contexts for r in rag.batch_retrieve_with_metadata(queries)] == [["q"], ["r"]]
-    assert rag.batches == [queries]
-    assert rag.batches[0] is queries
 
 
 class ByOtherName(RAGInterface, families=("retrieval",)):
@@ -144,19 +121,6 @@ def test_a_configuration_is_built_of_a_mapping() -> None:
     assert built.settings == {"a": 1, "b": 2}
 
 
-class OwnInit(RAGConfig):
-    def __init__(self, model: str = "small") -> None:
-        super().__init__(top_k=9)
-        self.model = model
-
-
-def test_a_configuration_with_its_own_init_gets_what_it_takes() -> None:
-    config = OwnInit.from_mapping({"model": "large"})
-    assert (config.model, config.top_k) == ("large", 9)
-    with pytest.raises(ConfigError, match="OwnInit takes no top_k; it takes model"):
-        OwnInit.from_mapping({"top_k": 3})
-
-
 @dataclass
 class AsDataclass(RAGInterface):
     config: RAGConfig
@@ -174,23 +138,6 @@ def test_a_dataclass_may_be_a_rag() -> None:
     with pytest.raises(TypeError, match="config"):
         AsDataclass()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     assert AsDataclass(RAGConfig(top_k=1), ["a", "b"]).batch_retrieve(["q"]) == [["a"]]
-
-
-def test_a_slotted_dataclass_repeats_no_class_keywords_and_needs_none() -> None:
-    @dataclass(slots=True)
-    class OnlyRetrieval(RAGInterface, families=("retrieval",)):
-        text: str
-
-        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-            return [self.text]
-
-    @dataclass(slots=True)
-    class Base(RAGInterface, abstract=True):
-        text: str
-
-    assert OnlyRetrieval.families == {"retrieval"}
-    assert OnlyRetrieval("a").retrieve_with_metadata("q").contexts == ["a"]
-    assert Base("a").text == "a"
 
 
 class AbstractBase(RAGInterface, ABC):
@@ -252,12 +199,6 @@ class Both(NewRetrieval, OldGeneration, families=("retrieval", "generation")):
     pass
 
 
-def test_two_rags_of_one_family_each_make_one_of_both() -> None:
-    rag = Both()
-    assert rag.implemented == {"retrieve_with_metadata", "generate"}
-    assert rag.generate("q", rag.retrieve("q")) == "new"
-
-
 def test_an_old_child_of_a_new_base_is_warned_where_its_class_stands() -> None:
     with pytest.warns(UserWarning, match="OldChild.retrieve is never called by ragbench") as caught:
 
@@ -296,22 +237,6 @@ def test_an_override_that_the_inherited_method_calls_is_no_reason_to_warn() -> N
                 return ["child"]
 
     assert Child().batch_retrieve_with_metadata(["q"])[0].contexts == ["child"]
-
-
-def test_a_new_single_form_over_an_inherited_batch_is_warned_too() -> None:
-    class Batch(RAGInterface, families=("retrieval",)):
-        def batch_retrieve_with_metadata(
-            self, queries: list[str], top_k: int | None = None
-        ) -> list[RetrievalResult]:
-            return [RetrievalResult(["batch"]) for _ in queries]
-
-    with pytest.warns(UserWarning, match="Override batch_retrieve_with_metadata instead"):
-
-        class Single(Batch):  # pyright: ignore[reportUnusedClass]
-            def retrieve_with_metadata(
-                self, query: str, top_k: int | None = None
-            ) -> RetrievalResult[dict[str, Any]]:
-                return RetrievalResult(["single"])
 
 
 def test_a_configuration_is_read_as_a_dictionary_is() -> None:

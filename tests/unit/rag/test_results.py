@@ -1,4 +1,3 @@
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,11 +64,6 @@ def test_a_malformed_generation_is_refused(response: Any, options: Any, message:
         generation(response, **options)
 
 
-@given(st.floats(min_value=0, max_value=1))
-def test_every_confidence_between_0_and_1_is_kept(confidence: float) -> None:
-    assert GenerationResult("a", confidence=confidence).confidence == confidence
-
-
 def test_what_was_given_is_kept_and_not_copied() -> None:
     contexts, ids, scores = ["a", "b"], ("1", "2"), [0.9, 0.1]
     context_metadata, metadata = [{"page": 1}, {"page": 2}], {"took": 0.1}
@@ -87,29 +81,6 @@ def test_what_was_given_is_kept_and_not_copied() -> None:
     assert result.metadata is metadata
     candidates = ["x", "y"]
     assert GenerationResult("x", multi_responses=candidates).multi_responses is candidates
-
-
-def test_only_contexts_and_response_are_required() -> None:
-    bare = RetrievalResult([])
-    assert (bare.context_ids, bare.scores, bare.context_metadata, bare.metadata) == (None,) * 4
-    assert len(bare) == 0
-    assert bare  # found nothing, and still a result
-    answer = GenerationResult("")
-    assert (answer.multi_responses, answer.confidence, answer.abstained, answer.metadata) == (
-        (None,) * 4
-    )
-
-
-def test_metadata_takes_any_keys_and_any_type() -> None:
-    assert RetrievalResult([], metadata={1: object, "ü": None}).metadata == {1: object, "ü": None}
-    assert GenerationResult("a", metadata=17).metadata == 17
-
-
-def test_results_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        RetrievalResult(["a"]).contexts = []  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(AttributeError):
-        GenerationResult("a").response = "b"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_candidates_are_the_responses_or_the_response() -> None:
@@ -170,11 +141,6 @@ def test_generation_to_dict_and_back(
 def test_a_mapping_with_wrong_keys_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InterfaceError, match=message):
         RetrievalResult.from_mapping(values)
-
-
-def test_results_can_be_pickled() -> None:
-    result = RetrievalResult(["a"], scores=[1.0])
-    assert pickle.loads(pickle.dumps(result)) == result
 
 
 def test_a_list_of_metadata_is_one_a_context() -> None:

@@ -119,14 +119,6 @@ def test_old_methods_may_return_results_in_the_new_form() -> None:
     assert Returning(answer).batch_generate(["q"], [[]]) == ["a"]
 
 
-def test_new_methods_may_return_results_in_the_old_form() -> None:
-    class Mistaken(RAGInterface, families=("retrieval",)):
-        def retrieve_with_metadata(self, query: str, top_k: int | None = None) -> Any:
-            return ["a"]
-
-    assert Mistaken().batch_retrieve_with_metadata(["q"]) == [RetrievalResult(["a"])]
-
-
 def test_a_tuple_of_contexts_becomes_a_list_in_the_old_form_only() -> None:
     rag = ReturningBatches([("a", "b")])
     assert rag.retrieve("q") == ["a", "b"]
@@ -160,12 +152,6 @@ def test_ids_that_are_meant_become_strings_and_nothing_else_is_copied(
     assert result.scores is scores
 
 
-def test_numbers_of_other_kinds_are_scores() -> None:
-    scores: list[Any] = [1, np.float32(0.5), np.int64(2)]
-    result = Returning(RetrievalResult(["a", "b", "c"], scores=scores)).retrieve_with_metadata("q")
-    assert result.scores is scores
-
-
 def test_a_coroutine_from_a_plain_method_names_the_other_base() -> None:
     async def later() -> list[str]:
         return ["a"]
@@ -174,7 +160,7 @@ def test_a_coroutine_from_a_plain_method_names_the_other_base() -> None:
         Returning(later()).retrieve_with_metadata("q")
 
 
-def test_a_value_that_cannot_be_awaited_is_told() -> None:
+def test_a_value_that_cannot_be_awaited_is_reported() -> None:
     class Plain(AsyncRAGInterface, families=("retrieval",)):
         def retrieve(self, query: str, top_k: int | None = None) -> Any:
             return ["a"]
@@ -183,12 +169,3 @@ def test_a_value_that_cannot_be_awaited_is_told() -> None:
         InterfaceError, match=r"cannot be awaited \(a list\): write it as 'async def'"
     ):
         asyncio.run(Plain().retrieve_with_metadata("q"))
-
-
-def test_a_users_own_exception_passes_as_it_is() -> None:
-    class Broken(RAGInterface, families=("retrieval",)):
-        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-            raise KeyError("index")
-
-    with pytest.raises(KeyError, match="index"):
-        Broken().batch_retrieve_with_metadata(["q"])

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.outcome import Outcome, Status
+from ragbench import Outcome, PartialBatchError, Status
 from ragbench.errors import InterfaceError, RagbenchWarning
-from ragbench.rag.fallback import PartialBatchError
 from ragbench.stages.calls import attempt, attempt_async, run_plain
 from ragbench.stages.stage import SplitCalls
 
@@ -65,14 +63,6 @@ def test_exactly_the_guilty_items_fail(size: int, guilty: set[int]) -> None:
             assert (outcome.status, outcome.value) == (Status.MEASURED, item * 2)
 
 
-@given(st.integers(1, 64), st.sets(st.integers(0, 63), max_size=4))
-def test_few_guilty_items_cost_few_calls(size: int, guilty: set[int]) -> None:
-    service = Service(frozenset(guilty))
-    settle(service, range(size))
-    present = len([item for item in guilty if item < size])
-    assert len(service.calls) <= 1 + 2 * present * math.ceil(math.log2(size) if size > 1 else 0)
-
-
 @given(st.integers(1, 20), st.sets(st.integers(0, 19)))
 def test_no_item_that_succeeded_is_asked_again(size: int, guilty: set[int]) -> None:
     service = Service(frozenset(guilty))
@@ -89,19 +79,6 @@ def test_coroutines_end_the_same(size: int, guilty: set[int]) -> None:
         item: o.value for item, o in settle_async(later, range(size)).items()
     }
     assert plain.calls == later.calls
-
-
-def test_parts_are_handed_on_before_the_next_call() -> None:
-    service = Service(frozenset({3}))
-    steps = attempt(service, range(4), stage="retrieve")
-    part, _ = next(steps)
-    assert (list(part), len(service.calls)) == ([0, 1], 2)
-
-
-def test_a_stop_is_heeded_between_the_parts_of_a_batch() -> None:
-    service = Service(frozenset({3}))
-    steps = attempt(service, range(4), stage="retrieve", stopped=lambda: len(service.calls) >= 2)
-    assert [list(part) for part, _ in steps] == [[0, 1]]
 
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3]])
@@ -155,20 +132,6 @@ def test_ctrl_c_passes_through() -> None:
         list(attempt(call, [1, 2], stage="retrieve"))
 
 
-def test_a_batch_that_says_which_of_its_queries_failed_is_not_called_again() -> None:
-    calls: list[list[int]] = []
-
-    def call(items: Sequence[int]) -> list[int]:
-        calls.append(list(items))
-        raise PartialBatchError([10, ValueError("two"), 30], "Service.batch")
-
-    ((_, outcomes),) = attempt(call, [1, 2, 3], stage="retrieve")
-    assert calls == [[1, 2, 3]]
-    assert [o.value for o in outcomes] == [10, None, 30]
-    assert outcomes[1].failure is not None
-    assert outcomes[1].failure.message == "two"
-
-
 def test_a_partial_batch_of_the_wrong_size_is_split() -> None:
     def call(items: Sequence[int]) -> list[int]:
         if len(items) > 1:
@@ -179,15 +142,8 @@ def test_a_partial_batch_of_the_wrong_size_is_split() -> None:
     assert [o.value for _, outcomes in found for o in outcomes] == [1, 2]
 
 
-def test_time_is_shared_by_the_items_of_a_call() -> None:
-    ((_, outcomes),) = attempt(Service(), range(4), stage="retrieve")
-    (seconds,) = {outcome.seconds for outcome in outcomes}
-    assert seconds is not None
-    assert 0 <= seconds < 60
-
-
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_every_call_for_several_items_that_fails_is_told(concurrency: int) -> None:
+def test_every_call_for_several_items_that_fails_is_reported(concurrency: int) -> None:
     told: list[tuple[int, str]] = []
 
     def split(size: int, error: BaseException) -> None:
@@ -199,18 +155,6 @@ def test_every_call_for_several_items_that_fails_is_told(concurrency: int) -> No
     assert sum(len(part) for part, _ in done) == 6
     # [0 1 2 3] fails, then [0 1]; [1] alone is a failed item, and [2 3] and [4 5] are fine.
     assert told == [(4, "a guilty one"), (2, "a guilty one")]
-
-
-def test_a_wrong_number_of_results_is_told_though_every_item_succeeds_alone() -> None:
-    told: list[str] = []
-    done = attempt(
-        lambda items: [items[0]],
-        [7, 8],
-        stage="generate",
-        split=lambda size, error: told.append(f"{size}: {error}"),
-    )
-    assert [outcomes[0].value for _, outcomes in done] == [7, 8]
-    assert told == ["2: generate returned 1 results for 2 queries"]
 
 
 def test_calls_that_are_split_are_warned_of_once_per_stage() -> None:

@@ -9,21 +9,24 @@ import pytest
 
 from ragbench import (
     Case,
+    Cell,
     Chunk,
     Document,
     Evidence,
+    Failure,
     GenerationResult,
+    Matching,
+    Outcome,
     PostRetrieval,
     RetrievalResult,
+    Status,
+    Trace,
     build_operator,
 )
 from ragbench.core.attribution import Answer, Attribution, Basis, Cause, CorpusGold
 from ragbench.core.matched import GoldCause, GoldFate, GoldSearch
-from ragbench.core.outcome import Cell, Failure, Outcome, Status
-from ragbench.core.trace import Trace
 from ragbench.core.validation import RetrievalQuality, Verdict
 from ragbench.metrics.answer import answer_is_right
-from ragbench.metrics.matching import Matching
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.attribution import CauseTally, attribute
 from ragbench.stages.corpus_gold import corpus_gold, read_corpus_gold, write_corpus_gold
@@ -290,7 +293,7 @@ def test_chunks_that_hold_a_reference_are_followed_to_the_operator_that_dropped_
     assert result.detail == "Retrieved at rank 2; dropped by filter.top_k (step 2) at rank 2."
 
 
-def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_told() -> None:
+def test_what_was_not_shown_and_whether_another_chunk_holds_the_answer_is_reported() -> None:
     case = replace(CASE, reference_context_ids=("handbook", "gone"))
     result = cause_of(trace("It is 12 weeks.", case=case))
     assert (result.shown, result.golds) == (1, 2)
@@ -318,7 +321,7 @@ def test_only_an_answer_to_an_unanswerable_case_is_put_down_to_generation() -> N
     assert cause_of(declined).stage is None
 
 
-def test_without_gold_reference_and_verdict_nothing_can_be_told() -> None:
+def test_without_gold_reference_and_verdict_nothing_can_be_said_of_it() -> None:
     result = cause_of(trace(case=Case(id="q", query="Why?")))
 
     assert (result.cause, result.answer) == (Cause.UNKNOWN, Answer.UNCHECKED)

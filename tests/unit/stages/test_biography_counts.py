@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, RetrievalResult
-from ragbench.metrics.matching import Matching
+from ragbench import Case, Matching, RetrievalResult
 from ragbench.post.filter import TopK
 from ragbench.post.operator import Operator
 from ragbench.stages.biography import BiographyTally, best_order
@@ -38,7 +37,7 @@ def test_each_operator_is_counted_by_what_it_was_given() -> None:
     assert turned.notes == (("4 turned", 1),)
 
 
-def test_an_operator_that_stands_twice_is_told_apart_by_its_step() -> None:
+def test_an_operator_that_stands_twice_is_distinguished_by_its_step() -> None:
     tally = BiographyTally()
     tally.add("c", biography(LEAVE_AND_DESK, TopK(k=3), Backwards(), TopK(k=1)))
     table = tally.table()

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, RetrievalResult, parse_metrics
-from ragbench.core.outcome import Outcome, Status
+from ragbench import Case, Outcome, RetrievalResult, Status, Trace, parse_metrics
 from ragbench.core.report import CanaryLine
-from ragbench.core.trace import Trace
 from ragbench.ledger.canaries import CANARIES, read_canaries
 from ragbench.llm.concurrency import CallLimits
 from ragbench.llm.endpoint import Endpoint

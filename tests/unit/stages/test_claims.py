@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragbench import parse_metrics
+from ragbench import Cell, parse_metrics
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell, Judgement, JudgeStep, Quote
+from ragbench.core.outcome import Judgement, JudgeStep, Quote
 from ragbench.core.story import JudgedAnswer
 from ragbench.stages.claims import judged_answers
 
@@ -87,7 +87,7 @@ def test_support_that_no_quote_proves_is_not_called_supported() -> None:
     assert [sentence.verdict for sentence in found.sentences] == ["unproved"]
 
 
-def test_of_repetitions_the_first_and_of_a_panel_each_is_told() -> None:
+def test_of_repetitions_the_first_and_of_a_panel_each_is_reported() -> None:
     one, two = support("supported"), support("not_supported")
     [found] = judged("support", one, two)
     assert [(s.text, s.verdict) for s in found.sentences] == [(ANSWER, "supported")]

@@ -7,7 +7,6 @@ import faulthandler
 import functools
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.core.outcome import Status
+from ragbench import Status
 from ragbench.errors import LLMUnreachableError, RunError
 from ragbench.stages.crashes import InFlight, ask_in_child
 
@@ -31,25 +30,6 @@ def left_over(path: Path) -> list[int]:
 
 
 # --- the file
-
-
-def test_what_was_begun_and_not_ended_is_left_over(tmp_path: Path) -> None:
-    path = tmp_path / "in_flight"
-    with InFlight(path, 4) as calls:
-        calls.begin([0, 7])
-        calls.begin([2**40])
-        calls.end([7, 99])
-    assert left_over(path) == [0, 2**40]
-    assert left_over(path) == [0, 2**40]  # until they are settled
-
-
-def test_nothing_in_flight_leaves_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "in_flight"
-    with InFlight(path, 2) as calls:
-        assert path.stat().st_size == 16
-        calls.begin([1, 2])
-        calls.end([1, 2])
-    assert not path.exists()
 
 
 def test_what_is_left_over_stays_until_it_is_settled(tmp_path: Path) -> None:
@@ -86,37 +66,6 @@ def test_a_file_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> No
 def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="in_flight cannot be written: "):
         InFlight(tmp_path / "missing" / "in_flight", 1)
-
-
-@pytest.mark.parametrize("end", ["ctypes.string_at(0)", "os._exit(9)", "os.kill(os.getpid(), 9)"])
-def test_it_survives_the_end_of_the_process(tmp_path: Path, end: str) -> None:
-    path = tmp_path / "in_flight"
-    code = (
-        f"import ctypes, os, sys; sys.path.append({str(ROOT)!r}); from pathlib import Path;"
-        "from ragbench.stages.crashes import InFlight;"
-        f"calls = InFlight(Path({str(path)!r}), 4); calls.begin([3, 4]); calls.end([3]); {end}"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert run.returncode in (-11, 9, -9)
-    assert left_over(path) == [4]
-
-
-def test_threads_share_it(tmp_path: Path) -> None:
-    path = tmp_path / "in_flight"
-    with InFlight(path, 1) as calls:
-
-        def work(first: int) -> None:
-            for number in range(first, first + 200):
-                calls.begin([number])
-                calls.end([number])
-            calls.begin([first])
-
-        threads = [threading.Thread(target=work, args=(1_000 * at,)) for at in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert left_over(path) == [0, 1_000, 2_000, 3_000]
 
 
 # --- the child

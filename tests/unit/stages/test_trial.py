@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, GenerationResult, PostRetrieval, RetrievalResult, parse_metrics
-from ragbench.core.outcome import Failure, Outcome, Status
-from ragbench.core.trace import Trace
+from ragbench import (
+    Case,
+    Failure,
+    GenerationResult,
+    Matching,
+    Outcome,
+    PostRetrieval,
+    RetrievalResult,
+    Status,
+    Trace,
+    parse_metrics,
+)
 from ragbench.llm.endpoint import Price
-from ragbench.metrics.matching import Matching
 from ragbench.metrics.plan import Plan
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
@@ -115,7 +123,7 @@ def test_tokens_of_what_is_left_by_hand() -> None:
     assert (report.chunks, report.tokens, report.tokens_p95) == (1.0, 4.0, 5.0)
 
 
-def test_what_answers_cost_is_told_where_all_say_their_tokens() -> None:
+def test_what_answers_cost_is_known_where_all_report_their_tokens() -> None:
     """10 and 30 tokens of prompt at 1 a million, 2 and 4 of answers at 10: 30 and 70 millionths."""
     price = Price(input=Decimal(1), output=Decimal(10))
     every = {"q0": answered(tokens=(10, 2)), "q1": answered(tokens=(30, 4))}

@@ -15,7 +15,7 @@ from ragbench.post.format import LongContext
 from ragbench.post.operator import OperatorInput, OperatorOutput
 from ragbench.stages.trial import percentile
 from ragbench.views.ablation import ablation_object
-from tests.unit.verbs.rags import NotingRAG, cases, run
+from tests.behaviour.rags import NotingRAG, cases, run
 
 METRICS = parse_metrics("hit_rate@1, recall@2")
 

@@ -23,7 +23,7 @@ from ragbench.llm.endpoint import Price
 from ragbench.post.build import Variant
 from ragbench.post.filter import TopK
 from ragbench.views.ablation import ablation_markdown, ablation_object
-from tests.unit.verbs.rags import NotingRAG, cases, run
+from tests.behaviour.rags import NotingRAG, cases, run
 
 METRICS = parse_metrics("exact_match, hit_rate@1")
 

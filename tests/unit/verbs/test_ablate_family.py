@@ -20,7 +20,7 @@ from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.score_store import ScoreStore
 from ragbench.views.ablation import ablation_object
-from tests.unit.verbs.rags import NotingRAG, cases, run
+from tests.behaviour.rags import NotingRAG, cases, run
 
 METRICS = parse_metrics("nDCG@1, recall@2")
 NAMES = [f"easy {at}" for at in range(4)] + [f"hard {at}" for at in range(12)]

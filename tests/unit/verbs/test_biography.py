@@ -19,7 +19,7 @@ from ragbench.post.filter import DedupNear, TopK
 from ragbench.post.operator import Operator, OperatorInput, OperatorOutput
 from ragbench.post.stage import post_retrieved
 from ragbench.stages.biography import biography_of
-from tests.unit.verbs.rags import NotingRAG, rows, run
+from tests.behaviour.rags import NotingRAG, rows, run
 
 
 class Four(NotingRAG):

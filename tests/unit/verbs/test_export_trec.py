@@ -11,7 +11,7 @@ import pytest
 from ragbench import Case, RetrievalResult, export_run
 from ragbench.core.outcome import Known, Outcome, Status
 from ragbench.core.trace import Entry
-from tests.unit.verbs.rags import run
+from tests.behaviour.rags import run
 
 CHUNKS = {
     "q1": ["far#0", "leave#2", "leave#0", "leave#1", "desk#0"],

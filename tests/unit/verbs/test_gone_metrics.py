@@ -29,7 +29,7 @@ from ragbench.ledger.folder import RunFolder
 from ragbench.metrics.registry import computable
 from ragbench.verbs.gate import rescore
 from ragbench.views.write import write_reports
-from tests.unit.verbs.rags import NotingRAG, cases
+from tests.behaviour.rags import NotingRAG, cases
 
 MODULE = '''
 from ragbench import metric

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench import Case, GenerationResult, RetrievalResult, report_of
 from ragbench.core.report import Report
 from ragbench.views.write import write_reports
-from tests.unit.verbs.rags import NotingRAG, run
+from tests.behaviour.rags import NotingRAG, run
 
 __all__ = ["HOSTILE", "HostileRAG", "hostile_cases", "hostile_report", "table_of", "written"]
 

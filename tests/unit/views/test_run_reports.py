@@ -17,7 +17,7 @@ from ragbench.errors import InterruptedRunError
 from ragbench.metrics.matching import Matching
 from ragbench.views.report import report_schema
 from ragbench.views.write import write_reports
-from tests.unit.verbs.rags import NotingRAG, cases, run
+from tests.behaviour.rags import NotingRAG, cases, run
 from tests.unit.views.stored import (
     HOSTILE,
     hostile_cases,

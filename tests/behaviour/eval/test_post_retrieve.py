@@ -9,8 +9,16 @@ from typing import Any
 
 import pytest
 
-from ragbench import Chunk, GenerationResult, PostRetrieval, RAGInterface, RetrievalResult, as_rag
-from ragbench.core.outcome import Status
+from ragbench import (
+    Chunk,
+    GenerationResult,
+    PostRetrieval,
+    RAGInterface,
+    RetrievalResult,
+    Status,
+    as_rag,
+    open_traces,
+)
 from ragbench.errors import ConfigError
 from ragbench.post.filter import Threshold, TopK
 from ragbench.post.format import Template
@@ -19,8 +27,7 @@ from ragbench.post.rerank import Rerank
 from ragbench.post.rerankers.semantic import SemanticReranker
 from ragbench.post.stage import post_retrieved, steps_of
 from ragbench.stages.rag import chunk_service, contexts_for_generation
-from ragbench.verbs.report import open_traces
-from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
 
 KEEP_ONE = PostRetrieval(operators=(TopK(k=1),))
 

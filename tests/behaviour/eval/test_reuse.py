@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, evaluate, load_rag, parse_metrics
-from ragbench.core.report import Report
+from ragbench import Case, Report, evaluate, load_rag, parse_metrics
 from ragbench.errors import InterruptedRunError
 from ragbench.ledger.watch import Watch
 from ragbench.stages.reuse import run_version

@@ -1,4 +1,4 @@
-"""What a run that is started again computes anew, and what it does not."""
+"""What a run that is started again asks anew, and what it does not."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from ragbench import Case, GenerationResult, RAGInterface, RetrievalResult, report_of
+from ragbench import (
+    CallSettings,
+    Case,
+    GenerationResult,
+    RAGInterface,
+    RetrievalResult,
+    Selection,
+    report_of,
+)
 from ragbench.errors import DataError, InterruptedRunError, RunError
-from ragbench.io.read import Selection
-from ragbench.stages.stage import CallSettings
 from ragbench.views.write import write_reports
-from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
 
 QUERIES = [f"q{n}" for n in range(10)]
 
@@ -141,7 +147,7 @@ def test_a_growing_sample_asks_only_what_is_new(tmp_path: Path) -> None:
     assert not set(first) & set(second)
 
 
-def test_failed_queries_are_asked_again_only_when_told(tmp_path: Path) -> None:
+def test_failed_queries_are_asked_again_only_on_request(tmp_path: Path) -> None:
     data = cases("a", "lost b", "mute c")
     asked(data, tmp_path / "run")
     assert asked(data, tmp_path / "run") == ([], [])
@@ -279,6 +285,22 @@ def test_what_an_interrupted_run_has_scored_is_reported(tmp_path: Path) -> None:
     report = report_of(tmp_path / "run")
     assert counts(report) == {"retrieve": (550, 0, 50, 0), "generate": (512, 0, 88, 0)}
     assert [summary.measured for summary in report.summaries] == [512, 512]
+
+
+def test_what_an_earlier_setting_gave_never_passes_for_the_present_one(tmp_path: Path) -> None:
+    asked(cases(*QUERIES), tmp_path / "run")
+    rag = NotingRAG()
+    with pytest.raises(InterruptedRunError):
+        run(
+            cases(*QUERIES),
+            rag,
+            tmp_path / "run",
+            top_k=3,
+            stopped=lambda: len(rag.retrieved) >= 4,
+        )
+    report = report_of(tmp_path / "run")
+    assert counts(report) == {"retrieve": (4, 0, 6, 0), "generate": (0, 0, 10, 0)}
+    assert all(summary.measured == 0 for summary in report.summaries)
 
 
 def test_a_stop_while_cases_are_read_runs_nothing(tmp_path: Path) -> None:

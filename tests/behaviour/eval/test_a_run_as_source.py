@@ -10,16 +10,17 @@ import pytest
 from ragbench import (
     Case,
     GenerationResult,
+    Known,
     RAGInterface,
     RetrievalResult,
+    Status,
     evaluate,
     open_source,
+    open_traces,
     read_cases,
 )
-from ragbench.core.outcome import Known, Status
 from ragbench.errors import DataError, RunMismatchError
 from ragbench.ledger.recorded import entries
-from ragbench.verbs.report import open_traces
 
 CASES = [
     Case(id="1", query="good", reference="yes", metadata={"n": 1}, tags=("a",)),

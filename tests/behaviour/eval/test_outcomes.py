@@ -13,25 +13,28 @@ import pytest
 
 from ragbench import (
     AsyncRAGInterface,
+    CallSettings,
     Case,
     Document,
+    Entry,
     GenerationResult,
+    Known,
+    Matching,
+    Outcome,
+    PartialBatchError,
     RAGInterface,
+    Report,
     RetrievalResult,
+    Status,
     metric,
+    open_traces,
     report_of,
 )
 from ragbench.core.matched import Match, MatchedBy
-from ragbench.core.outcome import Known, Outcome, Status
-from ragbench.core.report import Report
-from ragbench.core.trace import Entry
 from ragbench.errors import ConfigError, InterfaceError, MissingExtraError, RunError
-from ragbench.metrics.matching import Matching
-from ragbench.rag.fallback import PartialBatchError
-from ragbench.stages.stage import CallSettings, Progress
+from ragbench.stages.stage import Progress
 from ragbench.verbs import evaluate as evaluate_module
-from ragbench.verbs.report import open_traces
-from tests.unit.verbs.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
+from tests.behaviour.rags import AsyncRAG, NotingRAG, cases, counts, rows, run
 
 
 class Legacy(RAGInterface):
@@ -89,17 +92,6 @@ def test_every_case_goes_through_every_stage(tmp_path: Path) -> None:
     ]
     row = rows(report)["a"]
     assert (row.retrieved_ids, row.response, row.failures) == (("d-a",), "A a", ())
-
-
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_an_async_rag(tmp_path: Path, concurrency: int) -> None:
-    report = run(
-        cases("a", "lost b", "mute c"),
-        AsyncRAG(),
-        tmp_path / "run",
-        limits=CallSettings(concurrency=concurrency),
-    )
-    assert counts(report) == {"retrieve": (2, 0, 0, 1), "generate": (1, 0, 0, 2)}
 
 
 def test_async_calls_overlap(tmp_path: Path) -> None:
@@ -275,7 +267,7 @@ def test_a_batch_with_one_guilty_query_fails_that_one(tmp_path: Path) -> None:
     assert rag.calls == 7
 
 
-def test_a_batch_that_tells_its_failures_is_checked_like_any_other(tmp_path: Path) -> None:
+def test_a_batch_that_names_its_failures_is_checked_like_any_other(tmp_path: Path) -> None:
     class Partial(RAGInterface, families=("retrieval",)):
         def batch_retrieve_with_metadata(
             self, queries: list[str], top_k: int | None = None
@@ -341,14 +333,6 @@ def test_tuples_numbers_of_numpy_and_other_types_are_taken(tmp_path: Path) -> No
         [0.5, 0.25],
     )
     assert stored.metadata == {"vector": [0, 0, 0], "seen": [1, 2], "model": "<builtins.object>"}
-
-
-def test_a_context_of_five_megabytes(tmp_path: Path) -> None:
-    text = "word " * 1_000_000
-    run(cases("a"), returning([text]), tmp_path / "run")
-    (traced,) = open_traces(tmp_path / "run")
-    assert traced.trace.retrieval.value is not None
-    assert traced.trace.retrieval.value.contexts == [text]
 
 
 def test_nothing_retrieved_is_a_result(tmp_path: Path) -> None:
@@ -552,7 +536,7 @@ def test_limits_that_cannot_be(limits: dict[str, Any]) -> None:
         CallSettings(**limits)
 
 
-def test_a_metric_that_cannot_be_computed_is_told_first(
+def test_a_metric_that_cannot_be_computed_is_reported_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object, **__: object) -> None:

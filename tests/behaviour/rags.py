@@ -9,15 +9,16 @@ from typing import Any
 from ragbench import (
     AsyncRAGInterface,
     Case,
+    Entry,
     GenerationResult,
     RAGInterface,
+    Report,
     RetrievalResult,
     evaluate,
     parse_metrics,
 )
 from ragbench.core.metric import Metric
-from ragbench.core.report import CaseRow, Report
-from ragbench.core.trace import Entry
+from ragbench.core.report import CaseRow
 
 __all__ = ["METRICS", "AsyncRAG", "NotingRAG", "cases", "counts", "rows", "run"]
 
