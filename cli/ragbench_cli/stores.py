@@ -376,7 +376,8 @@ EmbedderOption = Annotated[
     option(
         "--embedder",
         help="What makes the vectors: multilingual, onnx:FOLDER, onnx:OWNER/NAME, openai:MODEL, "
-        "cohere:MODEL, voyage:MODEL, jina:MODEL, fastembed:MODEL or sentence-transformers:MODEL.",
+        "fastembed:MODEL, sentence-transformers:MODEL, or file.py:thing, such as an embedding "
+        "object of LangChain or LlamaIndex.",
         metavar="NAME",
         complete=_embedders,
     ),

@@ -1,19 +1,17 @@
-"""The protocol of an embedder, and embedders by name."""
+"""The protocol of an embedder, embedders by name, and what models want before texts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
+from ragbench.errors import ConfigError
 from ragbench.plugins import Registry
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
     Vectors: TypeAlias = NDArray[np.float32]
 
@@ -79,9 +77,6 @@ EMBEDDERS = Registry(
         "multilingual": "ragbench.embedders.local:multilingual_from_name",
         "onnx": "ragbench.embedders.local:onnx_from_name",
         "openai": "ragbench.embedders.openai:from_name",
-        "cohere": "ragbench.embedders.http:cohere_from_name",
-        "voyage": "ragbench.embedders.http:voyage_from_name",
-        "jina": "ragbench.embedders.http:jina_from_name",
         "fastembed": "ragbench.embedders.loaded:fastembed_from_name",
         "sentence-transformers": "ragbench.embedders.loaded:sentence_transformers_from_name",
         "hashing": "ragbench.embedders.local:hashing_from_name",
@@ -89,6 +84,8 @@ EMBEDDERS = Registry(
     },
 )
 """Name to a function ``(model, settings)``: what stands behind the colon, and the settings."""
+_SERVICES = ("cohere", "voyage", "jina")
+"""Built in once."""
 
 
 def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
@@ -100,9 +97,9 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
 
     Args:
         name: a registered name, and behind a colon the model where it takes one:
-            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"cohere:MODEL"``,
-            ``"voyage:MODEL"``, ``"jina:MODEL"``, ``"fastembed:MODEL"``,
-            ``"sentence-transformers:MODEL"``, ``"hashing:256"``, ``"none"``.
+            ``"multilingual"``, ``"onnx:FOLDER"``, ``"openai:MODEL"``, ``"fastembed:MODEL"``,
+            ``"sentence-transformers:MODEL"``, ``"hashing:256"``, ``"none"``; or ``file.py:thing``
+            for an object with `Embedder`'s methods, or one of LangChain or LlamaIndex.
         **settings: of that embedder, such as ``query_prefix="query: "``.
 
     Raises:
@@ -110,6 +107,17 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
         MissingExtraError: a package that it needs is not installed.
     """
     kind, _, model = name.partition(":")
+    known = EMBEDDERS.targets()
+    if kind in _SERVICES and kind not in known:
+        raise ConfigError(
+            f"the embedder '{kind}' is no longer built in: put the service's embedding object of "
+            "LangChain or LlamaIndex into a file and name it, as in file.py:embedder; or, where it "
+            "has an endpoint like OpenAI's, take openai:MODEL with the setting base_url=URL"
+        )
+    if model and kind not in known:
+        from ragbench.embedders.own import embedder_of_target
+
+        return embedder_of_target(name, settings)
     make = EMBEDDERS.load(kind)
     return cast("Embedder", make(model, settings))
 
@@ -123,3 +131,66 @@ def unit_rows(rows: ArrayLike) -> NDArray[np.float32]:
     unit: NDArray[np.float32] = np.zeros_like(vectors)
     np.divide(vectors, lengths, out=unit, where=lengths > 0)
     return unit
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """An embedder whose vector of a long text says nothing of the text's end."""
+
+    @property
+    def window(self) -> int | None:
+        """How many tokens it reads, special ones included; None where nothing is cut off."""
+        ...
+
+    def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
+        """How many tokens each passage has, with the prefix and special ones."""
+        ...
+
+
+def too_long(embedder: object, texts: Sequence[str]) -> int:
+    """How many passages are longer than what an embedder reads."""
+    if not isinstance(embedder, Windowed) or (window := embedder.window) is None:
+        return 0
+    # A token has a byte at least, so that most chunks need no tokenizer.
+    long = [text for text in texts if len(text.encode()) * 2 > window]
+    return sum(count > window for count in embedder.passage_tokens(long)) if long else 0
+
+
+class Prefixes(NamedTuple):
+    """What a model wants before each text; empty for nothing."""
+
+    query: str
+    passage: str
+
+
+_SEARCH = "Represent this sentence for searching relevant passages: "
+# Sources: the model cards of intfloat/e5-* and multilingual-e5-*, BAAI/bge-*-en and -zh,
+# nomic-ai/nomic-embed-text, mixedbread-ai/mxbai-embed-large, Snowflake/snowflake-arctic-embed and
+# google/embeddinggemma.
+_KNOWN = (
+    (r"(multilingual-)?e5-(small|base|large)(-v2)?", Prefixes("query: ", "passage: ")),
+    (r"bge-(small|base|large)-en(-v1\.5)?", Prefixes(_SEARCH, "")),
+    (
+        r"bge-(small|base|large)-zh(-v1\.5)?",
+        Prefixes("为这个句子生成表示以用于检索相关文章：", ""),
+    ),
+    (r"nomic-embed-text(-v\d+(\.\d+)?)?", Prefixes("search_query: ", "search_document: ")),
+    (r"mxbai-embed-(large|xsmall)(-v1)?", Prefixes(_SEARCH, "")),
+    (r"snowflake-arctic-embed(-xs|-s|-m|-l)?(-v1\.5)?", Prefixes(_SEARCH, "")),
+    (
+        r"embeddinggemma(-300m)?",
+        Prefixes("task: search result | query: ", "title: none | text: "),
+    ),
+)
+
+
+def known_prefixes(model: str) -> Prefixes:
+    """The prefixes of a model by its name; empty ones where nothing is known.
+
+    Example:
+        >>> known_prefixes("intfloat/multilingual-e5-small")
+        Prefixes(query='query: ', passage='passage: ')
+    """
+    name = model.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(":")[0].lower()
+    found = (prefixes for pattern, prefixes in _KNOWN if re.fullmatch(pattern, name))
+    return next(found, Prefixes("", ""))

@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ragbench.embedders.embedder import unit_rows
-from ragbench.embedders.prefixes import Prefixes, known_prefixes
+from ragbench.embedders.embedder import Prefixes, known_prefixes, unit_rows
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
 from ragbench.plugins import require
@@ -31,7 +30,7 @@ class FastembedEmbedder:
     """A folder with that model's files; None lets fastembed find or download them."""
     query_prefix: str | None = None
     """What the model wants before a question; None: what is known of it by its name
-    (`ragbench.embedders.prefixes`). fastembed itself adds none, but for models with tasks."""
+    (`ragbench.embedders.embedder`). fastembed itself adds none, but for models with tasks."""
     passage_prefix: str | None = None
     """The same before a passage."""
     threads: int | None = None
@@ -77,7 +76,7 @@ class FastembedEmbedder:
         return None if known is None else int(known["max_length"])
 
     def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """See `ragbench.embedders.window.Windowed`."""
+        """See `ragbench.embedders.embedder.Windowed`."""
         asked = [self._prefixes.passage + text for text in texts]
         return [_whole_length(found) for found in self._tokenizer.encode_batch(asked)]
 
@@ -123,7 +122,7 @@ class SentenceTransformersEmbedder:
     """Branch, tag or commit there."""
     query_prefix: str | None = None
     """What stands before a question; None: the model's own prompt for questions, and where it has
-    none what is known of it by its name (`ragbench.embedders.prefixes`)."""
+    none what is known of it by its name (`ragbench.embedders.embedder`)."""
     passage_prefix: str | None = None
     """The same before a passage."""
     device: str | None = None
@@ -166,7 +165,7 @@ class SentenceTransformersEmbedder:
         return int(most)
 
     def passage_tokens(self, texts: Sequence[str]) -> Sequence[int]:
-        """See `ragbench.embedders.window.Windowed`."""
+        """See `ragbench.embedders.embedder.Windowed`."""
         asked = [self._prompt("passage") + text for text in texts]
         found = self._model.tokenizer(asked, truncation=False, verbose=False)
         return [len(ids) for ids in found["input_ids"]]

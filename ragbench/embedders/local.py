@@ -11,8 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ragbench.embedders.embedder import NO_EMBEDDER, unit_rows
-from ragbench.embedders.prefixes import Prefixes, known_prefixes
+from ragbench.embedders.embedder import NO_EMBEDDER, Prefixes, known_prefixes, unit_rows
 from ragbench.errors import ConfigError
 from ragbench.io.settings import from_settings
 from ragbench.plugins import require
@@ -213,7 +212,7 @@ class OnnxEmbedder:
     """None: what 1_Pooling/config.json states in the folder, else the mean."""
     query_prefix: str | None = None
     """What the model wants before a question; None: what is known of it by its name
-    (`ragbench.embedders.prefixes`), such as ``"query: "`` for E5."""
+    (`ragbench.embedders.embedder`), such as ``"query: "`` for E5."""
     passage_prefix: str | None = None
     """The same before a passage."""
     max_length: int = 512

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ragbench.core.chat import Vector
-from ragbench.embedders.embedder import unit_rows
-from ragbench.embedders.prefixes import Prefixes, known_prefixes
+from ragbench.embedders.embedder import Prefixes, known_prefixes, unit_rows
 from ragbench.errors import ConfigError
 from ragbench.llm.session import LLMSession, ModelClients, open_models
 from ragbench.llm.settings import LLMSettings, resolve

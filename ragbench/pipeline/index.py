@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ragbench.core.chunk import Chunk, Document
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import DEFAULT_EMBEDDER, Embedder, open_embedder
-from ragbench.embedders.window import Windowed, too_long
+from ragbench.embedders.embedder import (
+    DEFAULT_EMBEDDER,
+    Embedder,
+    Windowed,
+    open_embedder,
+    too_long,
+)
 from ragbench.errors import ConfigError, warn
 from ragbench.io.read import read_documents, skipped_files
 from ragbench.pipeline.chunking import Chunker, document_chunks, make_chunker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -64,26 +65,31 @@ def check_index(
     found = store.search(rows, k=k + 1, effort=effort)
     exact = store.search(rows, k=k + 1, effort=Effort(exact=True))
     pairs = [
-        (_others(some, id_, k), _others(all_, id_, k))
+        (_others(some, id_), _others(all_, id_))
         for id_, some, all_ in zip(drawn, found, exact, strict=True)
     ]
     return _result(info.name, len(ids), k, pairs)
 
 
-def _others(chunks: list[Chunk], id_: str, k: int) -> list[str]:
-    return [chunk.id for chunk in chunks if chunk.id != id_][:k]
+def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
+    """How much of the exact first `k` a search finds among its own first `k`."""
+    wanted = {chunk.id for chunk in exact[:k]}
+    return len(wanted & {chunk.id for chunk in found[:k]}) / len(wanted) if wanted else 1.0
+
+
+def _others(chunks: list[Chunk], id_: str) -> list[Chunk]:
+    return [chunk for chunk in chunks if chunk.id != id_]
 
 
 def _result(
     name: str,
     chunks: int,
     k: int,
-    pairs: list[tuple[list[str], list[str]]] | None = None,
+    pairs: Sequence[tuple[list[Chunk], list[Chunk]]] = (),
     *,
     is_exact: bool = False,
 ) -> IndexCheck:
-    pairs = pairs or []
-    shares = [len(set(some) & set(wanted)) / len(wanted) for some, wanted in pairs]
+    shares = [share_found(some, wanted, k) for some, wanted in pairs]
     interval = mean_interval(shares, bounds=(0.0, 1.0))
     return IndexCheck(
         collection=name,
@@ -94,6 +100,6 @@ def _result(
         overlap=1.0 if interval.mean is None else interval.mean,
         low=interval.low,
         high=interval.high,
-        differing=sum(set(some) != set(wanted) for some, wanted in pairs),
-        first_lost=sum(some[:1] != wanted[:1] for some, wanted in pairs),
+        differing=sum(share < 1 for share in shares),
+        first_lost=sum(share_found(some, wanted, 1) < 1 for some, wanted in pairs),
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.embedders.embedder import EMBEDDERS, NO_EMBEDDER, Embedder, open_embedder
+from ragbench.embedders.own import embedder_of_target
 from ragbench.errors import ConfigError, DataError, MissingExtraError, Problem
 from ragbench.io.settings import Makers, from_settings
 from ragbench.io.yaml_file import Place, YamlFile, spoken_of
@@ -316,10 +317,7 @@ def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> 
     try:
         kind = name.partition(":")[0]
         if is_own(name) and kind not in EMBEDDERS.targets():
-            made = built(name, settings, folder=reading.folder)
-            if not all(hasattr(made, part) for part in ("embed_queries", "embed_passages")):
-                raise ConfigError(f"'{name}' is not an embedder: it lacks embed_queries(texts)")
-            return cast("Embedder", made)
+            return embedder_of_target(name, settings, search_path=reading.folder)
         return open_embedder(name, **settings)
     except (ConfigError, MissingExtraError) as error:
         reading.problems.extend(spoken_of(reading.file, place, given, str(error)))

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 from statistics import median
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
@@ -24,6 +23,7 @@ from ragbench.metrics.gold_space import GoldSpace, MatchingTally
 from ragbench.metrics.matching import Matching, match
 from ragbench.metrics.rank import ndcg, ranking_of, recall, reciprocal_rank
 from ragbench.pipeline.documents import with_origin
+from ragbench.pipeline.index_check import share_found
 from ragbench.pipeline.strategies import DenseStrategy, Search, Strategy, StrategyName
 from ragbench.stats.mean import Interval, mean_interval
 from ragbench.stores.base import NORMAL, Effort
@@ -41,7 +41,8 @@ _MEASURES: Mapping[Measure, Callable[..., float | Skip]] = {
 _SHOWN: Mapping[Measure, str] = {"ndcg": "nDCG", "recall": "recall", "mrr": "MRR"}
 _EFS = (16, 40, 100, 200, 400)
 _WEIGHTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-_FOLDS = 5
+_FEWEST = 10
+"""Questions that a choice is made by."""
 _CANDIDATES = 100
 _RRF_K = 60
 
@@ -103,18 +104,6 @@ class TunedSetting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HeldOut:
-    """What choosing by these questions is worth on questions that the choice did not see."""
-
-    score: Interval
-    """Of the settings that were chosen without the question's fold."""
-    gain: Interval
-    """Over the collection's present setting, question by question."""
-    chosen: Mapping[str, int]
-    """In how many folds each setting was chosen, most often first."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
     """How a collection is searched best, and how cheaply as well."""
 
@@ -134,8 +123,6 @@ class Tuning:
     """Name of the cheapest setting that loses nothing against it."""
     present: str
     """Name of the setting that searches have when nothing is said."""
-    held_out: HeldOut
-    seed: int
 
     def __getitem__(self, name: str) -> TunedSetting:
         return next(one for one in self.settings if one.setting.name == name)
@@ -170,14 +157,12 @@ def tune(
     measure: Measure = "ndcg",
     margin: float = 0.01,
     matching: Matching = Matching.AUTO,
-    seed: int = 0,
     advance: Callable[[str], None] = lambda _: None,
 ) -> Tuning:
     """Searches every question in every way, and says which way is the cheapest that loses nothing.
 
     A setting loses nothing when the 95% interval of its paired difference from the best setting
-    lies above minus the margin. The same choice is made five times without a fifth of the questions
-    (whole clusters) and scored on that fifth, so that what is promised is not what was fitted.
+    lies above minus the margin.
     """
     if k < 1 or not 0 < margin < 1 or measure not in get_args(Measure):
         raise ConfigError(
@@ -213,10 +198,8 @@ def tune(
         skipped=len(cases) - len(kept),
         settings=tuple(settings),
         best=best.name,
-        chosen=_chosen(table, clusters, margin).name,
+        chosen=next(one.setting.name for one in settings if one.loses_nothing),
         present=collection.present.name,
-        held_out=_held_out(table, clusters, collection.present, margin, seed),
-        seed=seed,
     )
 
 
@@ -225,10 +208,10 @@ def _comparable(
 ) -> list[int]:
     """The questions that every setting has a score for, by position."""
     kept = [at for at in range(asked) if all(one[at] is not None for one in scores.values())]
-    if len(kept) < 2 * _FOLDS:
+    if len(kept) < _FEWEST:
         message = (
             f"only {len(kept)} of {cases} questions have gold that can be compared with what was "
-            f"found: {2 * _FOLDS} are needed"
+            f"found: {_FEWEST} are needed"
         )
         raise DataError([Problem(message=message)])
     return kept
@@ -382,12 +365,6 @@ def _best(table: _Table) -> SearchSetting:
     return max(table, key=lambda setting: round(math.fsum(table[setting]), 9))
 
 
-def _chosen(table: _Table, clusters: Sequence[str | None], margin: float) -> SearchSetting:
-    best = _best(table)
-    good = [one for one in table if _loses_nothing(table[one], table[best], clusters, margin)]
-    return good[0]
-
-
 def _difference(
     values: Sequence[float], best: Sequence[float], clusters: Sequence[str | None]
 ) -> Interval:
@@ -418,36 +395,5 @@ def _overlap(
         return None
     exact = SearchSetting(strategy="dense", effort=Effort(exact=True))
     true = rankings.get(exact, rankings[setting])
-    shares: list[float] = []
-    for at in kept:
-        wanted = {chunk.id for chunk in true[at][:k]}
-        found = {chunk.id for chunk in rankings[setting][at][:k]}
-        shares.append(len(wanted & found) / len(wanted) if wanted else 1.0)
+    shares = [share_found(rankings[setting][at], true[at], k) for at in kept]
     return mean_interval(shares, clusters, bounds=(0.0, 1.0))
-
-
-def _held_out(
-    table: _Table,
-    clusters: Sequence[str | None],
-    present: SearchSetting,
-    margin: float,
-    seed: int,
-) -> HeldOut:
-    names = [f"\0{at}" if one is None else one for at, one in enumerate(clusters)]
-    order = sorted(set(names))
-    Random(seed).shuffle(order)
-    fold = {name: at % _FOLDS for at, name in enumerate(order)}
-    values: dict[int, float] = {}
-    chosen: dict[str, int] = {}
-    for number in range(_FOLDS):
-        inside = [at for at, name in enumerate(names) if fold[name] != number]
-        seen = {one: [scores[at] for at in inside] for one, scores in table.items()}
-        setting = _chosen(seen, [clusters[at] for at in inside], margin)
-        chosen[setting.name] = chosen.get(setting.name, 0) + 1
-        values |= {at: table[setting][at] for at, name in enumerate(names) if fold[name] == number}
-    scores = [values[at] for at in range(len(names))]
-    return HeldOut(
-        score=mean_interval(scores, clusters, bounds=(0.0, 1.0)),
-        gain=_difference(scores, table[present], clusters),
-        chosen=dict(sorted(chosen.items(), key=lambda one: (-one[1], one[0]))),
-    )

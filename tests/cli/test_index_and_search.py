@@ -363,7 +363,6 @@ def test_tune_names_a_setting_and_what_it_is_worth(ragbench: Ragbench, workplace
     assert "Take 'sparse': the cheapest that surely loses less than 0.01" in done.out
     told = json.loads(ragbench(*asked, "--json").out)
     assert told["chosen"] == "sparse"
-    assert told["held_out"]["chosen"] == {"sparse": 5}
     refused = ragbench("tune", "memory:store", "--questions", "cases.jsonl", "--measure", "f1")
     assert refused.code == 2
     assert "the measure one of ndcg, recall, mrr" in refused.err

@@ -72,9 +72,6 @@ def command(
     embedder: EmbedderOption = None,
     embedder_setting: EmbedderSettingOption = None,
     map: FieldsOption = None,
-    seed: Annotated[
-        int, option("--seed", help="Seed of the folds.", metavar="N", show_default=True)
-    ] = 0,
     quiet: Annotated[bool, option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -82,9 +79,8 @@ def command(
 
     Every question is searched by words, by vectors (exactly, and with several efforts of an
     approximate index) and by both with several weights. A setting loses nothing when the 95%
-    interval of its difference from the best one lies above minus the margin. The choice is made
-    again five times without a fifth of the questions and scored on that fifth. Nothing is written
-    to the store.
+    interval of its difference from the best one lies above minus the margin. Nothing is written to
+    the store.
 
     \b
     Examples:
@@ -120,7 +116,6 @@ def command(
                 k=top_k,
                 measure=cast("Any", measure),
                 margin=margin,
-                seed=seed,
                 advance=lambda name: None if quiet else console.say(f"searching: {name}"),
             )
     if json:
@@ -133,10 +128,10 @@ def _print(found: Tuning) -> None:
     from ragbench_cli.tables import bare_table, print_block
 
     screen = console.data_console()
-    told = f"{found.measure} over {found.questions:,} questions"
+    heading = f"{found.measure} over {found.questions:,} questions"
     if found.skipped:
-        told += f" ({found.skipped:,} more have no gold that can be compared)"
-    typer.echo(told)
+        heading += f" ({found.skipped:,} more have no gold that can be compared)"
+    typer.echo(heading)
     typer.echo()
     table = bare_table("setting", "score", "95% interval", "from the best", "of exact", "p50", "")
     for one in found.settings:
@@ -156,18 +151,10 @@ def _print(found: Tuning) -> None:
         )
     print_block(screen, table)
     typer.echo()
-    held = found.held_out
     typer.echo(
         f"Take '{found.chosen}': the cheapest that surely loses less than {found.margin:g} against "
-        f"'{found.best}'."
+        f"'{found.best}'. It was chosen by these questions: others will score it a little lower."
     )
-    typer.echo(
-        f"On questions that the choice did not see: {_number(held.score.mean)} "
-        f"({_range(held.score)}), {_range(held.gain, sign=True)} from '{found.present}', which is "
-        "searched with now."
-    )
-    chosen = ", ".join(f"{name} ({count})" for name, count in held.chosen.items())
-    typer.echo(f"Chosen in {sum(held.chosen.values())} folds: {chosen}.")
 
 
 def _number(value: float | None) -> str:
@@ -188,7 +175,6 @@ def _object(found: Tuning) -> dict[str, Any]:
         "questions": found.questions,
         "skipped": found.skipped,
         "margin": found.margin,
-        "seed": found.seed,
         "settings": [
             {
                 "name": one.setting.name,
@@ -204,11 +190,6 @@ def _object(found: Tuning) -> dict[str, Any]:
         "best": found.best,
         "chosen": found.chosen,
         "present": found.present,
-        "held_out": {
-            "score": _interval(found.held_out.score),
-            "gain": _interval(found.held_out.gain),
-            "chosen": dict(found.held_out.chosen),
-        },
     }
 
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from ragbench import open_embedder
 from ragbench.embedders.cosine_scale import measure_calibration
-from ragbench.embedders.embedder import readable_text, unit_rows
+from ragbench.embedders.embedder import known_prefixes, readable_text, unit_rows
 from ragbench.embedders.local import HashingEmbedder, OnnxEmbedder
 from ragbench.embedders.openai import OpenAIEmbedder
-from ragbench.embedders.prefixes import known_prefixes
 from ragbench.errors import ConfigError
 from ragbench.llm.settings import resolve
 from tests.llm_server import FaultServer

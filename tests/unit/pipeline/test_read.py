@@ -240,7 +240,7 @@ def test_enough_embeddings_pass(place: Path) -> None:
         ("pre_retrieval: [own.py:Nothing]", "lacks a name or transform(query)"),
         ("post_retrieval: [{action: own.py:Nothing}]", "it lacks a name or apply()"),
         ("indexing: {chunker: own.py:Nothing}", "it lacks pieces(document)"),
-        ("indexing: {embedder: own.py:Nothing}\nretrieval: dense", "it lacks embed_queries(texts)"),
+        ("indexing: {embedder: own.py:Nothing}\nretrieval: dense", "it has neither embed_queries"),
         ("orchestration: own.py:loose", "is called with stages"),
         ("orchestration: own.py:instance", "cannot be called"),
         ("retrieval: {type: own.py:Finds, depth: 3}", "takes no depth"),

@@ -1,4 +1,4 @@
-"""tune(): the cheapest setting that loses nothing, with held-out folds."""
+"""tune(): the cheapest setting that loses nothing, by the same questions."""
 
 from __future__ import annotations
 
@@ -55,11 +55,6 @@ def test_the_cheapest_setting_that_loses_nothing_is_named() -> None:
     assert found["dense"].score.mean == pytest.approx(1.0)
     assert (found.chosen, found.questions, found.skipped) == ("dense ef=16", 30, 0)
     assert not found["sparse"].loses_nothing
-    assert found.held_out.score.mean == pytest.approx(1.0)
-    assert found.held_out.chosen == {"dense ef=16": 5}
-    assert found.held_out.gain.mean == pytest.approx(
-        1.0 - (found["hybrid dense_weight=0.01"].score.mean or 0.0)
-    )
 
 
 def test_what_the_index_misses_is_told_beside_the_exact_search() -> None:
@@ -69,17 +64,6 @@ def test_what_the_index_misses_is_told_beside_the_exact_search() -> None:
     assert plain.overlap is not None and (plain.overlap.mean or 1.0) < 1.0
     assert plain.score.mean == pytest.approx(29 / 30)
     assert found.best == "dense exact"
-
-
-def test_the_same_questions_give_the_same_choice() -> None:
-    first, second = (tune(collection("rent0"), CASES, k=3, seed=7) for _ in range(2))
-    assert (first.chosen, first.held_out, first.best) == (
-        second.chosen,
-        second.held_out,
-        second.best,
-    )
-    scores = [[one.score for one in found.settings] for found in (first, second)]
-    assert scores[0] == scores[1]
 
 
 def test_settings_cost_what_they_make_the_store_do() -> None:

@@ -1,0 +1,262 @@
+"""Embedders of packages with real models, and objects of other frameworks."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragbench import Document, index, open_embedder, open_engine
+from ragbench.embedders.embedder import Windowed, too_long
+from ragbench.embedders.loaded import FastembedEmbedder
+from ragbench.errors import ConfigError, InterfaceError, MissingExtraError
+from tests.unit.post.rerankers.models import model_folder
+
+OBJECTS = """
+class LangChain:
+    model = "words-1"
+
+    def embed_query(self, text):
+        return [3.0 * ("rent" in text), 4.0 * ("key" in text), 0.5]
+
+    def embed_documents(self, texts):
+        return [self.embed_query(text) for text in texts]
+
+
+class LlamaIndex:
+    model_name = "words-1"
+
+    def __init__(self, scale: float = 1.0):
+        self.scale = scale
+
+    def get_query_embedding(self, text):
+        return [self.scale * value for value in LangChain().embed_query(text)]
+
+    def get_text_embedding_batch(self, texts):
+        return [self.get_query_embedding(text) for text in texts]
+
+
+class Broken(LangChain):
+    def embed_documents(self, texts):
+        return [[1.0, float("nan"), 0.0]] * len(texts)
+
+
+class Short(LangChain):
+    def embed_documents(self, texts):
+        return []
+
+
+class Zeros(LangChain):
+    def embed_documents(self, texts):
+        return [[0.0, 0.0, 0.0]] * len(texts)
+
+
+made = LangChain()
+nothing = object()
+"""
+
+
+@pytest.fixture
+def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("objects.py").write_text(OBJECTS, "utf-8")
+
+
+@pytest.mark.usefixtures("objects")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("made", {}), ("LangChain", {}), ("LlamaIndex", {}), ("LlamaIndex", {"scale": 2.0})],
+)
+def test_an_object_of_another_framework_indexes_and_searches(
+    name: str, settings: Mapping[str, Any]
+) -> None:
+    spec = f"objects.py:{name}"
+    documents = [Document(id="a", text="The rent."), Document(id="b", text="A key.")]
+    index(documents, "memory:kb", "kb", embedder=spec, embedder_settings=settings)
+    with open_engine("memory:kb") as engine:
+        found = engine.search("kb", "where is the key", strategy="dense")
+    assert found[0].document_id == "b"
+    embedder = open_embedder(spec, **settings)
+    assert (embedder.dimension, embedder.identity["model"]) == (3, "words-1")
+    rows = embedder.embed_passages(["rent", "key"])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0)
+    assert embedder.embed_passages([]).shape == (0, 3)
+
+
+@pytest.mark.usefixtures("objects")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Broken", "numbers that are not finite"),
+        ("Short", "did not give one vector for each of 1"),
+        ("Zeros", "a vector of zeros for 'rent'"),
+    ],
+)
+def test_what_is_no_vector_for_each_text_is_refused(name: str, message: str) -> None:
+    with pytest.raises(InterfaceError, match=message):
+        open_embedder(f"objects.py:{name}").embed_passages(["rent"])
+
+
+@pytest.mark.usefixtures("objects")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("objects.py:nothing", r"is not an embedder: .* LangChain"),
+        ("objects.py:mde", "Did you mean made"),
+        ("cohere:embed-v4.0", r"no longer built in.*file\.py:embedder.*base_url"),
+        ("voyage:voyage-3.5", "no longer built in"),
+        ("jina:jina-embeddings-v3", "no longer built in"),
+    ],
+)
+def test_what_is_no_embedder_is_refused_and_says_what_to_use(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        open_embedder(name)
+
+
+@pytest.mark.models
+def test_chunks_that_fastembed_reads_only_in_part_are_counted(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Of "w " n times there are n tokens and two special ones: 510 fit into 512, 511 do not."""
+    pytest.importorskip("fastembed")
+    settings = {"path": str(fastembed_folder(tmp_path / "bge")), "passage_prefix": ""}
+    embedder = open_embedder("fastembed:BAAI/bge-small-en-v1.5", **settings)
+    assert isinstance(embedder, Windowed)
+    texts = ["w " * count for count in (1, 510, 511, 2000)]
+    assert (embedder.window, list(embedder.passage_tokens(texts))) == (512, [3, 512, 513, 2002])
+    assert too_long(embedder, texts) == 2
+    documents = [Document(id=str(at), text=text) for at, text in enumerate(texts)]
+    done = index(
+        documents, f"memory:{tmp_path}/store", "kb", chunker="whole",
+        embedder="fastembed:BAAI/bge-small-en-v1.5", embedder_settings=settings,
+    )  # fmt: skip
+    assert (done.written, done.cut_short) == (4, 2)
+    assert [str(one.message) for one in recwarn if "in no vector" in str(one.message)] == [
+        "2 of the 4 chunks that were embedded are longer than the 512 tokens that "
+        "fastembed:BAAI/bge-small-en-v1.5 reads: their ends are in no vector. Cut smaller chunks "
+        "(--chunk-size), or search by words as well (hybrid): those read all of it"
+    ]
+
+
+def test_an_embedder_that_reads_everything_cuts_nothing() -> None:
+    assert too_long(open_embedder("multilingual"), ["word " * 5000]) == 0
+
+
+def fastembed_folder(folder: Path) -> Path:
+    """The small model at hand, as fastembed keeps it."""
+    source = model_folder("bge_small_en")
+    shutil.copytree(source, folder)
+    shutil.copy(source / "model.onnx", folder / "model_optimized.onnx")
+    tokens = '{"cls_token":"[CLS]","mask_token":"[MASK]","pad_token":"[PAD]","sep_token":"[SEP]","unk_token":"[UNK]"}'  # noqa: E501
+    (folder / "special_tokens_map.json").write_text(tokens, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.models
+def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("fastembed")
+    source, folder = model_folder("bge_small_en"), fastembed_folder(tmp_path / "bge")
+    texts = ["Rent is due in May.", "Dogs bark at night.", "The gate decides what passes."]
+    questions = ["When do I pay for the flat?", "Which animal is loud?"]
+    ours = FastembedEmbedder(model="BAAI/bge-small-en-v1.5", path=str(folder), threads=1)
+    theirs = open_embedder(
+        f"onnx:{source}",
+        pooling="cls",
+        query_prefix="Represent this sentence for searching relevant passages: ",
+        passage_prefix="",
+    )
+    assert ours.dimension == theirs.dimension == 384
+    passages = ours.embed_passages(texts)
+    asked = ours.embed_queries(questions)
+    assert np.abs(passages - theirs.embed_passages(texts)).max() < 0.02
+    assert np.abs(asked - theirs.embed_queries(questions)).max() < 0.02
+    assert (asked @ passages.T).argmax(axis=1).tolist() == [0, 1]
+    assert ours.embed_queries([]).shape == (0, 384)
+    assert (
+        ours.identity["query_prefix"] == "Represent this sentence for searching relevant passages: "
+    )
+    other = FastembedEmbedder(model="BAAI/bge-small-en-v1.5", path=str(folder), query_prefix="")
+    assert other.identity != ours.identity
+
+
+def test_a_model_that_fastembed_does_not_know_is_named() -> None:
+    pytest.importorskip("fastembed")
+    with pytest.raises(ConfigError, match="cannot load the model 'no/such'"):
+        open_embedder("fastembed:no/such").embed_queries(["a?"])
+
+
+class SentenceTransformer:
+    """What `sentence_transformers.SentenceTransformer` documents of `encode` and `prompts`."""
+
+    def __init__(
+        self, name: str, *, device: str | None = None, revision: str | None = None
+    ) -> None:
+        if name == "no/such":
+            raise OSError("no/such is not a\nlocal folder")
+        self.prompts = {"query": "ask: ", "document": ""} if name == "own/prompts" else {}
+        self.max_seq_length = float("inf") if name == "static/model" else 4
+
+    def encode(self, sentences: list[str], *, prompt: str | None = None, **_: Any) -> Any:
+        return np.array([[float(len(f"{prompt or ''}{text}")), 1.0] for text in sentences])
+
+    def tokenizer(self, texts: list[str], *, truncation: bool, verbose: bool) -> Any:
+        assert (truncation, verbose) == (False, False)
+        return {"input_ids": [[101, *range(len(text.split())), 102] for text in texts]}
+
+
+def test_what_sentence_transformers_reads_of_a_passage_is_counted_with_its_prefix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of four tokens two are special: "passage: a" fits, "passage: a b" does not."""
+    package = ModuleType("sentence_transformers")
+    package.SentenceTransformer = SentenceTransformer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    texts = ["a", "a b", "a b c"]
+    assert too_long(open_embedder("sentence-transformers:intfloat/e5-small"), texts) == 2
+    assert too_long(open_embedder("sentence-transformers:plain/model"), texts) == 1
+    assert too_long(open_embedder("sentence-transformers:static/model"), texts) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "lengths"),
+    [
+        ("own/prompts", {}, (7, 2)),
+        ("own/prompts", {"query_prefix": ""}, (2, 2)),
+        ("intfloat/e5-small", {}, (9, 11)),
+        ("plain/model", {}, (2, 2)),
+        ("plain/model", {"passage_prefix": "p: "}, (2, 5)),
+    ],
+)
+def test_sentence_transformers_get_the_prompts_of_the_model_or_what_is_known(
+    model: str,
+    settings: dict[str, Any],
+    lengths: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    package = ModuleType("sentence_transformers")
+    package.SentenceTransformer = SentenceTransformer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    embedder = open_embedder(f"sentence-transformers:{model}", **settings)
+    rows = np.concatenate([embedder.embed_queries(["a?"]), embedder.embed_passages(["a."])])
+    assert (rows[:, 0] / rows[:, 1]).tolist() == pytest.approx(list(lengths))
+    assert embedder.dimension == 2
+    prefixes = embedder.identity["query_prefix"], embedder.identity["passage_prefix"]
+    assert tuple(len(str(prefix)) + 2 for prefix in prefixes) == lengths
+    with pytest.raises(
+        ConfigError, match="cannot load the model 'no/such': no/such is not a local"
+    ):
+        open_embedder("sentence-transformers:no/such").embed_queries(["a?"])
+
+
+def test_without_sentence_transformers_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[sentence-transformers\]"):
+        open_embedder("sentence-transformers:a/b").embed_queries(["a?"])
