@@ -1,9 +1,11 @@
-"""Comparisons in a terminal."""
+"""A comparison in a terminal: the result, the metrics that matter, the cases that changed."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragbench.core.comparison import (
@@ -14,60 +16,116 @@ from ragbench.core.comparison import (
     MetricComparison,
 )
 from ragbench.safe_text import shown_line
-from ragbench.views.comparison import counts_text, family_text, p_text, span_text, what_changed
-from ragbench.views.gate import number_text
+from ragbench.views.comparison import (
+    counts_text,
+    kinds_text,
+    p_text,
+    result_lines,
+    span_text,
+    what_changed,
+)
+from ragbench.views.gate import change_lines, number_text
 from ragbench.views.run_words import flow_text
-from ragbench.views.system_change import change_lines, change_title
 from ragbench_cli.console import data_console
-from ragbench_cli.tables import bare_table, paragraph, print_block, styled
+from ragbench_cli.tables import bare_table, print_block, styled
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-
-_WAYS = 12
-"""How many ways from cause to cause are listed."""
-
-
+_ROWS = 5
+_FEW = 3
+"""How many changes of a system and cases of a kind are named; the page has all of them."""
+_WAYS, _NOTES = 2, 1
+_LONGEST = 150
+_LONGEST_ID = 24
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
 _MISSED = ("cases", "interval", "p")
 """Columns that a narrow terminal goes without, in this order."""
 
 
-def print_comparison(comparison: Comparison, *, cases: int) -> None:
-    """Prints a comparison to stdout: metrics first, then cases, newly failing ones first."""
+def print_comparison(comparison: Comparison, *, named: bool, cases: int) -> None:
+    """Prints a comparison on one screen: the result, the metrics that matter, the cases.
+
+    Args:
+        named: the user named the metrics, so that all of them are shown.
+    """
     console = data_console()
-    for block in _comparison_blocks(comparison, console, cases):
+    for block in _blocks(comparison, console, named=named, cases=cases):
         print_block(console, block)
 
 
-def _comparison_blocks(
-    comparison: Comparison, console: Console, cases: int
+def _blocks(
+    comparison: Comparison, console: Console, *, named: bool, cases: int
 ) -> Iterator[RenderableType]:
+    for line in result_lines(comparison):
+        yield styled((line, "bold"))
+    yield ""
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), _run(run))
-    for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
-        lines = ((line, "") for line in change_lines(change))
-        yield from paragraph(change_title(pair.first, pair.second), lines)
+    shown = comparison if named else _main(comparison)
     yield ""
-    yield from _metrics(comparison, console)
-    if len(comparison.runs) > 2:
-        yield from _differences(comparison)
-    for pair in comparison.pairs:
+    yield from _metrics(shown, console)
+    yield styled((_legend(shown, len(comparison.metrics) - len(shown.metrics)), "dim"))
+    yield from _pairs(comparison, console, cases)
+    yield from _behind(comparison)
+    if comparison.changed and not cases:
+        worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
+        sources = {run.mark: run.source for run in comparison.runs}
+        pair = shlex.join([sources[worst.first], sources[worst.second]])
         yield ""
-        yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts_text(pair)}")
+        yield styled(("next     ", "dim"), f"ragbench compare {pair} --cases 5")
+
+
+def _legend(shown: Comparison, rest: int) -> str:
+    parts = ["p: two-sided, corrected"]
+    if any(figure.better_than for each in shown.metrics for figure in each.figures):
+        parts.append("a letter: better than that run")
+    if rest:
+        parts.append(f"{rest:,} more: -m, --md")
+    return "; ".join(parts)
+
+
+def _main(comparison: Comparison) -> Comparison:
+    """With the metrics that say whether a case passes, and those that differ beyond chance."""
+    metrics = comparison.metrics
+    main = [each for each in metrics if each.name in comparison.main]
+    differing = [each for each in metrics if any(one.is_significant for one in each.differences)]
+    kept = [*main, *(each for each in differing if each not in main)][:_ROWS] or metrics[:_ROWS]
+    return replace(comparison, metrics=tuple(each for each in metrics if each in kept))
+
+
+def _pairs(comparison: Comparison, console: Console, cases: int) -> Iterator[RenderableType]:
+    yield ""
+    for pair in comparison.pairs:
+        mine = [case for case in comparison.changed if case.second == pair.second]
+        if not mine and len(comparison.pairs) > 1:
+            continue
+        counts = counts_text(pair) if cases else f"{kinds_text(pair)}, of {pair.cases:,} cases"
+        yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
-            found = [
-                case
-                for case in comparison.changed
-                if case.second == pair.second and case.kind is kind
-            ]
-            yield from _cases(kind, found, cases, console)
+            found = [case for case in mine if case.kind is kind]
+            if cases:
+                yield from _spelled_out(kind, found, cases, console)
+            elif found and len(comparison.pairs) == 1:
+                ids = ", ".join(shown_line(case.id, longest=_LONGEST_ID) for case in found[:_FEW])
+                more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
+                yield styled("  ", (_TITLES.get(kind, kind.value), _STYLES[kind]), f": {ids}{more}")
+
+
+def _behind(comparison: Comparison) -> Iterator[RenderableType]:
+    """Causes; what changed in the systems, together where it is the same; what to mind."""
     moved = [flow for flow in comparison.flows if flow.before is not flow.after]
-    flows = ((flow_text(flow), "") for flow in moved[:_WAYS])
-    yield from paragraph("causes that changed", flows)
-    yield from paragraph("notes", ((note, "") for note in _notes(comparison)))
+    if moved and len(comparison.pairs) == 1:
+        yield styled(("causes   ", "dim"), "; ".join(map(flow_text, moved[:_WAYS])))
+    groups: dict[str, list[str]] = {}
+    for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
+        groups.setdefault("; ".join(change_lines(change, most=_FEW)), []).append(pair.second)
+    for line, marks in groups.items():
+        of = f"{', '.join(marks)}: " if len(groups) > 1 else ""
+        yield styled(("changed  ", "dim"), f"{of}{line}")
+    for note in comparison.notes[:_NOTES]:
+        yield styled(("note     ", "dim"), shown_line(note, longest=_LONGEST))
 
 
 def _run(run: ComparedRun) -> str:
@@ -128,14 +186,10 @@ def _table(
     titles = [change if column == "change" else column for column in columns]
     table = bare_table("metric", *(marks[run] for run in runs), *titles, gap=gap)
     scores = _scores(comparison.metrics, raised=raised)
-    for group in dict.fromkeys(metric.group for metric in comparison.metrics):
-        table.add_row(styled((group, "dim")))
-        for metric, figures in zip(comparison.metrics, scores, strict=True):
-            if metric.group == group:
-                shown = [figures[run] for run in runs]
-                cells = [*shown, *(_cell(metric, column) for column in columns)]
-                name = shown_line(metric.name)
-                table.add_row(styled(f"  {name}"), *(styled(cell) for cell in cells))
+    for metric, figures in zip(comparison.metrics, scores, strict=True):
+        shown = [figures[run] for run in runs]
+        cells = [*shown, *(_cell(metric, column) for column in columns)]
+        table.add_row(styled(shown_line(metric.name)), *(styled(cell) for cell in cells))
     return table
 
 
@@ -174,41 +228,14 @@ def _cell(metric: MetricComparison, column: str) -> str:
     }[column]
 
 
-_PAIRS = 30
-"""How many differences of more than two runs are listed."""
-
-
-def _differences(comparison: Comparison) -> Iterator[RenderableType]:
-    """Of more than two runs, the differences that are beyond chance."""
-    found = [
-        (metric, one)
-        for metric in comparison.metrics
-        for one in metric.differences
-        if one.is_significant
-    ]
-    yield ""
-    if not found:
-        yield styled(("no difference is beyond chance: --md and --json list them all", "dim"))
-        return
-    yield styled(("beyond chance", "dim"))
-    table = bare_table("  metric", "pair", "change", "p")
-    for metric, one in found[:_PAIRS]:
-        change = number_text(one.difference, metric.unit, sign=True)
-        cells = (f"{one.second} - {one.first}", change, p_text(one))
-        table.add_row(styled(f"  {shown_line(metric.name)}"), *(styled(cell) for cell in cells))
-    yield table
-    if len(found) > _PAIRS:
-        yield styled((f"  and {len(found) - _PAIRS:,} more: see --md or --json", "dim"))
-
-
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
 _TITLES = {CaseKind.MIXED: "failing in one respect, fixed in another"}
 
 
-def _cases(
+def _spelled_out(
     kind: CaseKind, cases: Sequence[CaseDifference], shown: int, console: Console
 ) -> Iterator[RenderableType]:
-    if not cases or not shown:
+    if not cases:
         return
     yield ""
     yield styled((f"{_TITLES.get(kind, kind.value)}: {len(cases):,}", _STYLES[kind]))
@@ -231,23 +258,6 @@ def _hanging(label: str, line: str, width: int) -> str:
         return "\n".join(f"    {text}" for text in lines)
     first = f"    {label:<{_LABEL}}{lines[0]}"
     return "\n".join([first, *(f"{'':{_LABEL + 4}}{text}" for text in lines[1:])])
-
-
-def _notes(comparison: Comparison) -> Iterable[str]:
-    yield family_text(comparison)
-    if comparison.main:
-        names = ", ".join(comparison.main)
-        yield (
-            f"A case fails when a stage failed, or when {names} lies below "
-            f"{comparison.threshold:g} of its scale."
-        )
-    untested: dict[str, list[str]] = {}
-    for metric in comparison.metrics:
-        if metric.untested is not None:
-            untested.setdefault(metric.untested, []).append(metric.name)
-    for reason, metrics in untested.items():
-        yield f"{', '.join(metrics)}: not tested, {reason}."
-    yield from map(shown_line, comparison.notes)
 
 
 def _can_show(console: Console, letter: str) -> bool:

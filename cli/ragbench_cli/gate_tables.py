@@ -1,8 +1,10 @@
-"""Gate results in a terminal."""
+"""A gate's result in a terminal, on one screen: the decision, then what stands against it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.core.gate_result import (
@@ -15,14 +17,14 @@ from ragbench.core.gate_result import (
 )
 from ragbench.views.gate import (
     after_text,
+    change_lines,
     change_text,
-    detectable_text,
+    change_title,
     interval_text,
     limit_text,
     number_text,
     observed_text,
 )
-from ragbench.views.system_change import change_lines, change_title
 from ragbench_cli.console import data_console
 from ragbench_cli.tables import bare_table, paragraph, print_block, printable, styled
 
@@ -30,21 +32,21 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-_CASES = 5
-_CHECKS = 40
-_LONGEST = 120
+_ROWS = 5
+_PASSED = 2
+_FEW = 3
+"""How many cases and changes of the system are shown; --md and the page have more."""
 _WORDS = {
     GateOutcome.PASSED: ("passed", "green"),
     GateOutcome.FAILED: ("failed", "red"),
     GateOutcome.INCONCLUSIVE: ("cannot tell", "yellow"),
 }
-_COLUMNS: tuple[str, ...] = ("now", "change", "interval", "held against", "n", "detectable")
-_MISSED = ("detectable", "n", "interval")
+_COLUMNS = ("now", "change", "interval", "limit", "n")
+_MISSED = ("n", "interval")
 """Columns that a narrow terminal goes without, in this order."""
 
 
 def print_verdict(verdict: GateResult) -> None:
-    """Prints a verdict to standard output: the decision first, then what it rests on."""
     console = data_console()
     for block in _blocks(verdict, console):
         print_block(console, block)
@@ -57,17 +59,24 @@ def _blocks(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
     yield styled(("run       ", "dim"), _run(verdict.run))
     if verdict.baseline is not None:
         yield styled(("baseline  ", "dim"), _run(verdict.baseline))
-    yield from paragraph("not compared", _refusals(verdict))
-    if verdict.system is not None:
-        lines = ((line, "") for line in change_lines(verdict.system))
-        yield from paragraph(change_title("the baseline", "this run"), lines)
-    yield ""
-    yield _checks(verdict, console)
-    if len(verdict.checks) > _CHECKS:
-        yield styled((f"and {len(verdict.checks) - _CHECKS:,} more: see --json", "dim"))
-    yield from paragraph("cannot tell", _undecided(verdict))
-    yield from paragraph(_lost_title(verdict), _lost(verdict))
+    if passed := [check for check in verdict.checks if check.outcome is GateOutcome.PASSED]:
+        yield styled(("passed    ", "dim"), _passed(passed))
+    refusals = ((f"{one.reason}. To go on, {one.remedy}", "yellow") for one in verdict.refusals)
+    yield from paragraph("not compared", refusals)
+    if against := [check for check in verdict.checks if _is_shown(check)]:
+        yield ""
+        yield _checks(against[:_ROWS], console)
+        if len(against) > _ROWS:
+            yield styled((f"and {len(against) - _ROWS:,} more: see --md or --json", "dim"))
+    if verdict.outcome is GateOutcome.FAILED:
+        yield from _behind(verdict, console)
+    else:
+        first = [(f"{check.name} {check.reason}", "") for check in against[:1]]
+        yield from paragraph("why", first)
     yield from paragraph("notes", ((note, "") for note in verdict.notes))
+    if command := _next_step(verdict):
+        yield ""
+        yield styled(("next      ", "dim"), command)
 
 
 def _run(run: JudgedRun) -> str:
@@ -78,40 +87,62 @@ def _run(run: JudgedRun) -> str:
     return f"{run.source}  ({run.rag} on {run.dataset}, {run.cases:,} cases{commit}{runs})"
 
 
-def _refusals(verdict: GateResult) -> Iterator[tuple[str, str]]:
-    for refusal in verdict.refusals:
-        yield f"{refusal.reason}. To go on, {refusal.remedy}", "yellow"
+def _passed(checks: Sequence[GateCheck]) -> str:
+    metrics = [check for check in checks if check.kind is not CheckKind.COVERAGE]
+    shown = [
+        f"{check.name} {observed_text(check)}"
+        + (f" ({change_text(check.drop, check.unit)})" if check.drop is not None else "")
+        for check in metrics[:_PASSED]
+    ]
+    rest = len(checks) - len(shown)
+    more = f"{rest:,} {'more' if shown else 'checks of how many cases failed or were measured'}"
+    return " and ".join(filter(None, (", ".join(shown), more if rest else "")))
 
 
-def _undecided(verdict: GateResult) -> Iterator[tuple[str, str]]:
-    for check in verdict.checks:
-        is_open = check.outcome is GateOutcome.INCONCLUSIVE and not check.informational
-        if is_open and check.kind is not CheckKind.SLICE:
-            yield f"{check.name} {check.reason}", ""
+def _is_shown(check: GateCheck) -> bool:
+    """Slices that are too small to say anything are most of them, and do not count."""
+    is_silent = check.informational or check.kind is CheckKind.SLICE
+    return check.outcome is GateOutcome.FAILED or (
+        check.outcome is GateOutcome.INCONCLUSIVE and not is_silent
+    )
 
 
-def _lost_title(verdict: GateResult) -> str:
-    count = len(verdict.lost)
-    return f"cases that lost: {count:,}{f', the first {_CASES}' if count > _CASES else ''}"
+def _behind(verdict: GateResult, console: Console) -> Iterator[RenderableType]:
+    """What changed in the system, and the cases that lost most."""
+    if verdict.system is not None and not verdict.refusals:
+        changes = list(change_lines(verdict.system, most=_FEW))
+        title = change_title("the baseline", "this run")
+        yield from paragraph(title, ((line, "") for line in changes))
+    lost = verdict.lost
+    first = f", the first {_FEW}" if len(lost) > _FEW else ""
+    cases = [(_case(change, console.width - 6), "") for change in lost[:_FEW]]
+    yield from paragraph(f"cases that lost: {len(lost):,}{first}", cases)
 
 
-def _lost(verdict: GateResult) -> Iterator[tuple[str, str]]:
-    for change in verdict.lost[:_CASES]:
-        yield _change(change), ""
-
-
-def _change(change: CaseChange) -> str:
-    now = after_text(change)
-    text = f"{change.id}: {change.metric} {number_text(change.before)}, now {now}"
+def _case(change: CaseChange, longest: int) -> str:
+    text = f"{change.id}: {change.metric} {number_text(change.before)}, now {after_text(change)}"
     line = printable(f"{text}; {change.query}" if change.query else text)
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+    return line if len(line) <= longest else f"{line[:longest]} ..."
 
 
-def _checks(verdict: GateResult, console: Console) -> Table:
+def _next_step(verdict: GateResult) -> str:
+    if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
+        return ""
+    if verdict.outcome is GateOutcome.INCONCLUSIVE:
+        if any(check.is_open_drop for check in verdict.checks):
+            return "the same command with --settle asks both systems again"
+        return ""
+    run = shlex.quote(verdict.run.source)
+    first = next(check for check in verdict.checks if not check.informational)
+    if first.drop is not None and verdict.baseline is not None:
+        return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
+    return f"ragbench explain {run}" if Path(verdict.run.source).is_dir() else ""
+
+
+def _checks(checks: Sequence[GateCheck], console: Console) -> Table:
     """Columns that say nothing here are left out, and in a narrow terminal those least missed."""
     from rich.measure import Measurement
 
-    checks = verdict.checks[:_CHECKS]
     rows = [dict(zip(_COLUMNS, _cells(check), strict=True)) for check in checks]
     columns = [name for name in _COLUMNS if any(row[name] != "-" for row in rows)]
     table = _table(checks, rows, columns)
@@ -142,5 +173,4 @@ def _cells(check: GateCheck) -> Sequence[str]:
         interval_text(check),
         limit_text(check),
         f"{check.cases:,}",
-        detectable_text(check),
     )

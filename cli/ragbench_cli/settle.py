@@ -42,8 +42,6 @@ class Settling:
     """Options of ``ragbench eval`` that ask the system; None takes them from the run."""
     max_asked: int | None = None
     """Pairs of questions at most; ten per case when not given."""
-    max_cost: float | None = None
-    """What judging them may cost."""
 
 
 def settled_gate(
@@ -59,7 +57,7 @@ def settled_gate(
     options, cases = _question(path, settling.ask)
     run, baseline = read_run(path), read_run(Path(verdict.baseline.source))
     names = [check.subject for check in found]
-    home = _home(path.absolute(), run, baseline, (names, options, config.seed))
+    home = _home(path.absolute(), run, baseline, (names, options))
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         asking = Asking(
             folder=home,
@@ -68,7 +66,6 @@ def settled_gate(
             baseline=baseline,
             run=run,
             base=base,
-            max_cost=settling.max_cost,
             stopped=stopped,
         )
         return settle(
@@ -78,7 +75,6 @@ def settled_gate(
             config,
             asking,
             most=settling.max_asked or _PER_CASE * len(cases),
-            may_go_on=lambda: asking.may_go_on,
             tell=console.say,
         )
 
@@ -115,7 +111,7 @@ def _home(
     path: Path,
     run: RunScores,
     baseline: RunScores,
-    rest: tuple[Sequence[str], Sequence[str], int],
+    rest: tuple[Sequence[str], Sequence[str]],
 ) -> Path:
     """Where the rounds of this question are kept: another question has a folder of its own."""
     from ragbench.ledger.fingerprint import fingerprint
@@ -140,10 +136,7 @@ class Asking:
     run: RunScores
     base: Path
     """Where the baseline's system is at home; the run's is in the working directory."""
-    max_cost: float | None
-    """What judging all of it may cost."""
     stopped: Callable[[], bool]
-    spent: float = 0.0
 
     def __call__(
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
@@ -158,10 +151,6 @@ class Asking:
         before = self._one(home, "baseline", self.base, metrics, self.baseline)
         return before, self._one(home, "run", Path.cwd(), metrics, self.run)
 
-    @property
-    def may_go_on(self) -> bool:
-        return self.max_cost is None or self.spent < self.max_cost
-
     def _one(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
@@ -174,8 +163,6 @@ class Asking:
             *("--out", str(out), "--metrics", ",".join(metrics), "--matching", like.matching),
             *self.options,
         ]
-        if self.max_cost is not None:
-            command += ["--max-cost", f"{max(self.max_cost - self.spent, 1e-9):.9f}"]
         if not (out / "report.json").exists():  # written last
             self._child(command, place, like)
         found = read_run(out)
@@ -188,7 +175,6 @@ class Asking:
                 "of read from the checkout, an attribute that is another one at each start, or "
                 "options of eval that the run does not keep do that; give the last with --ask"
             )
-        self.spent += found.judge_cost or 0.0
         return found
 
     def _child(self, command: Sequence[str], place: Path, like: RunScores) -> None:

@@ -31,10 +31,6 @@ class Ground(StrEnum):
     """The observed figure lies on the right side of the limit."""
     BROKEN = "broken"
     """It lies on the wrong side."""
-    STRADDLES = "straddles"
-    """Its interval lies on both sides, and the whole of it was to lie on one."""
-    NO_INTERVAL = "no interval"
-    """An interval was to show it, and there is none."""
     SHOWN = "shown"
     """A loss larger than tolerated is statistically significant."""
     RULED_OUT = "ruled out"
@@ -142,8 +138,6 @@ class Drop:
     """True loss that these cases would have shown with the power asked for."""
     needed: NeededCases | None
     """What would settle it; None when it is settled, or when no number would."""
-    needed_if_unchanged: int | None
-    """Cases that would show "not worse" if nothing had changed; None as above."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,4 +281,4 @@ class GateResult:
     settings: Mapping[str, float | int | str | bool] = field(
         default_factory=dict[str, float | int | str | bool]
     )
-    """Level, power, correction, seed: what another run of the gate needs for the same result."""
+    """What another run of the gate needs for the same result."""

@@ -29,7 +29,7 @@ def age_note(run: RunScores, baseline: RunScores, folder: Path) -> str | None:
         ages.append("1 day" if days == 1 else f"{days:,} days")
     if commits:
         ages.append("1 commit" if commits == 1 else f"{commits:,} commits")
-    if count < 2 and days is None and commits is None:
+    if count < 2 and not days and not commits:
         return None
     made = f"the mean of {count} runs" if count > 1 else "one run"
     dates = [made_of.date[:10] for made_of in baseline.made_of if made_of.date is not None]

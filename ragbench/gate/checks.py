@@ -13,9 +13,12 @@ from ragbench.core.outcome import Status
 from ragbench.core.report import Interval, Latency
 from ragbench.core.run_scores import MetricColumn, RunScores, ScoredCase
 from ragbench.errors import ConfigError
-from ragbench.gate.config import FigureLimits, FloorRule, GateConfig, MetricGate
+from ragbench.gate.config import FigureLimits, GateConfig, MetricGate
 from ragbench.gate.words import worded
 from ragbench.stats.mean import mean_interval
+
+_CONFIDENCE = 0.95
+"""Of the interval of a figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -298,14 +301,13 @@ def floor_checks(
 ) -> Iterator[GateCheck]:
     """A check for each of ``min`` and ``max`` that is given.
 
-    By default the observed figure decides, as a reader of the limit expects; the reason says when
-    its interval reaches across the limit. With `FloorRule.SHOWN` the whole interval must lie on
-    one side.
+    The observed figure decides, as a reader of the limit expects; the reason says when its interval
+    reaches across the limit.
     """
     for bound, limit in (("min", limits.minimum), ("max", limits.maximum)):
         if limit is not None:
-            observed, interval, count = _figure(demand, cases, config, whole=slice is None)
-            ground = _ground(bound, limit, observed, interval, count, config)
+            observed, interval, count = _figure(demand, cases, whole=slice is None)
+            ground = _ground(bound, limit, observed, count, config)
             yield worded(
                 GateCheck(
                     kind=CheckKind.FLOOR if slice is None else CheckKind.SLICE,
@@ -326,7 +328,7 @@ def floor_checks(
 
 
 def _figure(
-    demand: MetricDemand, cases: Sequence[ScoredCase], config: GateConfig, *, whole: bool
+    demand: MetricDemand, cases: Sequence[ScoredCase], *, whole: bool
 ) -> tuple[float | None, Interval | None, int]:
     """The figure, its interval, and the number of cases that it rests on."""
     column = demand.column
@@ -338,13 +340,13 @@ def _figure(
         return (column.score if whole else None), None, len(measured)
     found = mean_interval(
         values,
-        [case.cluster for case in measured] if config.cluster else None,
-        config.confidence,
+        [case.cluster for case in measured],
+        _CONFIDENCE,
         bounds=None if column.low is None or column.high is None else (column.low, column.high),
     )
     if found.low is None or found.high is None:
         return found.mean, None, len(measured)
-    interval = Interval(low=found.low, high=found.high, level=config.confidence)
+    interval = Interval(low=found.low, high=found.high, level=_CONFIDENCE)
     return found.mean, interval, len(measured)
 
 
@@ -352,7 +354,6 @@ def _ground(
     bound: str,
     limit: float,
     observed: float | None,
-    interval: Interval | None,
     count: int,
     config: GateConfig,
 ) -> Ground:
@@ -360,10 +361,5 @@ def _ground(
         return Ground.NOTHING_MEASURED
     if count < config.min_cases:
         return Ground.TOO_FEW_CASES
-    if config.floors is FloorRule.SHOWN:
-        if interval is None:
-            return Ground.NO_INTERVAL
-        if interval.low < limit < interval.high:
-            return Ground.STRADDLES
     holds = observed >= limit if bound == "min" else observed <= limit
     return Ground.HOLDS if holds else Ground.BROKEN

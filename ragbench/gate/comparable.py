@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from ragbench.core.gate_result import Refusal
 from ragbench.core.run_scores import MetricColumn, RunScores
-from ragbench.gate.config import GateConfig
 
 _SHOWN = 5
 """How many cases of a kind are named."""
@@ -28,36 +27,24 @@ class Comparability:
 
 
 def compare_inputs(
-    run: RunScores,
-    baseline: RunScores,
-    columns: Sequence[MetricColumn],
-    config: GateConfig,
+    run: RunScores, baseline: RunScores, columns: Sequence[MetricColumn]
 ) -> Comparability:
     """Finds out what can be compared, and says why the rest cannot.
 
     Cases that were added, dropped or edited since are left out and named; tags, languages and
     clusters may change, since no score rests on them.
     """
-    required = config.require_same
     refusals: list[Refusal] = []
-    notes: list[str] = []
-    if "dataset" in required and _cases(run) != _cases(baseline):
-        refusals.append(_other_dataset(run, baseline))
-    else:
-        whole = run
-        run, baseline, note = _in_common(run, baseline)
-        notes += [note] if note else []
-        if not run.cases:
-            refusals.append(_no_common_case(whole, baseline))
-    if "matching" in required and scale_of(run.matching) != scale_of(baseline.matching):
+    whole = run
+    run, baseline, note = _in_common(run, baseline)
+    if not run.cases:
+        refusals.append(_no_common_case(whole, baseline))
+    if scale_of(run.matching) != scale_of(baseline.matching):
         refusals.append(_other_matching(run, baseline))
-    if "judge" in required and run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
+    if run.fingerprints.get("judge") != baseline.fingerprints.get("judge"):
         refusals.append(_other_judge())
     is_refused = bool(refusals)
-    same = {
-        column.name for column in columns if baseline.column(column.name) is not None
-        and ("metrics" not in required or _same_version(column, baseline))
-    }  # fmt: skip
+    same = {column.name for column in columns if _same_version(column, baseline)}
     changed = [column for column in columns if column.name not in same]
     if changed:
         refusals.append(_other_metrics(changed, baseline))
@@ -66,7 +53,7 @@ def compare_inputs(
         baseline=None if is_refused else baseline,
         metrics=frozenset(same),
         refusals=tuple(refusals),
-        notes=tuple(notes),
+        notes=(note,) if note else (),
     )
 
 
@@ -102,22 +89,6 @@ def _restricted(run: RunScores, ids: set[str]) -> RunScores:
 def _same_version(column: MetricColumn, baseline: RunScores) -> bool:
     other = baseline.column(column.name)
     return other is not None and other.identity == column.identity
-
-
-def _other_dataset(run: RunScores, baseline: RunScores) -> Refusal:
-    mine, other = _cases(run), _cases(baseline)
-    shared = mine.keys() & other.keys()
-    changed = sum(1 for id_ in shared if mine[id_] != other[id_])
-    return Refusal(
-        what="dataset",
-        reason=(
-            f"the runs are of different cases: {len(shared) - changed:,} are the same, "
-            f"{changed:,} have changed, {len(mine) - len(shared):,} are only in this run and "
-            f"{len(other) - len(shared):,} only in the baseline"
-        ),
-        remedy="take 'dataset' out of require_same to compare the cases that are the same, or "
-        + _NEW_BASELINE,
-    )
 
 
 def _no_common_case(run: RunScores, baseline: RunScores) -> Refusal:

@@ -16,9 +16,8 @@ from ragbench.core.comparison import (
 from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import CaseRule, case_changes, find_columns, main_metrics, run_pair
-from ragbench.gate.pairwise import PairwiseOptions, metric_comparisons
+from ragbench.gate.pairwise import ALPHA, CONFIDENCE, metric_comparisons
 from ragbench.gate.system_change import system_change
-from ragbench.stats.clusters import check_share
 
 
 def common_cases(
@@ -69,7 +68,6 @@ def compare(
     main: Sequence[str] | None = None,
     threshold: float = 0.5,
     only_common_cases: bool = False,
-    options: PairwiseOptions | None = None,
 ) -> Comparison:
     """Compares runs, metric by metric and case by case.
 
@@ -84,15 +82,11 @@ def compare(
             `ragbench.gate.cases.main_metrics`.
         threshold: share of a main metric's scale from which on a case passes.
         only_common_cases: leave out cases that are not the same in all runs, instead of refusing.
-        options: level, confidence, draws.
 
     Raises:
         RunMismatchError: the runs are of different cases.
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
-    options = options or PairwiseOptions()
-    check_share(options.alpha, name="alpha")
-    check_share(options.confidence, name="confidence")
     if not 2 <= len(runs) <= len(MARKS):
         raise ConfigError(f"{len(runs)} runs: a comparison is of 2 to {len(MARKS)}")
     cut, note = common_cases(runs, only_common_cases=only_common_cases)
@@ -102,7 +96,7 @@ def compare(
     rule = CaseRule(main=main_metrics(shared, main), threshold=threshold)
     if metrics is not None:
         columns = find_columns(columns, metrics)
-    compared, family = metric_comparisons(marked, columns, restricted=bool(note), options=options)
+    compared, family = metric_comparisons(marked, columns, restricted=bool(note))
     pairs, changed = _cases(marked, rule)
     return Comparison(
         runs=tuple(_described(mark, run) for mark, run in marked),
@@ -115,14 +109,7 @@ def compare(
         systems=tuple(system_change(cut[0], run) for run in cut[1:]),
         flows=tuple(flow for pair in marked[1:] for flow in cause_flows(marked[0], pair)),
         notes=(*([note] if note else []), *_notes(marked, compared)),
-        settings={
-            "alpha": options.alpha,
-            "confidence": options.confidence,
-            "resamples": options.resamples,
-            "seed": options.seed,
-            "correction": "joint",
-            "family": family,
-        },
+        settings={"alpha": ALPHA, "confidence": CONFIDENCE, "family": family},
     )
 
 

@@ -15,31 +15,11 @@ from ragbench.io.yaml_file import Section, read_yaml
 AUTO = "auto"
 """The baseline's name that stands for the best earlier run."""
 
-COMPARABLE = ("dataset", "metrics", "judge", "matching")
-"""What two runs can be required to share; with ``dataset`` every case must be in both."""
-
 FIGURES = ("mean", "p50", "p95", "longest", "total")
 """Figures of a stage's wall times."""
 
 EXTENTS = ("case", "all")
 """What a budget of cost or tokens is for: the mean of a case, or the whole run."""
-
-
-class Correction(StrEnum):
-    """How p-values are corrected for testing several metrics at once."""
-
-    JOINT = "joint"
-    """Signs are flipped in all of them together, and the largest statistic counts."""
-    NONE = "none"
-
-
-class FloorRule(StrEnum):
-    """When a figure counts as on the wrong side of an absolute limit."""
-
-    OBSERVED = "observed"
-    """When it is."""
-    SHOWN = "shown"
-    """When its whole interval is; when only a part of it is, the check is inconclusive."""
 
 
 class Undecided(StrEnum):
@@ -115,14 +95,7 @@ class GateConfig:
     """With fewer cases, a check is inconclusive."""
     latency: tuple[LatencyBudget, ...] = ()
     alpha: float = 0.05
-    power: float = 0.8
-    confidence: float = 0.95
-    resamples: int = 10_000
-    seed: int = 0
-    correction: Correction = Correction.JOINT
-    cluster: bool = True
-    """Whether cases that share a cluster are treated as dependent."""
-    floors: FloorRule = FloorRule.OBSERVED
+    """Chance of any false alarm in two equal systems; halved where asking again has the rest."""
     undecided: Undecided = Undecided.PASS
     max_cost: Mapping[str, float] = field(default_factory=dict[str, float])
     """Largest cost of the judge's answers, by `EXTENTS`, in the currency of its price."""
@@ -134,21 +107,22 @@ class GateConfig:
     """Largest tolerated drop of the share of cases that a metric is measured on."""
     min_common: float = 0.5
     """Smallest share of the baseline's cases that must be in the run, unchanged."""
-    require_same: tuple[str, ...] = ("metrics", "judge", "matching")
-    """What the runs must share; some of `COMPARABLE`."""
 
 
-_NO_QUARANTINE = (
-    "there is no quarantine any more: cases that were chosen for having been stable in the "
-    "baseline's run are its lucky ones, and an unchanged system then fails. Noise that is left in "
-    "costs power, never a false alarm"
-)
+_GONE = dict.fromkeys(
+    (
+        "alpha", "power", "confidence", "resamples", "seed", "correction", "cluster", "floors",
+        "require_same",
+    ),
+    "this option is gone, and what was its default holds: remove the line",
+) | {
+    "quarantine": "there is no quarantine any more, since an unchanged system failed with one: "
+    "cases that were stable in the baseline's run are its lucky ones. Remove the line"
+}  # fmt: skip
 _LIMITS = ("min", "max", "max_drop")
 _METRIC = (*_LIMITS, "informational", "slices")
-_SHARES = ("alpha", "power", "confidence")
 _GATE = (
-    "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", *_SHARES,
-    "resamples", "seed", "correction", "cluster", "floors", "undecided", "require_same",
+    "baseline", "metrics", "max_drop", "max_error_rate", "max_latency", "min_cases", "undecided",
     "max_unmeasured", "min_common", "max_cost", "max_tokens", "max_unproved",
 )  # fmt: skip
 
@@ -171,9 +145,9 @@ def read_gate_config(path: Path, *, optional: bool = False) -> GateConfig:
 
 
 def _gate(section: Section) -> GateConfig:
-    if section.has("quarantine"):
-        section.note(_NO_QUARANTINE, "quarantine")
-    section.refuse_others((*_GATE, "quarantine"))
+    for key in filter(section.has, _GONE):
+        section.note(_GONE[key], key)
+    section.refuse_others((*_GATE, *filter(section.has, _GONE)))
     known: dict[str, Any] = {
         "baseline": section.text("baseline"),
         "max_drop": section.number("max_drop", low=0.0, high=1.0, high_excluded=True),
@@ -184,18 +158,10 @@ def _gate(section: Section) -> GateConfig:
         "max_tokens": _extents(section, "max_tokens"),
         "min_common": section.number("min_common", low=0.0, high=1.0),
         "min_cases": section.whole_number("min_cases", low=1),
-        "resamples": section.whole_number("resamples", low=100),
-        "seed": section.whole_number("seed", low=0),
-        "correction": section.choice("correction", Correction),
-        "floors": section.choice("floors", FloorRule),
         "undecided": section.choice("undecided", Undecided),
-        "cluster": section.flag("cluster"),
-        "require_same": section.names("require_same", COMPARABLE),
         "metrics": {metric.name: _metric(metric) for metric in section.sections("metrics")},
         "latency": tuple(_latency(section)),
     }
-    for name in _SHARES:
-        known[name] = section.number(name, low=0.0, high=1.0, low_excluded=True, high_excluded=True)
     found = {key: value for key, value in known.items() if value is not None}
     return replace(GateConfig(), **found)
 
@@ -278,7 +244,7 @@ def with_options(
     max_cost: Iterable[str] = (),
     max_tokens: Iterable[str] = (),
 ) -> GateConfig:
-    """The configuration with limits from the command line, which go before those of the file."""
+    """The configuration with limits from the command line, which override those of the file."""
     problems: list[Problem] = []
     metrics = dict(config.metrics)
     seen: set[tuple[str, str]] = set()

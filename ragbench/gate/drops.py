@@ -18,9 +18,9 @@ from ragbench.core.gate_result import (
 from ragbench.core.repeats import Repeats
 from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.gate.checks import MetricDemand
-from ragbench.gate.config import Correction, GateConfig
+from ragbench.gate.config import GateConfig
 from ragbench.gate.words import worded
-from ragbench.stats.decide import ChangeKind, Decision, RegressionQuestion, decide_family
+from ragbench.stats.decide import POWER, ChangeKind, Decision, RegressionQuestion, decide_family
 from ragbench.stats.outlook import Outlook
 from ragbench.stats.paired import CaseScores, LeftOut, PairedSample, pair
 from ragbench.stats.permutation import SignFlipMethod
@@ -173,7 +173,7 @@ class _Paired:
 
 def drop_checks(
     questions: Sequence[DropQuestion],
-    clusters: Mapping[str, str | None] | None,
+    clusters: Mapping[str, str | None],
     config: GateConfig,
 ) -> list[GateCheck]:
     """Judges several questions as one family."""
@@ -191,11 +191,9 @@ def drop_checks(
         for question in questions
     ]
     # By name: the signs that are drawn depend on the order.
-    ordered = sorted(pairs, key=lambda each: (each.question.subject, each.question.slice or ""))
-    families = [ordered] if config.correction is Correction.JOINT else [[each] for each in pairs]
+    family = sorted(pairs, key=lambda each: (each.question.subject, each.question.slice or ""))
     checks = {
         id(paired): _check(paired, decision, config)
-        for family in families
         for paired, decision in zip(family, _decide(family, config), strict=True)
     }
     return [checks[id(paired)] for paired in pairs]
@@ -212,16 +210,12 @@ def _decide(family: Sequence[_Paired], config: GateConfig) -> tuple[Decision, ..
             for paired in family
         ],
         alpha=config.alpha,
-        power=config.power,
-        confidence=config.confidence,
-        resamples=config.resamples,
-        seed=config.seed,
     )
 
 
 def _check(paired: _Paired, decision: Decision, config: GateConfig) -> GateCheck:
     question, count = paired.question, len(paired.sample.case_ids)
-    drop = None if count == 0 else _drop(paired, decision, config)
+    drop = None if count == 0 else _drop(paired, decision)
     ground = _ground(paired.sample, decision, drop, config)
     if question.kind is CheckKind.COVERAGE and drop is not None and ground is not Ground.SHOWN:
         is_halved = drop.after < _HALF * drop.before and drop.before * drop.cases >= _FEW
@@ -279,7 +273,7 @@ def _outcome(ground: Ground, kind: CheckKind) -> GateOutcome:
     return GateOutcome.INCONCLUSIVE
 
 
-def _drop(paired: _Paired, decision: Decision, config: GateConfig) -> Drop:
+def _drop(paired: _Paired, decision: Decision) -> Drop:
     question, sample, difference = paired.question, paired.sample, decision.difference
     ids, test = sample.case_ids, decision.test
     mean = difference.mean or 0.0
@@ -308,19 +302,16 @@ def _drop(paired: _Paired, decision: Decision, config: GateConfig) -> Drop:
         worse=sample.lost,
         left_out=_left_out(sample.left_out),
         detectable_drop=decision.detectable_drop,
-        needed=_needed(decision.needed, config.power),
-        needed_if_unchanged=None
-        if decision.needed_if_unchanged is None
-        else decision.needed_if_unchanged.cases,
+        needed=_needed(decision.needed),
     )
 
 
-def _needed(found: Outlook | None, power: float) -> NeededCases | None:
+def _needed(found: Outlook | None) -> NeededCases | None:
     if found is None:
         return None
     return NeededCases(
         cases=found.cases,
-        chance=power,
+        chance=POWER,
         shown=found.shown,
         ruled_out=found.ruled_out,
         alike=found.alike,

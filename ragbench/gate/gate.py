@@ -37,7 +37,7 @@ from ragbench.gate.drops import (
     drop_question,
 )
 from ragbench.gate.system_change import system_change
-from ragbench.gate.words import again_text, headline, undecided_note, worded
+from ragbench.gate.words import UNDECIDED_NOTE, again_text, headline, worded
 
 
 def lost_cases(
@@ -101,9 +101,11 @@ def _place(change: CaseChange) -> tuple[bool, float, str, str]:
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
     """What a reader must know besides the checks."""
-    open_drops = [check for check in checks if check.is_open_drop and not check.informational]
-    if open_drops and config.undecided is Undecided.PASS:
-        yield undecided_note(open_drops)
+    counted = [check for check in checks if not check.informational]
+    has_failed = any(check.outcome is GateOutcome.FAILED for check in counted)
+    is_open = any(check.is_open_drop for check in counted)
+    if is_open and not has_failed and config.undecided is Undecided.PASS:
+        yield UNDECIDED_NOTE
     unsettled = [
         check
         for check in checks
@@ -113,8 +115,8 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
         yield (f"{len(unsettled):,} of the checks on slices cannot be decided; they do not count.")
 
 
-def _gold_note(run: RunScores, config: GateConfig) -> Iterator[str]:
-    if config.cluster and run.clusters_are_of_gold:
+def _gold_note(run: RunScores) -> Iterator[str]:
+    if run.clusters_are_of_gold:
         clusters = len({case.cluster or case.id for case in run.cases})
         yield (
             f"No case names a cluster, so cases with the same gold count as one observation: "
@@ -179,9 +181,13 @@ def gate(
     """
     demands = demands_of(run, baseline, config)
     compared = _compared(run, baseline, demands, config)
-    checks = [*_floors(run, demands, config), *_drops(compared, demands, config)]
-    checks += [coverage_check(run, demands, config), *budget_checks(run, config)]
-    checks += proof_check(run, config)
+    checks = [
+        *_floors(run, demands, config),
+        *_drops(compared, demands, config),
+        coverage_check(run, demands, config),
+        *budget_checks(run, config),
+        *proof_check(run, config),
+    ]
     if baseline is not None and compared.run is not None:
         checks.append(common_check(len(compared.run.cases), baseline, config))
     checks.sort(key=_rank)
@@ -197,7 +203,7 @@ def gate(
         checks=tuple(checks),
         system=None if baseline is None else system_change(baseline, run),
         refusals=compared.refusals,
-        notes=(*notes, *compared.notes, *_gold_note(run, config), *notes_on(checks, config)),
+        notes=(*notes, *compared.notes, *_gold_note(run), *notes_on(checks, config)),
         lost=() if mine is None or other is None else lost_cases(mine, other, comparable),
         settings=_settings(config),
     )
@@ -211,7 +217,7 @@ def _compared(
 ) -> Comparability:
     columns = [demand.column for demand in demands if demand.drops]
     if baseline is not None:
-        return compare_inputs(run, baseline, columns, config)
+        return compare_inputs(run, baseline, columns)
     refusals: tuple[Refusal, ...] = ()
     if columns:
         names = ", ".join(column.name for column in columns[:3])
@@ -244,7 +250,7 @@ def _drops(
     run, baseline = compared.run, compared.baseline
     if run is None or baseline is None:
         return
-    clusters = run.clusters() if config.cluster else None
+    clusters = run.clusters()
     able = [demand for demand in demands if demand.column.name in compared.metrics]
     for informational in (False, True):
         chosen = [demand for demand in able if demand.gate.informational is informational]
@@ -341,15 +347,8 @@ def _judged(run: RunScores) -> JudgedRun:
     )
 
 
-def _settings(config: GateConfig) -> dict[str, float | int | str | bool]:
+def _settings(config: GateConfig) -> dict[str, float | str]:
     return {
         "alpha": config.alpha,
-        "power": config.power,
-        "confidence": config.confidence,
-        "resamples": config.resamples,
-        "seed": config.seed,
-        "correction": config.correction.value,
-        "cluster": config.cluster,
-        "floors": config.floors.value,
         "undecided": config.undecided.value,
     }

@@ -17,18 +17,10 @@ from ragbench.stats.mean import mean_interval, student_interval
 from ragbench.stats.paired import PairedSample, pair
 from ragbench.stats.permutation import SignFlipTest
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairwiseOptions:
-    """How differences are tested."""
-
-    alpha: float = 0.05
-    """Level of the whole family of tests."""
-    confidence: float = 0.95
-    """Of the intervals, which are not corrected."""
-    resamples: int = 10_000
-    """Arrangements of signs drawn, at least."""
-    seed: int = 0
+ALPHA = 0.05
+"""Level of the whole family of tests."""
+CONFIDENCE = 0.95
+"""Of the intervals, which are not corrected."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +40,6 @@ def metric_comparisons(
     columns: Sequence[MetricColumn],
     *,
     restricted: bool,
-    options: PairwiseOptions,
 ) -> tuple[tuple[MetricComparison, ...], int]:
     """Compares runs of the same cases, metric by metric.
 
@@ -64,7 +55,7 @@ def metric_comparisons(
         if untested[position] is None
         for found in _pairs(position, column, runs, clusters)
     ]
-    differences, family = _differences(pairs, options)
+    differences, family = _differences(pairs)
     listed: list[MetricComparison] = []
     for position, column in enumerate(columns):
         mine = [
@@ -72,10 +63,7 @@ def metric_comparisons(
             for found, difference in zip(pairs, differences, strict=True)
             if found.metric == position
         ]
-        figures = tuple(
-            _figure(mark, run, column.name, clusters, restricted, options.confidence)
-            for mark, run in runs
-        )
+        figures = tuple(_figure(mark, run, column.name, clusters, restricted) for mark, run in runs)
         listed.append(
             MetricComparison(
                 name=column.name,
@@ -125,7 +113,7 @@ def _pairs(
         )
 
 
-def _differences(pairs: Sequence[_Pair], options: PairwiseOptions) -> tuple[list[Difference], int]:
+def _differences(pairs: Sequence[_Pair]) -> tuple[list[Difference], int]:
     """Metrics of one pair of runs are tested jointly; several pairs are corrected by their number.
 
     Signs may be flipped in all metrics of two runs that can be swapped. Of three runs that can be,
@@ -140,28 +128,22 @@ def _differences(pairs: Sequence[_Pair], options: PairwiseOptions) -> tuple[list
         members = sorted(found_on, key=lambda position: pairs[position].column.name)
         joint = family_test(
             [pairs[position].sample for position in members],
-            alpha=options.alpha / len(groups),
-            resamples=options.resamples,
-            seed=options.seed,
+            alpha=ALPHA / len(groups),
         )
         family += joint.size
         for position, test, p_value in zip(members, joint.tests, joint.p_values, strict=True):
             corrected = min(1.0, len(groups) * p_value)
             resolution = len(groups) * joint.resolution
-            listed[position] = _difference(pairs[position], test, corrected, resolution, options)
+            listed[position] = _difference(pairs[position], test, corrected, resolution)
     return [listed[position] for position in range(len(pairs))], family
 
 
 def _difference(
-    found: _Pair,
-    test: SignFlipTest,
-    corrected: float,
-    resolution: float,
-    options: PairwiseOptions,
+    found: _Pair, test: SignFlipTest, corrected: float, resolution: float
 ) -> Difference:
     sample, scale = found.sample, found.column.scale
     bounds = None if scale is None else (-scale, scale)
-    interval = student_interval(sample.totals(), options.confidence, bounds=bounds)
+    interval = student_interval(sample.totals(), CONFIDENCE, bounds=bounds)
     ids = sample.case_ids
     return Difference(
         first=found.marks[0],
@@ -171,11 +153,11 @@ def _difference(
         difference=interval.mean,
         low=interval.low,
         high=interval.high,
-        confidence=options.confidence,
+        confidence=CONFIDENCE,
         p_value=test.p_value,
         p_corrected=corrected,
         resolution=resolution,
-        is_significant=corrected <= options.alpha,
+        is_significant=corrected <= ALPHA,
         method=test.method.value,
         cases=len(ids),
         clusters=interval.clusters,
@@ -202,7 +184,6 @@ def _figure(
     metric: str,
     clusters: Mapping[str, str | None],
     restricted: bool,
-    confidence: float,
 ) -> RunFigure:
     cells = {case.id: case.scores.get(metric) for case in run.cases}
     statuses = [cell.status for cell in cells.values() if cell is not None]
@@ -213,12 +194,12 @@ def _figure(
         found = mean_interval(
             list(values.values()),
             [clusters.get(id_) for id_ in values],
-            confidence,
+            CONFIDENCE,
             bounds=None if own.low is None or own.high is None else (own.low, own.high),
         )
         score = found.mean
         if found.low is not None and found.high is not None:
-            interval = Interval(low=found.low, high=found.high, level=confidence)
+            interval = Interval(low=found.low, high=found.high, level=CONFIDENCE)
     if own is not None and not restricted:
         score = own.score
     return RunFigure(

@@ -59,32 +59,28 @@ def headline(
     if outcome is GateOutcome.INCONCLUSIVE or not found:  # or undecided: fail
         open_ones = [check for check in counted if check.outcome is GateOutcome.INCONCLUSIVE]
         found = [check for check in open_ones if check.kind is not CheckKind.SLICE]
-    told = [f"{check.name} {check.summary}" for check in found[:_SHOWN]]
+    # Cases that failed, or are gone, explain what is lost elsewhere.
+    found.sort(key=lambda check: check.kind is not CheckKind.COVERAGE or check.drop is not None)
+    grounds = [f"{check.name} {check.summary}" for check in found[:_SHOWN]]
     rest = len(found) - _SHOWN
-    return "; ".join(told) + (f"; and {rest:,} more" if rest > 0 else "")
+    return "; ".join(grounds) + (f"; and {rest:,} more" if rest > 0 else "")
 
 
-def undecided_note(checks: Sequence[GateCheck]) -> str:
-    """What passes although it could not be decided."""
-    seen = "; ".join(visible(check) for check in checks)
-    return (
-        f"Undecided, and passed all the same: {seen}. A smaller drop may have gone unseen. "
-        "--strict blocks what is undecided."
-    )
+UNDECIDED_NOTE = "What is undecided passes; --strict blocks it."
 
 
-def visible(check: GateCheck) -> str:
-    """What the cases of an undecided drop would have shown."""
-    drop = check.drop
+def _undecided(check: GateCheck) -> str:
+    """What was seen of an undecided drop, and what its cases would have shown."""
+    drop, seen = check.drop, f"{check.name} {check.summary}"
     if drop is None or drop.detectable_drop is None:
-        return f"{check.name} ({_few(drop)})"
+        return f"{seen} ({_few(drop)})"
     smallest = figure(drop.detectable_drop, check.unit)
-    return f"{check.name} (its {cases(check.cases)} would show a drop of {smallest})"
+    return f"{seen} (its {cases(check.cases)} would show a drop of {smallest})"
 
 
 def _few(drop: Drop | None) -> str:
     if drop is None or drop.can_show:
-        return "what its cases could show is not known"
+        return "what its cases could show is unknown"
     return f"{_independent(drop)} can never show a drop"
 
 
@@ -102,7 +98,7 @@ def _passed(counted: Sequence[GateCheck]) -> str:
     told = "1 check passed" if passed == 1 else f"{passed:,} checks passed"
     open_drops = [check for check in counted if check.is_open_drop]
     if open_drops:
-        seen = "; ".join(visible(check) for check in open_drops[:_SHOWN])
+        seen = "; ".join(_undecided(check) for check in open_drops[:_SHOWN])
         rest = f"; and {len(open_drops) - _SHOWN:,} more" if len(open_drops) > _SHOWN else ""
         told += f", {len(open_drops):,} undecided: {seen}{rest}"
     return told
@@ -214,8 +210,6 @@ def _straddle(check: GateCheck) -> str:
     if interval is not None and interval.low < check.limit < interval.high:
         ends = f"{figure(interval.low)} to {figure(interval.high)}"
         return f", but its interval ({ends}) lies on both sides"
-    if check.ground is Ground.NO_INTERVAL:
-        return ", but it has no interval to show it"
     return ""
 
 

@@ -178,15 +178,6 @@ class Section:
             else:
                 self.note(f"expected a text, found {_value_text(item)}", key)
 
-    def names(self, key: str, known: Sequence[str]) -> tuple[str, ...] | None:
-        if not self.has(key):
-            return None
-        found = tuple(self.texts(key))
-        for name in found:
-            if name not in known:
-                self.note(f"'{name}' is not one of {', '.join(known)}", key)
-        return found
-
     def text(self, key: str) -> str | None:
         value = self.values.get(key)
         if value is None or (isinstance(value, str) and value):

@@ -16,8 +16,11 @@ from ragbench.stats.mean import Interval, student_interval, student_p_value
 from ragbench.stats.outlook import Outlook, outlook
 from ragbench.stats.paired import PairedSample
 from ragbench.stats.permutation import SignFlipTest, sign_flip_tests
-from ragbench.stats.power import SampleSize, Spread, clusters_to_rule_out, detectable
+from ragbench.stats.power import Spread, detectable
 from ragbench.stats.rare_gains import RARE_GAINS, gains_are_rare, rare_gains_p_value
+
+POWER = 0.8
+"""Share of samples in which a detectable drop is found, where nothing else is said."""
 
 
 class ChangeKind(StrEnum):
@@ -76,9 +79,6 @@ class Decision:
     the tolerance included, at the level within the family. None where it cannot be known."""
     needed: Outlook | None
     """What would settle an undecided question. None when it is settled, or nothing would."""
-    needed_if_unchanged: SampleSize | None
-    """Sample that would show "not worse" if nothing had changed. None when the question is
-    settled, or when no sample would (nothing is tolerated)."""
 
     @property
     def hides_rare_gains(self) -> bool:
@@ -95,7 +95,7 @@ def decide(
     question: RegressionQuestion,
     *,
     alpha: float = 0.05,
-    power: float = 0.8,
+    power: float = POWER,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -115,7 +115,7 @@ def decide_family(
     questions: Sequence[RegressionQuestion],
     *,
     alpha: float = 0.05,
-    power: float = 0.8,
+    power: float = POWER,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -271,7 +271,7 @@ def _decision(
     found = None
     if spread is not None:
         found = detectable(spread, totals.clusters, alpha=family.level, power=power)
-    needed = unchanged = None
+    needed = None
     if change is ChangeKind.CANNOT_TELL:
         needed = outlook(
             totals,
@@ -282,7 +282,6 @@ def _decision(
             power=power,
             weakest=RARE_GAINS if gains_are_rare(totals, tolerance, scale=scale) else None,
         )
-        unchanged = _needed_if_unchanged(question, spread, alpha, power)
     return Decision(
         change=change,
         difference=evidence.difference,
@@ -297,7 +296,6 @@ def _decision(
         p_not_worse=evidence.p_safe,
         detectable_drop=None if found is None else found + tolerance,
         needed=needed,
-        needed_if_unchanged=unchanged,
     )
 
 
@@ -311,13 +309,3 @@ def _change(
         return (ChangeKind.WORSE if is_shown else ChangeKind.CANNOT_TELL), rare
     is_safe = evidence.p_safe <= alpha
     return (ChangeKind.NOT_WORSE if is_safe else ChangeKind.CANNOT_TELL), None
-
-
-def _needed_if_unchanged(
-    question: RegressionQuestion, spread: Spread | None, alpha: float, power: float
-) -> SampleSize | None:
-    if spread is None:
-        return None
-    tolerance, scale = question.tolerance, question.largest_drop
-    reach = None if scale is None else scale - tolerance
-    return clusters_to_rule_out(tolerance, spread, reach=reach, alpha=alpha, power=power)

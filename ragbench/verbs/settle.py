@@ -32,7 +32,6 @@ def settle(
     ask: Ask,
     *,
     most: int,
-    may_go_on: Callable[[], bool] = lambda: True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
     """Asks both systems again about what a gate left open."""
@@ -45,9 +44,9 @@ def settle(
         return verdict
     names = [question.metric for question in questions]
     turned = {name for name in names if _lower_is_better(run, name)}
-    settling = Settling(questions, alpha=config.alpha, seed=config.seed)
+    settling = Settling(questions, alpha=config.alpha)
     asked = number = 0
-    while not settling.is_done and asked < most and may_go_on():
+    while not settling.is_done and asked < most:
         drawn = settling.draw(min(most - asked, max(_FIRST, asked)))
         settling.see(_differences(ask(number, names, drawn), names, turned, len(drawn)))
         asked, number = asked + len(drawn), number + 1

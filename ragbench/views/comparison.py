@@ -20,9 +20,8 @@ from ragbench.core.comparison import (
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.safe_text import markdown_table, markdown_text, shown_line
-from ragbench.views.gate import number_text
+from ragbench.views.gate import change_lines, change_title, number_text
 from ragbench.views.run_words import flows_markdown
-from ragbench.views.system_change import change_lines, change_title
 
 SCHEMA_VERSION = 1
 
@@ -54,12 +53,17 @@ _LONGEST = 200
 _LONGEST_ID = 60
 
 
+def kinds_text(pair: RunPair) -> str:
+    """How many cases pass in one of the runs and fail in the other."""
+    kinds = [f"{pair.newly_failing:,} newly failing", f"{pair.newly_fixed:,} newly fixed"]
+    if pair.mixed:
+        kinds.insert(1, f"{pair.mixed:,} both")
+    return ", ".join(kinds)
+
+
 def counts_text(pair: RunPair) -> str:
     """How many cases differ."""
-    told = [f"{pair.newly_failing:,} newly failing", f"{pair.newly_fixed:,} newly fixed"]
-    if pair.mixed:
-        told.insert(1, f"{pair.mixed:,} both")
-    parts = [", ".join(told)]
+    parts = [kinds_text(pair)]
     if pair.other_ids is not None:
         parts.append(f"{pair.other_ids:,} with other retrieved ids")
     if pair.other_response is not None:
@@ -84,7 +88,7 @@ def ids_text(change: IdChange | None) -> str:
     gained = [f"{_id(id_)} ({rank})" for id_, rank in change.gained]
     moved = [f"{_id(id_)} ({old} -> {new})" for id_, old, new in change.moved]
     kinds = (("lost", lost), ("gained", gained), ("moved", moved))
-    return "; ".join(f"{kind} {_as_lines(names)}" for kind, names in kinds if names)
+    return "; ".join(f"{kind} {_as_line(names, _IDS)}" for kind, names in kinds if names)
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
@@ -128,6 +132,44 @@ def span_text(found: Difference, unit: str) -> str:
     return " .. ".join(number_text(end, unit, sign=True) for end in (found.low, found.high))
 
 
+_NAMED = 4
+"""How many metrics of a kind a result names."""
+
+
+def result_lines(comparison: Comparison) -> Iterator[str]:
+    """What is beyond chance of each run against the first one."""
+    first = comparison.runs[0].mark
+    alike: list[str] = []
+    for run in comparison.runs[1:]:
+        ways: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
+        for metric in comparison.metrics:
+            for one in metric.differences:
+                if (one.first, one.second) == (first, run.mark) and one.is_significant:
+                    change = number_text(one.difference, metric.unit, sign=True)
+                    name = f"{shown_line(metric.name)} ({change})"
+                    ways[_way(metric.direction, one.difference or 0.0)].append(name)
+        found = [f"{way} on {_as_line(names)}" for way, names in ways.items() if names]
+        if found:
+            yield f"{run.mark} against {first}: {'; '.join(found)}"
+        else:
+            alike.append(run.mark)
+    if alike:
+        tested = sum(bool(metric.differences) for metric in comparison.metrics)
+        metrics = "1 metric" if tested == 1 else f"{tested:,} metrics"
+        yield f"{', '.join(alike)} against {first}: no difference beyond chance in {metrics}"
+
+
+def _way(direction: Direction, difference: float) -> str:
+    if direction is Direction.NEITHER:
+        return "different"
+    return "better" if (difference > 0.0) is (direction is Direction.HIGHER) else "worse"
+
+
+def _as_line(names: Sequence[str], most: int = _NAMED) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def family_text(comparison: Comparison) -> str:
     """How the p-values and the marks are to be read."""
     settings = comparison.settings
@@ -148,11 +190,6 @@ def _state(value: float | None, status: Status) -> str:
 
 def _id(id_: str) -> str:
     return shown_line(id_, longest=_LONGEST_ID)
-
-
-def _as_lines(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - _IDS:,} more" if len(names) > _IDS else ""
-    return f"{', '.join(names[:_IDS])}{rest}"
 
 
 _CASES = 20
@@ -183,6 +220,8 @@ def _title(comparison: Comparison) -> Iterator[str]:
     first = comparison.runs[0]
     marks = [run.mark for run in comparison.runs]
     yield f"### {', '.join(marks[:-1])} and {marks[-1]} on {_text(first.dataset)}"
+    yield ""
+    yield from (f"- **{_text(line)}**" for line in result_lines(comparison))
     yield ""
     yield from markdown_table(
         ("run", "system", "dataset", "read from", "commit", "cases"),

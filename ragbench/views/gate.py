@@ -1,10 +1,9 @@
-"""A gate's result as text, Markdown, JSON, JUnit, annotations."""
+"""A gate's result as words and numbers, JSON, JUnit, annotations."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +14,10 @@ from ragbench.core.gate_result import (
     GateCheck,
     GateOutcome,
     GateResult,
-    JudgedRun,
     Refusal,
 )
 from ragbench.core.run_origin import SystemChange
-from ragbench.safe_text import (
-    annotation_message,
-    annotation_property,
-    markdown_table,
-    markdown_text,
-    xml_text,
-)
-from ragbench.views.system_change import change_lines, change_title
+from ragbench.safe_text import annotation_message, annotation_property, shown_line, xml_text
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -123,7 +114,40 @@ def detectable_text(check: GateCheck) -> str:
     return "-" if drop is None else number_text(drop.detectable_drop, check.unit)
 
 
-def junit_report(verdict: GateResult, *, with_cases: bool = False) -> bytes:
+_CHANGES = 8
+"""How many changes of a system are named."""
+_LONGEST = 200
+
+
+def change_title(before: str, now: str) -> str:
+    return f"what changed between {before} and {now}"
+
+
+def change_lines(change: SystemChange, *, most: int = _CHANGES) -> Iterator[str]:
+    """A line for each thing that differs, or one that says that nothing does, or is unknown."""
+    if change.unknown:
+        yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
+        return
+    if change.is_ruled_out:
+        yield (
+            "nothing that was imported, read or set: where scores of the same cases differ, it is "
+            "noise"
+        )
+    for sentence in change.changes[:most]:
+        yield shown_line(sentence, longest=_LONGEST)
+    if len(change.changes) > most:
+        yield f"and {len(change.changes) - most:,} more: see --json"
+    if change.unseen:
+        yield ("" if change.changes else "nothing that ragbench can see; ") + _unseen(change)
+
+
+def _unseen(change: SystemChange) -> str:
+    first, *others = change.unseen
+    more = f" (and {len(others):,} more)" if others else ""
+    return f"it cannot see into all: {shown_line(first, longest=_LONGEST)}{more}"
+
+
+def junit_report(verdict: GateResult) -> bytes:
     """The verdict as a ``testsuites`` document; the same verdict gives the same bytes.
 
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
@@ -140,10 +164,6 @@ def junit_report(verdict: GateResult, *, with_cases: bool = False) -> bytes:
     home = f"ragbench.gate.{verdict.run.dataset}"
     suite.extend(_of_refusal(refusal, home) for refusal in verdict.refusals)
     suite.extend(_of_check(check, home) for check in verdict.checks)
-    if with_cases:
-        suite.extend(
-            _of_case(change, f"ragbench.cases.{verdict.run.dataset}") for change in verdict.lost
-        )
     cases = suite.findall("testcase")
     counts = {
         "tests": str(len(cases)),
@@ -174,11 +194,6 @@ def _of_check(check: GateCheck, home: str) -> Element:
 def _of_refusal(refusal: Refusal, home: str) -> Element:
     message = f"{refusal.reason}. To go on, {refusal.remedy}"
     return _case(home, f"comparable: {refusal.what}", "error", message, kind=refusal.what)
-
-
-def _of_case(change: CaseChange, home: str) -> Element:
-    message = f"{change.metric}: {number_text(change.before)} before, now {after_text(change)}"
-    return _case(home, change.id, "failure", message, kind=change.status)
 
 
 def _case(
@@ -233,143 +248,3 @@ def _check(check: GateCheck) -> dict[str, Any]:
     for name in ("kind", "outcome", "ground"):
         found[name] = getattr(check, name).value
     return {"name": check.name, **found}
-
-
-_CASES = 20
-_CHECKS = 60
-_LONGEST = 160
-
-_TITLES = {
-    GateOutcome.PASSED: "passed",
-    GateOutcome.FAILED: "failed",
-    GateOutcome.INCONCLUSIVE: "cannot tell",
-}
-
-
-def comment_marker(verdict: GateResult) -> str:
-    """The hidden first line: a comment that starts with it is replaced instead of repeated.
-
-    It is the same for every run of one system on one dataset.
-    """
-    names = (verdict.run.dataset, verdict.run.rag)
-    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-") for name in names]
-    return f"<!-- ragbench-gate {'/'.join(slugs)} -->"
-
-
-def verdict_markdown(verdict: GateResult, story: Iterable[str] = ()) -> str:
-    """The verdict as GitHub-flavoured Markdown, below the size that forges allow a comment."""
-    above = (_title, _refusal_section, _undecided, _system, _check_section)
-    parts = ["\n".join(section(verdict)) for section in above]
-    parts.append("\n".join(story))
-    parts += ["\n".join(section(verdict)) for section in (_cases, _notes, _origin)]
-    return "\n\n".join([comment_marker(verdict), *(part for part in parts if part)]) + "\n"
-
-
-def _title(verdict: GateResult) -> Iterator[str]:
-    run = verdict.run
-    name = f"{markdown_text(run.rag)} on {markdown_text(run.dataset)}"
-    yield f"### ragbench gate: {_TITLES[verdict.outcome]} ({name})"
-    yield ""
-    yield f"**{markdown_text(verdict.headline)}**"
-
-
-def _refusal_section(verdict: GateResult) -> Iterator[str]:
-    for refusal in verdict.refusals:
-        yield f"- Not compared ({refusal.what}): {_sentence(refusal.reason)}"
-        yield f"  To go on, {markdown_text(refusal.remedy)}."
-
-
-def _undecided(verdict: GateResult) -> Iterator[str]:
-    for check in verdict.checks:
-        is_open = check.outcome is GateOutcome.INCONCLUSIVE and not check.informational
-        if is_open and check.kind is not CheckKind.SLICE:
-            yield f"- Cannot tell: `{_code(check.name)}` {_sentence(check.reason)}"
-
-
-def _system(verdict: GateResult) -> Iterator[str]:
-    if verdict.system is not None:
-        yield f"**{change_title('the baseline', 'this run').capitalize()}**"
-        yield ""
-        yield from (f"- {markdown_text(line)}" for line in change_lines(verdict.system))
-
-
-def _check_section(verdict: GateResult) -> Iterator[str]:
-    yield from markdown_table(
-        ("check", "outcome", "now", "change", "interval", "held against", "cases", "detectable"),
-        (_check_row(check) for check in verdict.checks[:_CHECKS]),
-    )
-    yield from _rest(len(verdict.checks), _CHECKS, "checks")
-
-
-def _check_row(check: GateCheck) -> Sequence[str]:
-    outcome = check.outcome.value
-    if check.outcome is GateOutcome.FAILED:
-        outcome = f"**{outcome}**"
-    return (
-        f"`{_code(check.name)}`",
-        f"({check.outcome.value})" if check.informational else outcome,
-        observed_text(check),
-        change_text(check.drop, check.unit),
-        interval_text(check),
-        limit_text(check),
-        f"{check.cases:,}",
-        detectable_text(check),
-    )
-
-
-def _cases(verdict: GateResult) -> Iterator[str]:
-    if not verdict.lost:
-        return
-    yield f"#### Cases that lost ({len(verdict.lost):,})"
-    yield ""
-    shown = verdict.lost[:_CASES]
-    yield from markdown_table(
-        ("case", "metric", "before", "now", "question"), map(_case_row, shown)
-    )
-    yield from _rest(len(verdict.lost), _CASES, "cases")
-
-
-def _case_row(change: CaseChange) -> Sequence[str]:
-    return (
-        markdown_text(change.id, longest=_LONGEST),
-        f"`{_code(change.metric)}`",
-        number_text(change.before),
-        markdown_text(after_text(change), longest=_LONGEST),
-        markdown_text(change.query or "", longest=_LONGEST),
-    )
-
-
-def _notes(verdict: GateResult) -> Iterator[str]:
-    for note in verdict.notes:
-        yield f"- {markdown_text(note)}"
-
-
-def _origin(verdict: GateResult) -> Iterator[str]:
-    told = [f"run {_run(verdict.run)}"]
-    if verdict.baseline is not None:
-        told.append(f"baseline {_run(verdict.baseline)}")
-    settings = ", ".join(f"{key} {value}" for key, value in verdict.settings.items())
-    yield f"<sub>{'; '.join(told)}. {markdown_text(settings)}.</sub>"
-
-
-def _run(run: JudgedRun) -> str:
-    commit = ""
-    if run.commit is not None:
-        commit = f" at {markdown_text(run.commit[:12])}{' with changes' if run.dirty else ''}"
-    return f"{markdown_text(run.source)}{commit}"
-
-
-def _rest(count: int, shown: int, what: str) -> Iterator[str]:
-    if count > shown:
-        yield ""
-        yield f"... and {count - shown:,} more {what}."
-
-
-def _sentence(text: str) -> str:
-    line = markdown_text(text)
-    return line if line.endswith(".") else f"{line}."
-
-
-def _code(text: str) -> str:
-    """A text between backticks, in a cell of a table."""
-    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")

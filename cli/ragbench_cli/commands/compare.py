@@ -57,28 +57,15 @@ def command(
         ),
     ] = False,
     cases: Annotated[
-        int,
+        int | None,
         option(
             "--cases",
-            help="How many cases of each kind are shown in detail.",
+            help="How many cases of each kind are spelled out; by default none on the screen and "
+            "20 in Markdown.",
             metavar="N",
             min=0,
-            show_default=True,
         ),
-    ] = 10,
-    alpha: Annotated[
-        float,
-        option(
-            "--alpha",
-            help="Significance level of all tests together.",
-            metavar="SHARE",
-            show_default=True,
-        ),
-    ] = 0.05,
-    seed: Annotated[
-        int,
-        option("--seed", help="Seed of the randomization.", metavar="N", min=0, show_default=True),
-    ] = 0,
+    ] = None,
     md: Annotated[
         str | None,
         option("--md", help="Write the comparison as Markdown; - prints it.", metavar="FILE"),
@@ -89,18 +76,18 @@ def command(
 ) -> None:
     """Compare runs of the same cases.
 
-    Prints a table of metrics with significance marks, then the cases that newly fail or newly
-    pass, each with what changed. It does not decide anything: ragbench gate does.
+    Prints what is better or worse beyond chance, then the main metrics and those that differ, and
+    the cases that newly fail or newly pass. It does not decide anything: ragbench gate does.
 
     \b
     Examples:
       ragbench compare reports/main reports/branch
+      ragbench compare main branch --cases 5
       ragbench compare main branch-1 branch-2 -m recall@5,token_f1
       ragbench compare main branch --md changes.md
     """
     from ragbench.errors import ConfigError
     from ragbench.gate.compare import compare
-    from ragbench.gate.pairwise import PairwiseOptions
     from ragbench.gate.runs import read_run
     from ragbench.io.atomic import written_whole
     from ragbench.metrics.spelling import split_metrics
@@ -115,11 +102,11 @@ def command(
         main=None if main is None else split_metrics(main),
         threshold=threshold,
         only_common_cases=only_common_cases,
-        options=PairwiseOptions(alpha=alpha, seed=seed),
     )
+    markdown = comparison_markdown(comparison, cases=20 if cases is None else cases)
     if md is not None and md != "-":
         with written_whole(Path(md)) as file:
-            file.write(comparison_markdown(comparison, cases=cases).encode())
+            file.write(markdown.encode())
     if html is not None or html_folder is not None:
         from ragbench.views.html.comparison_page import comparison_page
 
@@ -128,6 +115,6 @@ def command(
     if json:
         console.print_json(comparison_object(comparison))
     elif md == "-":
-        typer.echo(comparison_markdown(comparison, cases=cases), nl=False)
+        typer.echo(markdown, nl=False)
     else:
-        print_comparison(comparison, cases=cases)
+        print_comparison(comparison, named=metrics is not None, cases=cases or 0)

@@ -92,30 +92,11 @@ def command(
             metavar="EXTENT=NUMBER",
         ),
     ] = None,
-    max_unproved: Annotated[
-        float | None,
-        option(
-            "--max-unproved",
-            help="Largest share of judgements that their quotes do not prove.",
-            metavar="SHARE",
-            min=0,
-        ),
-    ] = None,
-    undecided: Annotated[
-        str | None,
-        option(
-            "--undecided",
-            help="Result when a regression can be neither confirmed nor excluded: pass (the "
-            "default; the verdict says what could not be seen), inconclusive or fail.",
-            metavar="WHAT",
-        ),
-    ] = None,
     strict: Annotated[
         bool,
         option(
             "--strict",
-            help="Block what is undecided, too (exit 3): for releases. Same as --undecided "
-            "inconclusive.",
+            help="Block what is undecided, too (exit 3): for releases.",
         ),
     ] = False,
     settle: Annotated[
@@ -146,15 +127,6 @@ def command(
             min=1,
         ),
     ] = None,
-    settle_cost: Annotated[
-        float | None,
-        option(
-            "--settle-cost",
-            help="With --settle: budget for what judging the new answers costs.",
-            metavar="NUMBER",
-            min=0,
-        ),
-    ] = None,
     rejudge: Annotated[
         bool,
         option(
@@ -173,9 +145,6 @@ def command(
     ] = None,
     html: HtmlOption = None,
     html_folder: HtmlFolderOption = None,
-    junit_cases: Annotated[
-        bool, option("--junit-cases", help="Add a JUnit failure per regressed case.")
-    ] = False,
     annotations: Annotated[
         str | None,
         option(
@@ -208,17 +177,17 @@ def command(
     if annotations is not None:
         one_of(annotations, ["github"], "--annotations")
     _one_stdout(json=json, md=md)
-    asking = _settling(ask, max_asked, settle_cost, settle=settle)
+    asking = _settling(ask, max_asked, settle=settle)
     demanded = _config(
-        config, baseline, _undecided(undecided, strict=strict), max_unproved,
-        minimum=minimum or (), maximum=maximum or (), max_drop=max_drop or (),
-        max_latency=max_latency or (), max_cost=max_cost or (), max_tokens=max_tokens or (),
+        config, baseline, strict=strict, minimum=minimum or (), maximum=maximum or (),
+        max_drop=max_drop or (), max_latency=max_latency or (), max_cost=max_cost or (),
+        max_tokens=max_tokens or (),
     )  # fmt: skip
     verdict = _decided(run, demanded, asking, rejudge=rejudge)
     has_page = html is not None or html_folder is not None
     against = _against(verdict) if has_page or md is not None else None
     markdown = "" if md is None else _markdown(verdict, against)
-    _write(verdict, md=md, markdown=markdown, junit=junit, junit_cases=junit_cases)
+    _write(verdict, md=md, markdown=markdown, junit=junit)
     if has_page:
         from ragbench.views.html.gate_page import gate_page
 
@@ -229,17 +198,15 @@ def command(
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
 
 
-def _settling(
-    ask: str | None, max_asked: int | None, max_cost: float | None, *, settle: bool
-) -> Settling | None:
+def _settling(ask: str | None, max_asked: int | None, *, settle: bool) -> Settling | None:
     """How what is undecided is asked again; None where it is not."""
     from ragbench.errors import ConfigError
     from ragbench_cli.settle import Settling
 
     if settle:
-        return Settling(ask=ask, max_asked=max_asked, max_cost=max_cost)
-    if ask is not None or max_asked is not None or max_cost is not None:
-        raise ConfigError("--ask, --max-asked and --settle-cost belong to --settle")
+        return Settling(ask=ask, max_asked=max_asked)
+    if ask is not None or max_asked is not None:
+        raise ConfigError("--ask and --max-asked belong to --settle")
     return None
 
 
@@ -276,11 +243,9 @@ def _against(verdict: GateResult) -> Against | None:
 
 def _markdown(verdict: GateResult, against: Against | None) -> str:
     from ragbench.gate.against import reported_causes
-    from ragbench.views.gate import verdict_markdown
-    from ragbench.views.gate_story import story_markdown
+    from ragbench.views.gate_markdown import verdict_markdown
 
-    causes = reported_causes(Path(verdict.run.source))
-    return verdict_markdown(verdict, story_markdown(causes, against))
+    return verdict_markdown(verdict, reported_causes(Path(verdict.run.source)), against)
 
 
 @contextmanager
@@ -293,14 +258,6 @@ def _judging(run: Path) -> Generator[Judging | None]:
     metrics = stored_metrics(column for column in read_run(run).metrics if column.has_cells)
     with models_in_use(ModelChoice(), metrics) as models:
         yield models.judging
-
-
-def _undecided(undecided: str | None, *, strict: bool) -> str | None:
-    from ragbench.errors import ConfigError
-
-    if strict and undecided is not None:
-        raise ConfigError("--strict and --undecided say the same thing: give one of them")
-    return "inconclusive" if strict else undecided
 
 
 def _one_stdout(*, json: bool, md: str | None) -> None:
@@ -316,16 +273,14 @@ _DEFAULT_CONFIG = Path("ragbench.yaml")
 def _config(
     path: Path | None,
     baseline: str | None,
-    undecided: str | None,
-    max_unproved: float | None,
+    *,
+    strict: bool,
     **limits: Sequence[str],
 ) -> GateConfig:
     """What the file demands, overruled by what the options say."""
     from dataclasses import replace
 
-    from ragbench.errors import ConfigError
     from ragbench.gate.config import GateConfig, Undecided, read_gate_config, with_options
-    from ragbench_cli.options import one_of
 
     config = GateConfig()
     if path is not None:
@@ -334,19 +289,12 @@ def _config(
         config = read_gate_config(_DEFAULT_CONFIG, optional=True)
     if baseline is not None:
         config = replace(config, baseline=baseline)
-    if undecided is not None:
-        known = [choice.value for choice in Undecided]
-        config = replace(config, undecided=Undecided(one_of(undecided, known, "--undecided")))
-    if max_unproved is not None:
-        if max_unproved > 1.0:
-            raise ConfigError(f"--max-unproved is {max_unproved:g}: it is a share, at most 1")
-        config = replace(config, max_unproved=max_unproved)
+    if strict:
+        config = replace(config, undecided=Undecided.INCONCLUSIVE)
     return with_options(config, **limits)
 
 
-def _write(
-    verdict: GateResult, *, md: str | None, markdown: str, junit: Path | None, junit_cases: bool
-) -> None:
+def _write(verdict: GateResult, *, md: str | None, markdown: str, junit: Path | None) -> None:
     from ragbench.io.atomic import written_whole
     from ragbench.views.gate import junit_report
 
@@ -355,7 +303,7 @@ def _write(
             file.write(markdown.encode())
     if junit is not None:
         with written_whole(junit) as file:
-            file.write(junit_report(verdict, with_cases=junit_cases))
+            file.write(junit_report(verdict))
 
 
 def _print(verdict: GateResult, *, json: bool, markdown: str, annotations: str | None) -> None:

@@ -8,12 +8,11 @@ from markupsafe import Markup
 
 from ragbench.core.comparison import ComparedRun, Comparison, MetricComparison
 from ragbench.views.comparison import counts_text, family_text, p_text, span_text
-from ragbench.views.gate import number_text
+from ragbench.views.gate import change_lines, change_title, number_text
 from ragbench.views.html import charts
 from ragbench.views.html.changes import change_groups, flow_rows
 from ragbench.views.html.facts import Page
 from ragbench.views.html.page import render
-from ragbench.views.system_change import change_lines, change_title
 
 _PAIR = ("pair", "difference", "", "interval", "p", "cases")
 

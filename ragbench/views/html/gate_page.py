@@ -6,6 +6,8 @@ from ragbench.core.against import Against
 from ragbench.core.gate_result import CaseChange, GateCheck, GateOutcome, GateResult
 from ragbench.views.gate import (
     after_text,
+    change_lines,
+    change_title,
     interval_text,
     limit_text,
     number_text,
@@ -13,7 +15,6 @@ from ragbench.views.gate import (
 )
 from ragbench.views.html.changes import change_groups, flow_rows
 from ragbench.views.html.facts import Page, facts_page, section
-from ragbench.views.system_change import change_lines, change_title
 
 _TONES = {
     GateOutcome.PASSED: "passes",

@@ -19,7 +19,6 @@ from ragbench.core.run_scores import RunScores, ScoredCase
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import CaseRule, case_changes, id_change
 from ragbench.gate.compare import MARKS, common_cases
-from ragbench.gate.pairwise import PairwiseOptions
 from tests.unit.gate.builders import column, run, run_of
 
 GENERATOR = column("token_f1", group="generator")
@@ -379,23 +378,12 @@ def test_six_cases_that_lost_all_are_significant_and_five_are_not(
     assert better == [("b",) if is_significant else (), ()]
 
 
-def test_significance_is_at_the_level_that_is_asked_for_and_includes_it() -> None:
-    runs = [run({"recall@5": [1.0] * 6}), run({"recall@5": [0.0] * 6})]
-    for alpha, is_significant in ((2 / 2**6, True), (0.031, False)):
-        found = only(compare(runs, options=PairwiseOptions(alpha=alpha)), "recall@5")
-        assert found.is_significant is is_significant
-
-
-def test_intervals_are_students_at_the_confidence_asked_for() -> None:
+def test_intervals_are_students() -> None:
     """Differences -1 and 0, ten each: a standard error of .5 / sqrt(19) around -.5."""
     runs = [run({"m": [1.0] * 20}), run({"m": [0.0, 1.0] * 10})]
-    for options, quantile in (
-        (None, 2.093024),
-        (PairwiseOptions(confidence=0.8), 1.327728),
-    ):
-        found = only(compare(runs, options=options), "m")
-        reach = quantile * 0.5 / 19**0.5
-        assert (found.low, found.high) == pytest.approx((-0.5 - reach, -0.5 + reach), abs=1e-6)
+    found = only(compare(runs), "m")
+    reach = 2.093024 * 0.5 / 19**0.5
+    assert (found.low, found.high) == pytest.approx((-0.5 - reach, -0.5 + reach), abs=1e-6)
 
 
 def test_the_figure_of_a_metric_without_a_lower_bound_has_an_interval() -> None:
@@ -431,8 +419,6 @@ def test_as_many_runs_are_compared_as_there_are_marks() -> None:
     assert [each.mark for each in compare([one] * 16).runs] == list(MARKS)
     with pytest.raises(ConfigError, match="17 runs"):
         compare([one] * 17)
-    with pytest.raises(ConfigError, match="confidence"):
-        compare([one] * 2, options=PairwiseOptions(confidence=1.0))
 
 
 def test_one_run_has_all_its_cases_in_common_with_itself() -> None:
@@ -553,14 +539,6 @@ def noise(seed: int, names: str) -> RunScores:
     source = random.Random(seed)
     values = {name: [source.random() for _ in range(40)] for name in sorted(names)}
     return run({name: values[name] for name in names})
-
-
-def test_the_resolution_counts_the_pairs_as_the_p_values_do() -> None:
-    runs = [noise(seed, "m") for seed in range(3)]
-    options = PairwiseOptions(resamples=50_000)
-    for count, pairs in ((2, 1), (3, 3)):
-        for found in compare(runs[:count], options=options).metrics[0].differences:
-            assert found.resolution == pytest.approx(pairs / 50_001)
 
 
 def test_the_order_of_the_metrics_changes_no_p_value() -> None:

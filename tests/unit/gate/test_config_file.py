@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from ragbench import FigureLimits, GateConfig, MetricGate
 from ragbench.errors import DataError
 from ragbench.gate.config import (
-    Correction,
-    FloorRule,
     LatencyBudget,
     SliceGate,
     Undecided,
@@ -25,17 +23,8 @@ eval:
   anything: [goes, here]
 gate:
   baseline: baselines/main.json
-  alpha: 1e-2
-  power: 0.9
-  confidence: 0.9
-  resamples: 2000
-  seed: 7
-  correction: none
-  cluster: no
-  floors: shown
-  undecided: pass
-  require_same: [dataset, judge]
-  max_drop: 0.03
+  undecided: fail
+  max_drop: 3e-2
   max_error_rate: 0.1
   min_cases: 20
   max_latency:
@@ -64,16 +53,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
     path.write_text(WHOLE, "utf-8")
     assert read_gate_config(path) == GateConfig(
         baseline=str(tmp_path / "baselines/main.json"),
-        alpha=0.01,
-        power=0.9,
-        confidence=0.9,
-        resamples=2000,
-        seed=7,
-        correction=Correction.NONE,
-        cluster=False,
-        floors=FloorRule.SHOWN,
-        undecided=Undecided.PASS,
-        require_same=("dataset", "judge"),
+        undecided=Undecided.FAIL,
         max_drop=0.03,
         max_error_rate=0.1,
         min_cases=20,
@@ -124,27 +104,27 @@ def test_a_file_without_the_section_is_refused_unless_it_is_optional(tmp_path: P
         ("[" * 2000, ": is nested too deep"),
         ("- gate", ":1: expected 'name: value' entries, found a list"),
         ("gate: 5", ":1: field 'gate': expected 'name: value' entries, found '5'"),
-        ("gate:\n  alhpa: 0.1", ":2: field 'gate.alhpa': unknown key; known are"),
-        ("gate:\n  seed: 1\n  seed: 2", ":3: the key 'seed' is given twice"),
+        ("gate:\n  max_dorp: 0.1", ":2: field 'gate.max_dorp': unknown key; known are"),
+        ("gate:\n  min_cases: 1\n  min_cases: 2", ":3: the key 'min_cases' is given twice"),
         ("gate:\n  [a]: 2", ":2: is not YAML: found unhashable key"),
-        ("gate:\n  alpha: 1", ":2: field 'gate.alpha': 1 is too large: it must be below 1"),
-        ("gate:\n  alpha: 0", ":2: field 'gate.alpha': 0 is too small: it must be above 0"),
-        ("gate:\n  power: many", ":2: field 'gate.power': expected a number, found 'many'"),
-        ("gate:\n  power: [1]", ":2: field 'gate.power': expected a number, found a list"),
-        ("gate:\n  power: .nan", ":2: field 'gate.power': expected a number, found 'nan'"),
+        ("gate:\n  max_drop: 1", ":2: field 'gate.max_drop': 1 is too large: it must be below 1"),
+        ("gate:\n  max_drop: many", ":2: field 'gate.max_drop': expected a number, found 'many'"),
+        ("gate:\n  max_drop: [1]", ":2: field 'gate.max_drop': expected a number, found a list"),
+        ("gate:\n  max_drop: .nan", ":2: field 'gate.max_drop': expected a number, found 'nan'"),
         ("gate:\n  max_drop: -1", "-1 is too small: it must be at least 0"),
         ("gate:\n  max_error_rate: 2", "2 is too large: it must be at most 1"),
-        ("gate:\n  seed: 1.5", "expected a whole number of at least 0, found 1.5"),
-        ("gate:\n  seed: -1", "expected a whole number of at least 0, found -1"),
+        ("gate:\n  min_cases: 1.5", "expected a whole number of at least 1, found 1.5"),
         ("gate:\n  min_cases: 0", "expected a whole number of at least 1, found 0"),
-        ("gate:\n  cluster: maybe", "expected true or false, found 'maybe'"),
-        ("gate:\n  cluster: 'true'", "expected true or false, found 'true'"),
-        ("gate:\n  correction: fdr", "expected one of joint, none, found 'fdr'"),
-        ("gate:\n  floors: {}", "expected one of observed, shown, found a mapping"),
+        (
+            "gate:\n  metrics:\n    m: {informational: 'true'}",
+            "expected true or false, found 'true'",
+        ),
+        ("gate:\n  undecided: maybe", "expected one of pass, inconclusive, fail, found 'maybe'"),
+        ("gate:\n  undecided: {}", "expected one of pass, inconclusive, fail, found a mapping"),
+        ("gate:\n  alpha: 0.1", ":2: field 'gate.alpha': this option is gone"),
+        ("gate:\n  require_same: [judge]", ":2: field 'gate.require_same': this option is gone"),
+        ("gate:\n  quarantine: q.json", "'gate.quarantine': there is no quarantine any more"),
         ("gate:\n  baseline: []", "field 'gate.baseline': expected a text, found a list"),
-        ("gate:\n  require_same: dataset", "expected a list, found 'dataset'"),
-        ("gate:\n  require_same: [prompts]", "'prompts' is not one of dataset, metrics, judge"),
-        ("gate:\n  require_same: [1]", "expected a text, found '1'"),
         ("gate:\n  metrics: [recall@5]", "field 'gate.metrics': expected 'name: value' entries"),
         ("gate:\n  metrics:\n    m: 0.5", ":3: field 'gate.metrics.m': expected 'name: value'"),
         ("gate:\n  metrics:\n    m:", ":3: field 'gate.metrics.m': nothing is demanded"),
@@ -168,13 +148,13 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, told: str) -
 
 
 def test_all_mistakes_are_told_at_once_in_order(tmp_path: Path) -> None:
-    text = "gate:\n  metrics:\n    m: {min: x}\n  alpha: 2\n  sed: 1\n"
+    text = "gate:\n  metrics:\n    m: {min: x}\n  max_drop: 2\n  max_drpo: 1\n"
     lines = [problem.split(":")[1] for problem in problems(tmp_path, text)]
     assert lines == ["3", "3", "4", "5"]
 
 
 def test_a_misspelt_key_names_the_one_that_was_meant(tmp_path: Path) -> None:
-    assert "Did you mean 'alpha'?" in problems(tmp_path, "gate: {alpa: 0.1}")[0]
+    assert "Did you mean 'max_drop'?" in problems(tmp_path, "gate: {max_dorp: 0.1}")[0]
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

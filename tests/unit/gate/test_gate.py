@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 
 from ragbench import FigureLimits, GateConfig, MetricGate
-from ragbench.core.gate_result import CheckKind, Drop, GateCheck, GateOutcome, GateResult, Ground
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.outcome import Status
 from ragbench.core.report import Latency, StageCount
 from ragbench.core.run_scores import RunScores, clustered_by_gold
 from ragbench.errors import ConfigError
 from ragbench.gate.checks import budget_checks, common_check, coverage_check
-from ragbench.gate.config import AUTO, Correction, FloorRule, LatencyBudget, SliceGate, Undecided
+from ragbench.gate.config import AUTO, LatencyBudget, SliceGate, Undecided
 from ragbench.gate.gate import gate
-from ragbench.stats.clusters import ClusterTotals
-from ragbench.stats.power import Spread, clusters_to_rule_out
 from tests.unit.gate.builders import column, run, run_of
 
 PASSED, FAILED, CANNOT_TELL = GateOutcome.PASSED, GateOutcome.FAILED, GateOutcome.INCONCLUSIVE
@@ -58,7 +56,7 @@ def test_five_losses_of_ten_cases_show_a_drop() -> None:
     assert verdict.outcome.exit_code == 1
 
 
-def test_two_metrics_are_corrected_together_unless_asked_not_to() -> None:
+def test_two_metrics_are_corrected_together() -> None:
     """Five losses on different cases: of 2^10 arrangements 63 have five losses in a metric."""
     scores = {"m": [0.0] * 5 + [1.0] * 5, "n": [1.0] * 5 + [0.0] * 5}
     before = run({"m": [1] * 10, "n": [1] * 10})
@@ -68,8 +66,6 @@ def test_two_metrics_are_corrected_together_unless_asked_not_to() -> None:
     assert check.drop is not None
     assert verdict.outcome is PASSED  # 2^-5 is above 5 % / 2: neither can show anything
     assert (check.outcome, check.drop.p_worse, check.drop.family) == (CANNOT_TELL, 2 / 32, 0)
-    alone = gate(run(scores), before, replace(both, correction=Correction.NONE))
-    assert alone.outcome is FAILED
 
 
 def test_a_metric_on_which_nothing_moved_corrects_nothing() -> None:
@@ -102,10 +98,7 @@ def test_losses_of_one_cluster_are_one_observation() -> None:
     check = drop_of(verdict, "m")
     assert check.drop is not None
     assert (check.outcome, check.drop.clusters) == (CANNOT_TELL, 3)
-    apart = gate(
-        run({"m": now}, clusters=clusters), run({"m": before}), replace(wanted, cluster=False)
-    )
-    assert apart.outcome is FAILED
+    assert gate(run({"m": now}), run({"m": before}), wanted).outcome is FAILED
 
 
 def test_of_a_metric_where_lower_is_better_a_rise_is_the_loss() -> None:
@@ -142,9 +135,9 @@ def test_what_is_undecided_passes_loudly_and_blocks_when_strict() -> None:
     assert drop is not None
     assert (verdict.outcome, check.outcome, check.ground) == (PASSED, CANNOT_TELL, Ground.OPEN)
     assert drop.detectable_drop is not None
-    seen = f"m (its 20 cases would show a drop of {drop.detectable_drop:.3f})"
+    seen = f"m 0.500 as before (its 20 cases would show a drop of {drop.detectable_drop:.3f})"
     assert verdict.headline == f"3 checks passed, 1 undecided: {seen}"
-    assert verdict.notes[0].startswith(f"Undecided, and passed all the same: {seen}.")
+    assert verdict.notes == ("What is undecided passes; --strict blocks it.",)
     strict = {"undecided": Undecided.INCONCLUSIVE}
     for changes, outcome, code in (
         (strict, CANNOT_TELL, 3),
@@ -300,14 +293,6 @@ def test_the_observed_figure_decides_about_a_floor(
     assert check.interval.low < 0.5 < check.interval.high
 
 
-def test_a_floor_can_demand_that_the_interval_shows_it() -> None:
-    shown = {"floors": FloorRule.SHOWN}
-    wide, high = run({"m": [1, 0] * 20}), run({"m": [0.9, 0.8] * 20})
-    assert gate(wide, None, config(shown, m={"minimum": 0.4})).outcome is CANNOT_TELL
-    assert gate(high, None, config(shown, m={"minimum": 0.4})).outcome is PASSED
-    assert gate(high, None, config(shown, m={"maximum": 0.4})).outcome is FAILED
-
-
 def test_failed_and_skipped_cases_are_no_zeros() -> None:
     scores: dict[str, list[float | str]] = {"m": [1.0, 1.0, "skipped", "abstained"]}
     check = drop_of(gate(run(scores), None, config(m={"minimum": 0.9})), "m")
@@ -413,10 +398,6 @@ def test_cases_that_were_added_or_dropped_are_named_and_the_others_compared() ->
         "Compared on the 10 cases that both runs have unchanged. Left out: 1 new (q1); 1 gone "
         "(q12)."
     )
-    same = {"require_same": ("dataset",)}
-    (refusal,) = refused(now, before, **same).refusals
-    assert refusal.what == "dataset"
-    assert "10 are the same, 0 have changed, 1 are only in this run" in refusal.reason
 
 
 def test_a_case_that_was_edited_is_not_the_same_case() -> None:
@@ -507,8 +488,6 @@ def test_another_version_of_a_metric_is_refused_and_the_others_are_judged() -> N
     assert "m (version 2, there version 1)" in verdict.refusals[0].reason
     both = gate(now, before, config(m={"max_drop": 0.1}, n={"max_drop": 0.1}))
     assert (both.outcome, drop_of(both, "n").outcome) == (FAILED, FAILED)
-    loose = config({"require_same": ("dataset",)}, m={"max_drop": 0.1})
-    assert gate(now, before, loose).outcome is FAILED
 
 
 def test_a_metric_that_the_baseline_lacks_is_refused() -> None:
@@ -523,9 +502,6 @@ def test_another_judge_or_matching_is_refused() -> None:
     by_text = run({"m": [1]}, matching="text")
     (refusal,) = refused(run({"m": [1]}), by_text).refusals
     assert refusal.what == "matching"
-    loose = config({"require_same": ("dataset", "metrics")}, m={"max_drop": 0.1})
-    assert gate(now, before, loose).outcome is PASSED
-    assert gate(run({"m": [1]}), by_text, loose).outcome is PASSED
 
 
 # --- budgets of cost and tokens, proofs, clusters
@@ -669,6 +645,7 @@ def test_the_same_runs_give_the_same_verdict() -> None:
     assert gate(now, before, wanted) == gate(now, before, wanted)
 
 
+@pytest.mark.nightly
 def test_a_slice_that_collapses_is_found_among_five_thousand_checks() -> None:
     """4 metrics on 1,250 slices of 20 cases; the answers of one fall from .80 to .04."""
     draw = random.Random(1)
@@ -741,11 +718,10 @@ def test_a_floor_counts_cases_of_one_cluster_as_one_observation() -> None:
     """Two documents of ten cases, 1.0 and 0.8: one standard error is 0.1, and t(1) is 12.7."""
     scores, clusters = {"m": [1.0] * 10 + [0.8] * 10}, ["a"] * 10 + ["b"] * 10
     now = run(scores, column("m", low=None, high=None), clusters=clusters)
-    shown = {"floors": FloorRule.SHOWN}
-    check = drop_of(gate(now, None, config(shown, m={"minimum": 0.8})), "m")
-    assert (check.observed, check.ground) == (0.9, Ground.STRADDLES)
-    apart = gate(now, None, config(shown | {"cluster": False}, m={"minimum": 0.8}))
-    assert drop_of(apart, "m").ground is Ground.HOLDS
+    interval = drop_of(gate(now, None, config(m={"minimum": 0.8})), "m").interval
+    assert interval is not None
+    reach = 12.7062 * 0.1
+    assert (interval.low, interval.high) == pytest.approx((0.9 - reach, 0.9 + reach), abs=1e-4)
 
 
 def test_a_metric_without_a_lower_bound_has_a_floor_with_an_interval() -> None:
@@ -755,16 +731,6 @@ def test_a_metric_without_a_lower_bound_has_a_floor_with_an_interval() -> None:
     assert interval is not None
     reach = 2.093024 * 0.5 / 19**0.5
     assert (interval.low, interval.high) == pytest.approx((-0.5 - reach, -0.5 + reach), abs=1e-6)
-
-
-def test_an_interval_that_only_touches_the_limit_shows_it() -> None:
-    now, shown = run({"m": [0.9, 0.8] * 20}), {"floors": FloorRule.SHOWN}
-    interval = drop_of(gate(now, None, config(m={"minimum": 0.5})), "m").interval
-    assert interval is not None
-    assert gate(now, None, config(shown, m={"minimum": interval.low})).outcome is PASSED
-    assert gate(now, None, config(shown, m={"maximum": interval.high})).outcome is PASSED
-    inside = interval.low + 1e-6
-    assert gate(now, None, config(shown, m={"minimum": inside})).outcome is CANNOT_TELL
 
 
 @pytest.mark.parametrize(
@@ -877,40 +843,6 @@ def test_the_order_of_the_metrics_changes_no_p_value() -> None:
         assert first is not None
         assert second is not None
         assert first.p_worse == second.p_worse
-
-
-def drop_pair(changed: int) -> list[Drop]:
-    """Of 40 cases a metric moved in all, by odd amounts, and another one in a few of them."""
-    source = random.Random(1)
-    before = run({"m": [source.random() for _ in range(40)], "n": [1.0] * 40})
-    now = run(
-        {"m": [source.random() for _ in range(40)], "n": [0.0] * changed + [1.0] * (40 - changed)}
-    )
-    wanted = config({"resamples": 50_000}, m={"max_drop": 0.0}, n={"max_drop": 0.0})
-    checks = [drop_of(gate(now, before, wanted), name).drop for name in ("m", "n")]
-    return [drop for drop in checks if drop is not None]
-
-
-def test_the_resolution_of_p_values_that_were_drawn_is_one_of_the_draws() -> None:
-    """With six losses the second one is tested with the first, and its p-value drawn too."""
-    assert [(drop.family, drop.resolution) for drop in drop_pair(6)] == [(2, 1 / 50_001)] * 2
-    # With one loss it can show nothing: p is counted, 1 of 2.
-    drawn, counted = drop_pair(1)
-    assert (drawn.family, drawn.resolution) == (1, 1 / 50_001)
-    assert (counted.p_worse, counted.resolution) == (0.5, 0.0)
-
-
-def test_the_number_that_rules_a_drop_out_is_that_of_the_spread_seen() -> None:
-    moves = [-1.0] * 3 + [1.0] * 3 + [0.0] * 14
-    before = run({"m": [1.0] * 3 + [0.0] * 17})
-    now = run({"m": [0.0] * 3 + [1.0] * 3 + [0.0] * 14})
-    drop = drop_of(gate(now, before, config(m={"max_drop": 0.05})), "m").drop
-    spread = Spread.of(ClusterTotals.of(moves), -0.05)
-    assert spread is not None
-    needed = clusters_to_rule_out(0.05, spread, reach=0.95)
-    assert drop is not None
-    assert needed is not None
-    assert drop.needed_if_unchanged == needed.cases
 
 
 def test_one_case_has_no_interval_in_either_direction() -> None:
@@ -1034,10 +966,8 @@ def test_the_interval_of_a_figure_ends_where_its_scale_does(
     assert (interval.low, interval.high) == pytest.approx(ends, abs=1e-4)
 
 
-def test_a_figure_of_too_few_cases_or_without_an_interval_decides_nothing() -> None:
+def test_a_figure_of_too_few_cases_decides_nothing() -> None:
     one = run({"m": [1.0]})
-    shown = drop_of(gate(one, None, config({"floors": FloorRule.SHOWN}, m={"minimum": 0.1})), "m")
-    assert (shown.ground, shown.outcome) == (Ground.NO_INTERVAL, CANNOT_TELL)
     few = drop_of(gate(one, None, config({"min_cases": 2}, m={"minimum": 0.1})), "m")
     assert (few.ground, few.outcome) == (Ground.TOO_FEW_CASES, CANNOT_TELL)
 

@@ -54,7 +54,7 @@ def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> Non
     (limit,) = fitted_limits(runs)
     assert limit.seen is not None
     limits = FigureLimits(max_drop=limit.tolerance)
-    config = GateConfig(metrics={"m": MetricGate(limits=limits)}, resamples=400)
+    config = GateConfig(metrics={"m": MetricGate(limits=limits)})
     found = {0.0: 0, limit.seen: 0}
     for _ in range(40):
         baseline = baseline_of([noisy(rng, chance, day) for day in range(1, 4)]).scores("b")
@@ -71,7 +71,7 @@ def test_an_unchanged_run_is_decided_at_the_tolerance_for_releases() -> None:
     (limit,) = fitted_limits([noisy(rng, chance, day) for day in range(1, 4)])
     assert limit.strict is not None
     limits = FigureLimits(max_drop=limit.strict)
-    config = GateConfig(metrics={"m": MetricGate(limits=limits)}, resamples=400)
+    config = GateConfig(metrics={"m": MetricGate(limits=limits)})
     decided = 0
     for _ in range(40):
         baseline = baseline_of([noisy(rng, chance, day) for day in range(1, 4)]).scores("b")

@@ -21,13 +21,11 @@ from ragbench.core.run_scores import ScoredCase
 from ragbench.gate.against import held_against
 from ragbench.safe_text import annotation_message, annotation_property, markdown_text, xml_text
 from ragbench.views.gate import (
-    comment_marker,
     github_annotations,
     junit_report,
-    verdict_markdown,
     verdict_object,
 )
-from ragbench.views.gate_story import story_markdown
+from ragbench.views.gate_markdown import comment_marker, verdict_markdown
 from tests.unit.gate.builders import column, run_of
 from tests.unit.views.verdicts import failed_verdict, refused_verdict
 
@@ -108,11 +106,10 @@ def check_junit(element: Tree.Element) -> None:
 
 
 def test_the_junit_document_is_what_ci_servers_read(verdict: GateResult) -> None:
-    for with_cases in (False, True):
-        check_junit(Tree.fromstring(junit_report(verdict, with_cases=with_cases)))
+    check_junit(Tree.fromstring(junit_report(verdict)))
 
 
-def test_junit_has_a_test_case_a_check_and_on_request_one_a_lost_case() -> None:
+def test_junit_has_a_test_case_per_check() -> None:
     verdict = failed_verdict()
     checks = Tree.fromstring(junit_report(verdict)).findall("testsuite/testcase")
     assert [(case.attrib["name"], case[0].tag) for case in checks] == [
@@ -124,15 +121,11 @@ def test_junit_has_a_test_case_a_check_and_on_request_one_a_lost_case() -> None:
         ("error rate (at most 20.0%)", "system-out"),
         ("cases in common (at least 50.0%)", "system-out"),
     ]
-    cases = Tree.fromstring(junit_report(verdict, with_cases=True)).findall("testsuite/testcase")
-    lost = [case for case in cases if case.attrib["classname"] == "ragbench.cases.text"]
-    assert len(lost) == len(verdict.lost) == 10
-    assert lost[0][0].attrib == {"message": "m: 1.000 before, now failed: text", "type": "failed"}
 
 
 def test_a_refusal_is_an_error_for_junit() -> None:
     (case,) = Tree.fromstring(junit_report(refused_verdict())).findall("testsuite/testcase[error]")
-    assert case.attrib["name"] == "comparable: dataset"
+    assert case.attrib["name"] == "comparable: matching"
 
 
 @given(texts)
@@ -167,7 +160,7 @@ def test_the_decision_stands_first_and_newly_failed_cases_before_others() -> Non
 def test_a_refusal_says_what_to_do() -> None:
     page = verdict_markdown(refused_verdict())
     assert "cannot tell" in page
-    assert "- Not compared (dataset): the runs are of different cases" in page
+    assert "- Not compared (matching): relevant chunks were recognised by id" in page
     assert "set a new one with: ragbench baseline set RUN" in page
 
 
@@ -215,12 +208,12 @@ def story(text: str = "text", *, cases: int = 7) -> list[str]:
     ]  # fmt: skip
     against = held_against(run_of(now, column("recall@5")), run_of(before, column("recall@5")))
     causes = [CauseCount(cause=Cause.DROPPED, cases=3, stages=((text, 3),))]
-    return [*story_markdown(causes, against)]
+    return verdict_markdown(failed_verdict(), causes, against).splitlines()
 
 
 def test_the_story_holds_the_waterfall_the_flow_and_the_first_cases() -> None:
     lines = story()
-    assert lines[0] == "#### Where the answers were lost"
+    assert "#### Where the answers were lost" in lines
     assert "| retrieved, then dropped | 3 | 100% | 0 | text 3 |" in lines
     assert "| right | not retrieved | 7 |" in lines
     assert "7 newly failing, 0 newly fixed; 7 with other retrieved ids; 7 with another " in (
@@ -240,14 +233,15 @@ def test_no_text_breaks_the_story_and_it_leaves_room_for_the_rest() -> None:
     unescaped = re.compile(r"(?<!\\)\|")
     for one, other in zip(plain, nasty, strict=True):
         assert len(unescaped.findall(one)) == len(unescaped.findall(other))
-    assert len("\n".join(story("y" * 5000, cases=500))) < 10_000
+    assert len("\n".join(story("y" * 5000, cases=500))) < 12_000
 
 
-def test_the_story_stands_between_the_checks_and_the_cases() -> None:
-    page = verdict_markdown(failed_verdict(), story())
+def test_cases_that_went_another_way_stand_behind_the_checks_and_once() -> None:
+    page = "\n".join(story())
     assert (
-        page.index("| check |") < page.index("#### Where the") < page.index("#### Cases that lost")
+        page.index("| check |") < page.index("#### Where the") < page.index("#### Cases that went")
     )
+    assert "#### Cases that lost" not in page
 
 
 @given(texts)
@@ -276,8 +270,9 @@ def test_annotations_are_a_line_each() -> None:
 
 
 def test_refusals_are_warnings() -> None:
-    assert "::warning title=ragbench dataset::the runs are of different" in github_annotations(
-        refused_verdict()
+    assert (
+        "::warning title=ragbench matching::relevant chunks were recognised"
+        in github_annotations(refused_verdict())
     )
 
 
