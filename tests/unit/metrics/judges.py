@@ -12,7 +12,6 @@ from ragbench import parse_metrics
 from ragbench.core.chat import Embeddings, Message, Reply, Usage
 from ragbench.core.outcome import JudgedCell
 from ragbench.core.trace import Trace
-from ragbench.errors import LLMReplyError
 from ragbench.llm.schema import Schema, read_structure
 from ragbench.metrics.judging import JudgeModels, JudgePlan
 from tests.llm_server import instance_of
@@ -102,6 +101,3 @@ def statements(texts: Sequence[str], verdicts: Sequence[int]) -> Say:
         }
 
     return say
-
-
-__all__ = ["Judge", "LLMReplyError", "judged", "statements"]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragbench.core.outcome import Cell
+from ragbench.metrics.answer import answer_is_right, holds_answer, is_telling
 from ragbench.text.tokens import multilingual_tokens, squad_tokens
 from tests.unit.metrics.builders import answered, cell, cells, generated, trace, value
 
@@ -186,28 +187,12 @@ def test_rouge_bleu_and_chrf_take_several_references(metric: str) -> None:
 def official(answers: dict[str, list[str]], predictions: dict[str, str]) -> tuple[float, float]:
     """What evaluate-v2.0.py prints as exact and f1, over 100, written down from the script."""
 
-    def normalize_answer(text: str) -> str:
-        text = "".join(ch for ch in text.lower() if ch not in set(string.punctuation))
-        return " ".join(re.sub(r"\b(a|an|the)\b", " ", text, flags=re.UNICODE).split())
-
-    def compute_f1(gold: str, predicted: str) -> float:
-        gold_toks, pred_toks = normalize_answer(gold).split(), normalize_answer(predicted).split()
-        same = sum((Counter(gold_toks) & Counter(pred_toks)).values())
-        if not gold_toks or not pred_toks:
-            return int(gold_toks == pred_toks)
-        if same == 0:
-            return 0
-        precision, recall = same / len(pred_toks), same / len(gold_toks)
-        return 2 * precision * recall / (precision + recall)
-
     exact, f1 = [], []
     for key, golds in answers.items():
-        wanted = [gold for gold in golds if normalize_answer(gold)] or [""]
-        predicted = predictions[key]
-        exact.append(
-            max(int(normalize_answer(gold) == normalize_answer(predicted)) for gold in wanted)
-        )
-        f1.append(max(compute_f1(gold, predicted) for gold in wanted))
+        wanted = [gold for gold in golds if squad_normalised(gold)] or [""]
+        given = predictions[key]
+        exact.append(max(squad_normalised(gold) == squad_normalised(given) for gold in wanted))
+        f1.append(max(squad_f1(given, gold) for gold in wanted))
     return sum(exact) / len(exact), sum(f1) / len(f1)
 
 
@@ -255,3 +240,108 @@ def test_end_to_end_without_a_reference() -> None:
     assert value("end_to_end_em", nothing) == 1.0
     wrong = trace(answerable=False, references=["5"], generation=generated("5"))
     assert value("end_to_end_f1", wrong) == 0.0
+
+
+# --- whether two texts give the same answer, by their words alone
+
+LONG = "one two three four five six seven eight nine ten eleven twelve thirteen"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer", "expected"),
+    [
+        ("it opens at 9 daily", "9", True),
+        ("it opens at 90 daily", "9", False),
+        ("it opens at 19 daily", "9", False),
+        ("the fox", "fox.", True),
+        ("firefox and a fox", "fox", True),
+        ("firefox", "fox", False),
+        ("fox and more", "fox", True),
+        # Of 13 distinct tokens, at least 0.7: ten of them do, nine do not.
+        ("ten nine eight seven six five four three two one", LONG, True),
+        ("nine eight seven six five four three two one", LONG, False),
+        # Of up to 12, none but the whole will do.
+        ("twelve " + " ".join(LONG.split()[:11]), " ".join(LONG.split()[:12]), False),
+    ],
+)
+def test_when_a_chunk_holds_an_answer(chunk: str, answer: str, expected: bool) -> None:
+    assert holds_answer(chunk, answer) is expected
+
+
+@pytest.mark.parametrize(
+    ("response", "reference", "expected"),
+    [
+        # Half of the tokens of both: F1 of 2/4, and of 2/5.
+        ("red cat", "red fox", True),
+        ("red cat sat", "red fox", False),
+        ("the answer is red fox now", "red fox", True),
+        ("red 5", "red 6", False),
+        ("red 6 or 5", "red 6", True),
+        ("", "", True),
+        ("", "red", False),
+        ("yes", "yes", True),
+        ("no", "yes", False),
+        ("it depends", "yes", None),
+        ("it depends", LONG, False),
+        # Of a long reference, from 0.15 of its tokens on: two of 13.
+        ("one two and so on", LONG, None),
+        ("one and so on", LONG, False),
+    ],
+)
+def test_when_an_answer_is_right(response: str, reference: str, expected: bool | None) -> None:
+    assert answer_is_right(response, reference) is expected
+
+
+def test_which_answers_say_something() -> None:
+    assert [is_telling(one) for one in ("four", "abc", "both", "none.", "5 kg")] == [
+        True, False, False, False, True,
+    ]  # fmt: skip
+
+
+def named(prefix: str, count: int) -> list[str]:
+    """Words that only this prefix has, without numbers in them."""
+    return [f"{prefix}{chr(97 + number // 26)}{chr(97 + number % 26)}" for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("of_the_reference", "shared", "others", "expected"),
+    [
+        (7, 4, 5, True),  # F1 is 8 / 16
+        (7, 4, 6, False),  # 8 / 17
+        (20, 14, 30, True),  # of a long reference 7 in 10 are there
+        (20, 13, 30, None),
+        (20, 3, 7, None),  # 3 in 20: a paraphrase might
+        (20, 2, 8, False),
+        (13, 3, 20, None),  # more than 12 words are long
+        (12, 3, 20, False),
+    ],
+)
+def test_shares_of_words_decide_at_their_thresholds(
+    of_the_reference: int, shared: int, others: int, expected: bool | None
+) -> None:
+    reference = named("ref", of_the_reference)
+    response = [*reference[:shared], *named("other", others)]
+    assert answer_is_right(" ".join(response), " ".join(reference)) is expected
+
+
+@pytest.mark.parametrize(("there", "expected"), [(14, True), (13, False)])
+def test_a_long_answer_is_held_from_seven_in_ten_of_its_words(there: int, expected: bool) -> None:
+    answer = named("word", 20)
+    chunk = [*answer[:there], *named("other", 50)]
+    assert holds_answer(" ".join(reversed(chunk)), " ".join(answer)) is expected
+
+
+@pytest.mark.parametrize(
+    ("response", "reference", "expected"),
+    [
+        ("well yes", "yes", True),  # it is there, word for word
+        ("it depends, no", "yes", None),  # only how an answer begins says yes or no
+        ("no idea, yes", "no", True),
+        ("no ceiling", "no limit", True),  # not a plain no: half of the words are the same
+        ("something", "?!", False),
+        ("?!", "something", False),
+        ("?!", "...", True),  # neither says anything
+    ],
+)
+def test_short_answers(response: str, reference: str, expected: bool | None) -> None:
+    assert answer_is_right(response, reference) is expected

@@ -56,11 +56,6 @@ def test_when_a_chunk_holds_a_gold_text(chunk: str, gold: str, expected: bool) -
     assert holds(normalised(chunk), normalised(gold)) is expected
 
 
-def test_auto_compares_ids_where_both_sides_have_them() -> None:
-    assert value("recall@1", trace(gold=["a"], retrieval=retrieved("a"))) == 1.0
-    assert value("recall@1", trace(gold=["a"], retrieval=retrieved("b"))) == 0.0
-
-
 def test_auto_compares_texts_where_ids_are_missing() -> None:
     one = trace(
         gold=["a"], gold_texts=[LONG], retrieval=retrieved("z", texts=[LONG], with_ids=False)
@@ -149,18 +144,6 @@ def test_ids_win_where_the_metadata_names_something_else() -> None:
     one = trace(gold=["u-1"], retrieval=retrieved("u-1", metadata=[{"source": "all.pdf"}]))
     assert verdict(one).matching is Matching.ID
     assert value("recall@1", one, matching=Matching.ID) == 1.0
-
-
-def test_two_chunks_of_a_document_find_it_once() -> None:
-    one = trace(
-        gold=["doc", "other"],
-        retrieval=retrieved("doc#1", "doc#2", metadata=[{"source": "doc"}, {"source": "doc"}]),
-    )
-    assert value("recall@2", one, matching=Matching.DOCUMENT_ID) == 1 / 2
-    # One of two documents that there is place for.
-    assert value("precision@2", one, matching=Matching.DOCUMENT_ID) == 1 / 2
-    assert value("set_precision", one, matching=Matching.DOCUMENT_ID) == 1.0
-    assert value("nDCG@2", one, matching=Matching.DOCUMENT_ID) < 1.0
 
 
 def test_further_chunks_of_a_document_are_matches_and_no_places() -> None:
@@ -304,12 +287,6 @@ def test_which_gold_is_compared() -> None:
     assert gold_texts(both) == ("whole text",)
     one = Case(id="c", query="q", evidence=(telling,), reference_contexts=("whole text",))
     assert gold_texts(one) == ("y" * 20,)
-
-
-def test_texts_have_a_grade_of_one() -> None:
-    one = trace(gold_texts=[LONG], retrieval=retrieved("x", texts=[LONG]))
-    assert value("precision(rel=2)@1", one, matching=Matching.TEXT) == 0.0
-    assert value("precision@1", one, matching=Matching.TEXT) == 1.0
 
 
 def test_where_it_is_known_that_nothing_is_relevant_ids_are_not_missed() -> None:
@@ -548,12 +525,6 @@ def test_foreign_ids_leave_it_to_the_texts_even_where_those_find_nothing() -> No
     one = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("u-1", texts=["other words"]))
     assert verdict(one).matching is Matching.TEXT
     assert "0 of 1 retrieved ids are gold ids" in verdict(one).notes[0]
-
-
-def test_a_few_chunks_without_ids_do_not_decide() -> None:
-    named = trace(gold=["a"], gold_texts=[LONG], retrieval=retrieved("a", texts=[LONG]))
-    unnamed = trace(gold=["b"], gold_texts=[LONG], retrieval=retrieved("x", with_ids=False))
-    assert verdict(named, unnamed).matching is Matching.DOCUMENT_ID
 
 
 def test_a_chunk_agrees_with_any_of_the_reference_contexts() -> None:

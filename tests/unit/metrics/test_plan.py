@@ -12,10 +12,8 @@ from ragbench.core.outcome import Cell, Failure, Outcome, Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.metrics.plan import Plan
-from ragbench.metrics.registry import default_metrics
 from tests.unit.metrics.builders import (
     SKIPPED,
-    answered,
     cell,
     cells,
     failed,
@@ -63,14 +61,6 @@ def needs_setting(response: str) -> float:
     raise ConfigError("no judge is configured")
 
 
-def test_without_metrics_each_case_has_an_empty_row() -> None:
-    assert Plan([]).score([answered("a"), answered("b")]) == [(), ()]
-
-
-def test_without_cases_there_are_no_rows() -> None:
-    assert Plan(default_metrics()).score([]) == []
-
-
 def answers(*responses: str) -> list[Trace]:
     return [trace(generation=generated(response)) for response in responses]
 
@@ -103,13 +93,6 @@ def test_a_function_that_raises_stop_iteration_fails_its_case() -> None:
     assert "StopIteration" in str(rows[1][0].failure)
 
 
-def test_a_value_that_is_not_a_finite_number_is_a_failure() -> None:
-    found = cells([length], *answers("x" * 7, "xx"))
-    assert found[0][0].failure is not None
-    assert found[0][0].failure.message == "the metric gave nan, which is not a finite number"
-    assert found[1][0] == Cell.measured(2.0)
-
-
 def test_a_function_of_many_cases_is_asked_in_halves_where_it_fails() -> None:
     CALLED.clear()
     rows = cells([length_of_all], *answers("a", "bb", "x" * 13, ""))
@@ -126,13 +109,6 @@ def test_a_function_that_gives_too_few_values_fails_every_case() -> None:
 def test_what_only_the_user_can_change_stops_the_run() -> None:
     with pytest.raises(ConfigError, match="no judge"):
         cells([needs_setting], *answers("a"))
-
-
-def test_a_function_is_only_asked_about_cases_that_it_can_score() -> None:
-    CALLED.clear()
-    rows = cells([plain_length], *answers("abc"), trace(generation=failed("generate")))
-    assert CALLED == [3]
-    assert [row[0].status for row in rows] == ["measured", "failed"]
 
 
 def test_a_metric_that_is_not_installed_stops_before_anything_runs() -> None:
@@ -210,10 +186,6 @@ def test_a_skipped_stage_passes_its_reason_on(name: str, reason: str) -> None:
 )
 def test_what_a_case_lacks_skips_it(name: str, reason: str) -> None:
     assert cell(name, trace(generation=generated("an answer"))) == Cell.skipped(reason)
-
-
-def test_confidence_is_needed_for_calibration() -> None:
-    assert cell("brier", answered("a", "a")) == Cell.skipped("generation gave no confidence")
 
 
 def test_an_alternative_reference_alone_is_a_reference() -> None:

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from ragbench import parse_metrics
-from ragbench.core.metric import Cost, Metric
+from ragbench.core.metric import Metric
 from ragbench.core.outcome import Status
 from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, LLMBudgetError, LLMRefusedError
 from ragbench.metrics.judging import JudgePlan
 from ragbench.metrics.plan import Plan
 from ragbench.metrics.ragas_judged import DEFINITIONS
-from ragbench.metrics.registry import definitions
 from tests.unit.metrics.builders import generated, retrieved, trace
 from tests.unit.metrics.judges import Judge, judged, statements
 
@@ -63,14 +62,6 @@ def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
     other_names = {"ContextPrecisionWithReference", "ContextPrecisionWithoutReference"}
     assert asking - offered == of_agents_and_pictures | other_names
     assert offered - set(known.__all__) == {"AspectCritic"}
-
-
-def test_each_definition_has_its_class_and_tells_its_calls() -> None:
-    from ragbench.metrics.ragas_judged import CATALOGUE
-
-    assert {definition.name for definition in DEFINITIONS} == set(CATALOGUE)
-    assert all(d.calls and d.cost is not Cost.FREE and d.extra for d in DEFINITIONS)
-    assert all(d.calls == "" for d in definitions() if d.cost is Cost.FREE)
 
 
 @pytest.mark.parametrize(
@@ -265,14 +256,6 @@ def test_repetitions_are_asked_anew_and_averaged() -> None:
     assert list(found.values) == pytest.approx([1.0, 0.0])
     assert found.cell.value == pytest.approx(0.5)
     assert sorted(repeat for _, repeat in judge.asked) == [0, 0, 1000, 1000]
-
-
-def test_one_failed_repetition_leaves_the_mean_of_the_others() -> None:
-    answers = iter([LLMRefusedError("no"), {"rating": 4}, {"rating": 2}])
-    judge = Judge(lambda *_: next(answers))
-    found = judged("ragas:answer_accuracy", case(), judge, repeats=2)
-    assert found.cell.value == 0.75
-    assert [j.cell.status for j in found.judgements] == [Status.FAILED, Status.MEASURED]
 
 
 # --- settings

@@ -8,9 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import stats
 
 from ragbench import Case, metric, parse_metrics
 from ragbench.core.outcome import Cell, Failure, Status
@@ -70,32 +67,12 @@ def test_the_interval_of_a_mean_computed_by_hand() -> None:
     assert found.level == 0.95
 
 
-def test_cases_of_one_cluster_widen_the_interval() -> None:
-    values = measured(0.0, 0.0, 0.5, 0.5, 1.0, 1.0)
-    alone = summarised(values).interval
-    pairs = summarised(values, [case(cluster=str(n // 2)) for n in range(6)]).interval
-    assert alone is not None and pairs is not None
-    assert pairs.high - pairs.low > alone.high - alone.low
-
-
 def test_clusters_computed_by_hand() -> None:
     # Cluster sums of deviations from 0.5: -0.4, 0.2, 0.2. Variance 3/2 * 0.24 / 16.
     found = mean_interval([0.3, 0.3, 0.7, 0.7], [0, 0, 1, 2])
     assert found is not None
     reach = 4.302652729911275 * math.sqrt(1.5 * 0.24 / 16)
     assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
-def test_lone_cases_give_the_ordinary_interval(values: list[float]) -> None:
-    size, mean = len(values), math.fsum(values) / len(values)
-    error = math.sqrt(sum((value - mean) ** 2 for value in values) / (size - 1) / size)
-    found = mean_interval(values, range(size))
-    if found is None:
-        assert error < 1e-9
-    else:
-        student: Any = stats.t
-        assert found.high - mean == pytest.approx(student.ppf(0.975, size - 1) * error, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -153,15 +130,6 @@ def test_an_interval_too_narrow_for_a_float_is_none() -> None:
     assert mean_interval(values, range(10_000), bounds=(0.0, 2.0)) is None
 
 
-def test_lone_cases_share_no_cluster_with_a_named_one() -> None:
-    # The clusters are computed above: deviations from 0.5 of 0.02, 0.02 and, together, -0.04.
-    cases = [case(), case(), case(cluster="x"), case(cluster="x")]
-    found = summarised(measured(0.52, 0.52, 0.48, 0.48), cases).interval
-    assert found is not None
-    reach = 4.302652729911275 * math.sqrt(1.5 * 0.0024 / 16)
-    assert (found.low, found.high) == pytest.approx((0.5 - reach, 0.5 + reach))
-
-
 def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> None:
     cells = [Cell.skipped(f"reason {letter}") for letter in "kjihgfedcba"]
     found = summarised([*cells, Cell.skipped("reason k"), Cell.skipped("reason j")])
@@ -174,29 +142,18 @@ def test_the_ten_most_frequent_reasons_are_listed_and_equal_ones_by_name() -> No
     assert bare.reasons == (("abstained", 1), ("skipped", 1))
 
 
-def test_slices_stand_by_kind_and_name_whatever_the_order_of_the_cases() -> None:
-    cases = [case(language="en"), case(tags=["b"], language="de"), case(tags=["a"])]
-    found = summarised(measured(0.1, 0.2, 0.3), cases)
-    assert [(part.by, part.value) for part in found.slices] == [
-        ("tag", "a"),
-        ("tag", "b"),
-        ("language", "de"),
-        ("language", "en"),
-    ]
-
-
 def test_slices_by_tag_and_language() -> None:
     cases = [
-        case(tags=["hard", "new", "hard"], language="en"),
-        case(tags=["hard"], language="zh"),
-        case(language="en"),
+        case(tags=["new", "hard", "hard"], language="zh"),
+        case(tags=["hard"], language="en"),
+        case(language="zh"),
     ]
     found = summarised([*measured(1.0), FAILED, *measured(0.5)], cases)
     assert tuple(replace(part, interval=None) for part in found.slices) == (
         Slice(by="tag", value="hard", total=2, measured=1, score=1.0),
         Slice(by="tag", value="new", total=1, measured=1, score=1.0),
-        Slice(by="language", value="en", total=2, measured=2, score=0.75),
-        Slice(by="language", value="zh", total=1, measured=0, score=None),
+        Slice(by="language", value="en", total=1, measured=0, score=None),
+        Slice(by="language", value="zh", total=2, measured=2, score=0.75),
     )
 
 
@@ -234,11 +191,6 @@ def test_each_case_costs_a_few_bytes() -> None:
     tracemalloc.stop()
     # Two values, a cluster, two slice members: 40 bytes, and what the arrays keep in reserve.
     assert size < 20_000 * 60
-
-
-def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="argument 2 is"):
-        SummaryBuilder(parse_metrics("token_f1")).add(case(), measured(1.0, 2.0))
 
 
 def figure_of(aggregate: Any, values: Sequence[float]) -> Summary:

@@ -5,64 +5,51 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import Case, GenerationResult, RetrievalResult
-from ragbench.core.chat import Message, Reply, Usage
+from ragbench import Case, GenerationResult, RetrievalResult, parse_metrics
 from ragbench.core.outcome import Cell, Judgement, Outcome, Quote, Status
 from ragbench.core.trace import Trace
-from ragbench.errors import ConfigError, LLMError, LLMStoppedError
+from ragbench.errors import LLMError, LLMStoppedError
 from ragbench.ledger.codec import decode_judgements, encode_judgements
-from ragbench.llm.schema import Schema
-from ragbench.metrics.judging import Asks, Embeds, JudgeModels, JudgePlan
-from ragbench.metrics.registry import parse_metric
-from ragbench.metrics.support import SupportJudge
+from ragbench.metrics.judging import JudgePlan
+from tests.unit.metrics.judges import Judge
 
-METRIC = parse_metric("support")
 CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
 
 
-class Judge:
+def saying(*verdicts: tuple[str, list[str]]) -> Judge:
     """Gives prepared verdicts in turn."""
+    left = iter(verdicts)
 
-    def __init__(self, *verdicts: tuple[str, list[str]]) -> None:
-        self._verdicts = list(verdicts)
-        self.asked: list[str] = []
+    def say(*_: Any) -> dict[str, Any]:
+        verdict, quotes = next(left)
+        return {"reason": "r", "quotes": quotes, "verdict": verdict}
 
-    async def ask(
-        self, messages: Sequence[Message], *, schema: Schema[Any], **_: Any
-    ) -> Reply[Any]:
-        self.asked.append(messages[-1].content)
-        verdict, quotes = self._verdicts.pop(0)
-        text = json.dumps({"reason": "r", "quotes": quotes, "verdict": verdict})
-        return Reply(
-            value=schema.check(json.loads(text)), text=text,
-            usage=Usage(prompt_tokens=10, completion_tokens=5), cost=None, model="m",
-            finish_reason="stop", cached=False, repaired=False, attempts=1, seconds=0.0, key=b"",
-        )  # fmt: skip
+    return Judge(say)
 
 
-@dataclass
-class Panel:
-    chat: Asks | None
-    embeddings: Embeds | None = None
-    jurors: Sequence[tuple[str, JudgeModels]] = ()
+def about(contexts: Sequence[str]) -> Trace:
+    return Trace(
+        case=Case(id="c", query="Can bees fly?"),
+        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(contexts))),
+        generation=Outcome(status=Status.MEASURED, value=GenerationResult("Bees fly.")),
+    )
 
 
 def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...]]:
-    trace = Trace(
-        case=Case(id="c", query="Can bees fly?"),
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(CONTEXTS))),
-        generation=Outcome(status=Status.MEASURED, value=GenerationResult("Bees fly.")),
-    )
-    plan = JudgePlan([METRIC], repeats=len(verdicts))
-    found = asyncio.run(plan.judge(0, trace, Panel(Judge(*verdicts))))
+    plan = JudgePlan(parse_metrics("support"), repeats=len(verdicts))
+    found = asyncio.run(plan.judge(0, about(CONTEXTS), saying(*verdicts)))
     return found.cell, found.judgements
+
+
+def asked_about(contexts: Sequence[str], judge: Judge) -> Cell:
+    plan = JudgePlan(parse_metrics("support"))
+    return asyncio.run(plan.judge(0, about(contexts), judge)).cell
 
 
 @pytest.mark.parametrize(
@@ -83,62 +70,32 @@ def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reas
     ("verdict", "value"), [("supported", 1.0), ("partially_supported", 0.5), ("not_supported", 0.0)]
 )
 def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
-    cell, _ = judged((verdict, ["Bees swim.", "bees HAVE wings"]))
+    cell, _ = judged((verdict, ["Bees swim.", "fly", "bees HAVE wings"]))
     assert cell == Cell.measured(value)
 
 
-def test_one_quote_that_proves_it_is_enough() -> None:
-    assert judged(("supported", ["fly", "Bees have wings", "27"]))[0] == Cell.measured(1.0)
-
-
-def asked_about(contexts: Sequence[str], judge: Asks | None) -> Cell:
-    trace = Trace(
-        case=Case(id="c", query="Can bees fly?"),
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(list(contexts))),
-        generation=Outcome(status=Status.MEASURED, value=GenerationResult("Bees fly.")),
-    )
-    return asyncio.run(SupportJudge().judge(METRIC, trace, Panel(judge), 0)).cell
-
-
 def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -> None:
-    judge = Judge(("not_supported", []))
+    judge = saying(("not_supported", []))
     assert asked_about(CONTEXTS, judge) == Cell.measured(0.0)
-    assert [json.loads(message) for message in judge.asked] == [
+    assert [json.loads(message) for message, _ in judge.asked] == [
         {"evidence": list(CONTEXTS[1:]), "claim": "Bees fly.", "question": "Can bees fly?"}
     ]
 
 
 @pytest.mark.parametrize("contexts", [[], ["", " \n"]])
 def test_without_contexts_no_judge_is_asked(contexts: list[str]) -> None:
-    judge = Judge()
+    judge = saying()
     assert asked_about(contexts, judge) == Cell.skipped(
         "there are no contexts to judge the answer by"
     )
     assert judge.asked == []
 
 
-class Raises:
-    """A judge that cannot answer."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    async def ask(self, *_: Any, **__: Any) -> Reply[Any]:
-        raise self._error
-
-
 def test_a_failed_call_fails_the_case_and_a_stopped_run_ends_it() -> None:
-    cell = asked_about(CONTEXTS, Raises(LLMError("overloaded")))
-    assert (cell.status, cell.value) == (Status.FAILED, None)
-    assert str(cell.failure) == "score: LLMError: overloaded"
+    cell = asked_about(CONTEXTS, Judge(lambda *_: LLMError("overloaded")))
+    assert (cell.status, str(cell.failure)) == (Status.FAILED, "score: LLMError: overloaded")
     with pytest.raises(LLMStoppedError):
-        asked_about(CONTEXTS, Raises(LLMStoppedError("the budget is spent")))
-    with pytest.raises(ConfigError, match="support needs a language model"):
-        asked_about(CONTEXTS, None)
-
-
-def test_no_support_needs_no_quote() -> None:
-    assert judged(("not_supported", []))[0] == Cell.measured(0.0)
+        asked_about(CONTEXTS, Judge(lambda *_: LLMStoppedError("the budget is spent")))
 
 
 def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given() -> None:

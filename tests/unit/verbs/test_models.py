@@ -8,7 +8,7 @@ import pytest
 
 from ragbench import Case, RAGInterface, evaluate, open_chat, open_judge, parse_metrics
 from ragbench.core.chat import Message
-from ragbench.errors import ConfigError, NoModelError
+from ragbench.errors import ConfigError
 from tests.llm_server import FaultServer
 
 pytestmark = pytest.mark.extra("llm")
@@ -39,13 +39,6 @@ def test_a_model_is_connected_to_when_it_is_asked() -> None:
         assert receipt is not None
         assert sum(line.calls for line in receipt.lines) == 1
         assert len(server.calls) == 1
-
-
-def test_what_is_not_given_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NoModelError, match="no model is named"):
-        open_chat(base_url="http://localhost:1/v1")
-    monkeypatch.setenv("RAGBENCH_LLM_MODEL", "from-outside")
-    assert open_chat(base_url="http://localhost:1/v1").name == "from-outside"
 
 
 def test_a_cap_needs_a_price() -> None:
